@@ -1,0 +1,1 @@
+//! An in-process Kubernetes API server: real HTTP on loopback, no cluster, no binaries, scripted faults.

@@ -1,0 +1,2 @@
+//! `pintle-apiserver`: the embedded API server as a program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Side-by-side benchmarks against client-go, controller-runtime and kube-rs.

@@ -1,0 +1,1 @@
+//! A queue of keyed changes, and the store contracts around it.

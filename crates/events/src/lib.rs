@@ -1,0 +1,1 @@
+//! Record Kubernetes Events: recorder, correlator, broadcaster.

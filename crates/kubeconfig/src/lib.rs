@@ -1,0 +1,1 @@
+//! Find, read, merge, validate and write kubeconfig files.

@@ -1,0 +1,1 @@
+//! Leader election on a Lease: leadership is a guard with a deadline, drained before it is released.

@@ -1,0 +1,205 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All that a client has to know to reach one API server: client-go's `rest.Config`.
+///
+/// kubeconfig files, a pod's service account and the embedded server all give one of these; a client is made from it. It is
+/// safe to print: secrets show as `[redacted]`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ClientConfig {
+    /// The server's URL, with an optional path prefix: `https://10.0.0.1:6443`.
+    pub server: String,
+    /// The namespace to use where none is named; empty stands for `default`.
+    pub namespace: String,
+    /// How the two sides prove who they are beneath HTTP.
+    pub tls: TlsClientConfig,
+    /// A bearer token. A token file, once read, wins over it.
+    pub token: Option<Secret>,
+    /// A file that holds the bearer token and is read again as it changes.
+    pub token_file: Option<PathBuf>,
+    /// User name and password.
+    pub basic: Option<BasicAuth>,
+    /// A program that prints credentials.
+    pub exec: Option<ExecConfig>,
+    /// As whom to act, where the credentials' own user may.
+    pub impersonate: Option<Impersonate>,
+    /// A proxy for all requests: `http`, `https` or `socks5`. None: as the environment says.
+    pub proxy_url: Option<String>,
+    /// Ask for no compressed answers.
+    pub disable_compression: bool,
+    /// The `User-Agent`. None: the program's name and version.
+    pub user_agent: Option<String>,
+    /// Requests a second that the client allows itself. None: client-go's 5; 0 or less: no limit.
+    pub qps: Option<f32>,
+    /// Requests that may come at once before `qps` binds. None: client-go's 10.
+    pub burst: Option<u32>,
+    /// The deadline of a whole exchange, watches excepted. None: none.
+    pub timeout: Option<Duration>,
+}
+
+impl ClientConfig {
+    /// A configuration that reaches `server` without credentials.
+    pub fn new(server: impl Into<String>) -> Self {
+        Self { server: server.into(), ..Self::default() }
+    }
+
+    /// The namespace to use where none is named.
+    pub fn default_namespace(&self) -> &str {
+        match self.namespace.as_str() {
+            "" => "default",
+            namespace => namespace,
+        }
+    }
+}
+
+/// The TLS half of a [`ClientConfig`].
+#[derive(Clone, Debug, Default)]
+pub struct TlsClientConfig {
+    /// The authorities that may have signed the server's certificate, in place of the system's.
+    pub ca: Option<PemSource>,
+    /// The client's certificate chain.
+    pub certificate: Option<PemSource>,
+    /// The key of the client's certificate.
+    pub key: Option<PemSource>,
+    /// The name to ask for and to verify, in place of the URL's host.
+    pub server_name: Option<String>,
+    /// Trust any certificate. Not together with `ca`.
+    pub insecure_skip_verify: bool,
+}
+
+/// Where PEM text comes from. A file is read again as it changes; `Debug` shows a file's path and never any content.
+#[derive(Clone)]
+pub enum PemSource {
+    /// The text itself.
+    Inline(Vec<u8>),
+    /// A file that holds it.
+    File(PathBuf),
+}
+
+impl fmt::Debug for PemSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inline(_) => f.write_str("[inline]"),
+            Self::File(path) => path.fmt(f),
+        }
+    }
+}
+
+/// User name and password.
+#[derive(Clone, Debug)]
+pub struct BasicAuth {
+    /// The user.
+    pub username: String,
+    /// The password.
+    pub password: Secret,
+}
+
+/// A text that is never printed.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(Box<str>);
+
+impl Secret {
+    /// Hides `text`.
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the one place that has to send it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// A program that prints credentials, as `client.authentication.k8s.io` describes it.
+#[derive(Clone)]
+pub struct ExecConfig {
+    /// `client.authentication.k8s.io/v1` or `/v1beta1`.
+    pub api_version: String,
+    /// The program: a name to look up on PATH, or a path.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables to set beside the inherited ones.
+    pub env: BTreeMap<String, String>,
+    /// What to tell a user who lacks the program.
+    pub install_hint: Option<String>,
+    /// Whether the program is told about the cluster.
+    pub provide_cluster_info: bool,
+    /// Extra data about the cluster for the program, from the cluster's extension `client.authentication.k8s.io/exec`.
+    pub cluster_extension: Option<serde_json::Value>,
+    /// Whether the program may talk to the user.
+    pub interactive_mode: InteractiveMode,
+}
+
+impl fmt::Debug for ExecConfig {
+    /// Arguments and variables may hold secrets: only their number and names show.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecConfig")
+            .field("api_version", &self.api_version)
+            .field("command", &self.command)
+            .field("args", &format_args!("[{} redacted]", self.args.len()))
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("interactive_mode", &self.interactive_mode)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a credential program may use standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InteractiveMode {
+    /// It must.
+    Always,
+    /// It may, where there is a terminal.
+    #[default]
+    IfAvailable,
+    /// It never does.
+    Never,
+}
+
+/// As whom to act.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Impersonate {
+    /// The user; required where anything else is set.
+    pub user: String,
+    /// The user's uid.
+    pub uid: Option<String>,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// Whatever else authorisers may look at.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printing_a_configuration_shows_no_secret() {
+        let mut config = ClientConfig::new("https://10.0.0.1");
+        config.token = Some(Secret::new("hush-token"));
+        config.basic = Some(BasicAuth { username: "me".into(), password: Secret::new("hush-password") });
+        config.tls.key = Some(PemSource::Inline(b"hush-key".to_vec()));
+        config.exec = Some(ExecConfig {
+            api_version: "client.authentication.k8s.io/v1".into(),
+            command: "login".into(),
+            args: vec!["hush-arg".into()],
+            env: [("VARIABLE".to_owned(), "hush-env".to_owned())].into(),
+            install_hint: None,
+            provide_cluster_info: false,
+            cluster_extension: Some(serde_json::json!("hush-extension")),
+            interactive_mode: InteractiveMode::Never,
+        });
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("hush"), "{shown}");
+        assert!(shown.contains("login") && shown.contains("VARIABLE"), "{shown}");
+    }
+}

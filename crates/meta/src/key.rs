@@ -1,0 +1,144 @@
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The name of an object within its resource: `namespace/name`, or `name` for a cluster-scoped one.
+///
+/// Cloning is a reference count. Keys are ordered by their text. As with client-go's `MetaNamespaceKeyFunc`, the key says
+/// nothing of the object's uid: an object that was deleted and created again has the same key.
+#[derive(Clone)]
+pub struct ObjectKey {
+    text: Arc<str>,
+    /// Where the name begins in `text`: 0 without a namespace, else one past the slash.
+    name_at: u32,
+}
+
+impl ObjectKey {
+    /// The key of `name` in `namespace`. An empty namespace means cluster scope.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        if namespace.is_empty() {
+            return Self::cluster(name);
+        }
+        let mut text = String::with_capacity(namespace.len() + 1 + name.len());
+        text.push_str(namespace);
+        text.push('/');
+        text.push_str(name);
+        Self { text: text.into(), name_at: namespace.len() as u32 + 1 }
+    }
+
+    /// The key of a cluster-scoped object.
+    pub fn cluster(name: &str) -> Self {
+        Self { text: name.into(), name_at: 0 }
+    }
+
+    /// The namespace, absent for a cluster-scoped object.
+    pub fn namespace(&self) -> Option<&str> {
+        (self.name_at > 0).then(|| &self.text[..self.name_at as usize - 1])
+    }
+
+    /// The name of the object.
+    pub fn name(&self) -> &str {
+        &self.text[self.name_at as usize..]
+    }
+
+    /// The key as `namespace/name` or `name`.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for ObjectKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for ObjectKey {}
+
+impl Hash for ObjectKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl PartialOrd for ObjectKey {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ObjectKey {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.text, f)
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl FromStr for ObjectKey {
+    type Err = InvalidKey;
+
+    /// Reads `name` or `namespace/name`.
+    ///
+    /// # Errors
+    ///
+    /// More than one slash, an empty name, or an empty part before the slash.
+    fn from_str(text: &str) -> Result<Self, InvalidKey> {
+        let parts: Vec<&str> = text.split('/').collect();
+        match parts[..] {
+            [name] if !name.is_empty() => Ok(Self::cluster(name)),
+            [namespace, name] if !namespace.is_empty() && !name.is_empty() => Ok(Self::new(namespace, name)),
+            _ => Err(InvalidKey { text: text.into() }),
+        }
+    }
+}
+
+/// A text that is not `name` or `namespace/name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidKey {
+    text: Box<str>,
+}
+
+impl fmt::Display for InvalidKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is not an object key: expected \"name\" or \"namespace/name\"", self.text)
+    }
+}
+
+impl std::error::Error for InvalidKey {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<(Option<&str>, &str), ()>) {
+        let key: Result<ObjectKey, _> = text.parse();
+        assert_eq!(key.as_ref().map(|k| (k.namespace(), k.name())).map_err(|_| ()), expected, "{text:?}");
+        if let Ok(key) = key {
+            assert_eq!(key.to_string(), text);
+            assert_eq!(key, ObjectKey::new(key.namespace().unwrap_or_default(), key.name()));
+        }
+    }
+
+    #[test]
+    fn a_key_has_one_part_or_two() {
+        check("blog", Ok((None, "blog")));
+        check("team-a/blog", Ok((Some("team-a"), "blog")));
+        check("", Err(()));
+        check("/", Err(()));
+        check("/blog", Err(()));
+        check("team-a/", Err(()));
+        check("a/b/c", Err(()));
+    }
+}

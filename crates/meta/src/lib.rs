@@ -1,0 +1,66 @@
+//! The vocabulary of the Kubernetes API: keys, resources, objects, lists, statuses and watch frames.
+//!
+//! Every other crate of Pintle that knows of Kubernetes speaks in these words, and in no others: no type here depends on a
+//! Kubernetes release.
+//!
+//! ```
+//! use pintle_meta::{Object, ObjectKey, ObjectMeta, Resource};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Clone, Debug, Deserialize, Serialize)]
+//! struct Website {
+//!     metadata: ObjectMeta,
+//!     spec: serde_json::Value,
+//! }
+//! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+//!
+//! let site: Website = serde_json::from_str(r#"{"metadata": {"name": "blog", "namespace": "team-a"}, "spec": {}}"#)?;
+//! assert_eq!(site.key(), ObjectKey::new("team-a", "blog"));
+//! assert_eq!(Website::api_resource().gvr().to_string(), "example.com/v1/websites");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! # Nouns
+//!
+//! - [`ObjectKey`] names an object within its resource; [`ApiResource`] names the resource.
+//! - [`Object`] is anything with metadata; [`Resource`] is an object whose API is known at compile time;
+//!   [`DynamicObject`] is one whose API is not.
+//! - [`List`], [`WatchEvent`] and [`Status`] are what a server answers; [`ApiError`] is how a request fails.
+//! - [`ListWatch`] and [`ObjectApi`] are the seams: informers, electors and recorders see the network only through them.
+//! - [`ClientConfig`] is what a client has to know to reach a server.
+
+mod client_config;
+mod dynamic;
+mod error;
+mod key;
+mod list;
+mod object;
+mod object_meta;
+mod options;
+mod resource;
+mod seams;
+mod status;
+mod time;
+mod watch;
+
+#[cfg(feature = "k8s-openapi")]
+mod openapi;
+
+pub use client_config::{
+    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig,
+};
+pub use dynamic::{DynamicObject, PartialObject};
+pub use error::{ApiError, Cause};
+pub use key::{InvalidKey, ObjectKey};
+pub use list::{List, ListMeta};
+pub use object::{Metadata, Object, OwnerRef, Resource};
+pub use object_meta::{ObjectMeta, OwnerReference, TypeMeta};
+pub use options::{
+    DeleteOptions, ListOptions, Patch, PostOptions, Preconditions, PropagationPolicy, ResourceVersionMatch,
+    WatchOptions,
+};
+pub use resource::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource, InvalidGroupVersion, Scope};
+pub use seams::{ListWatch, ObjectApi};
+pub use status::{Reason, Status, StatusCause, StatusDetails};
+pub use time::{MicroTime, Time};
+pub use watch::{Bookmark, RawFrame, WatchEvent};

@@ -1,0 +1,41 @@
+use serde::{Deserialize, Serialize};
+
+use crate::TypeMeta;
+
+/// A page of objects.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+pub struct List<T> {
+    /// `apiVersion` and `kind` of the list, such as `PodList`.
+    #[serde(flatten)]
+    pub types: TypeMeta,
+    /// The list's own metadata.
+    #[serde(default)]
+    pub metadata: ListMeta,
+    /// The objects, in the order of their keys. Go writes an empty list of some kinds as `null`.
+    #[serde(default = "Vec::new", deserialize_with = "items")]
+    pub items: Vec<T>,
+}
+
+/// The metadata of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListMeta {
+    /// The revision at which the list was true: a watch from here misses nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Where the next page begins; empty on the last page. Opaque.
+    #[serde(default, rename = "continue", skip_serializing_if = "String::is_empty")]
+    pub continue_token: String,
+    /// How many objects follow this page, where the server can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_item_count: Option<i64>,
+}
+
+fn items<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

@@ -1,0 +1,121 @@
+use std::collections::BTreeMap;
+
+use crate::{ApiResource, ObjectKey};
+
+/// An object of the API: anything that carries metadata.
+///
+/// Implement it with [`resource!`](crate::resource) in one line, or by hand with one method.
+pub trait Object: Send + Sync + 'static {
+    /// The object's metadata, of whichever type.
+    fn metadata(&self) -> &dyn Metadata;
+
+    /// The name.
+    fn name(&self) -> &str {
+        self.metadata().name()
+    }
+
+    /// The namespace, absent for a cluster-scoped object.
+    fn namespace(&self) -> Option<&str> {
+        Some(self.metadata().namespace()).filter(|namespace| !namespace.is_empty())
+    }
+
+    /// The uid; empty before the server has seen the object.
+    fn uid(&self) -> &str {
+        self.metadata().uid()
+    }
+
+    /// The resourceVersion; empty before the server has seen the object.
+    fn resource_version(&self) -> &str {
+        self.metadata().resource_version()
+    }
+
+    /// The key of the object within its resource.
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.metadata().namespace(), self.metadata().name())
+    }
+}
+
+/// An object whose resource is known at compile time.
+pub trait Resource: Object {
+    /// The resource that the objects of this type belong to.
+    fn api_resource() -> ApiResource;
+}
+
+/// Read access to metadata: [`ObjectMeta`](crate::ObjectMeta), or the type of another library that means the same.
+///
+/// A field that is absent reads as empty or 0.
+pub trait Metadata {
+    /// The name.
+    fn name(&self) -> &str;
+    /// The namespace; empty for a cluster-scoped object.
+    fn namespace(&self) -> &str;
+    /// The uid.
+    fn uid(&self) -> &str;
+    /// The resourceVersion.
+    fn resource_version(&self) -> &str;
+    /// The generation of the desired state.
+    fn generation(&self) -> i64;
+    /// Whether deletion has been asked for.
+    fn is_terminating(&self) -> bool;
+    /// The labels.
+    fn labels(&self) -> &BTreeMap<String, String>;
+    /// The annotations.
+    fn annotations(&self) -> &BTreeMap<String, String>;
+    /// The finalizers.
+    fn finalizers(&self) -> &[String];
+    /// The owners.
+    fn owners(&self) -> Vec<OwnerRef<'_>>;
+
+    /// The one owner that manages the object, if any.
+    fn controller(&self) -> Option<OwnerRef<'_>> {
+        self.owners().into_iter().find(|owner| owner.controller)
+    }
+}
+
+/// A borrowed view of an owner reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerRef<'a> {
+    /// `version` or `group/version` of the owner.
+    pub api_version: &'a str,
+    /// The kind of the owner.
+    pub kind: &'a str,
+    /// The name of the owner.
+    pub name: &'a str,
+    /// The uid of the owner.
+    pub uid: &'a str,
+    /// Whether the owner manages the object.
+    pub controller: bool,
+}
+
+impl OwnerRef<'_> {
+    /// The group of the owner. Dependents outlive a change of version, so owners are matched by group and kind.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
+/// Makes a struct with a `metadata` field an [`Object`] and a [`Resource`].
+///
+/// Takes the type, its `apiVersion`, kind, plural, and its [`Scope`](crate::Scope).
+///
+/// ```
+/// # use pintle_meta::ObjectMeta;
+/// struct Widget { metadata: ObjectMeta }
+/// pintle_meta::resource!(Widget, "example.com/v1", "Widget", "widgets", Namespaced);
+/// ```
+#[macro_export]
+macro_rules! resource {
+    ($type:ty, $api_version:expr, $kind:expr, $plural:expr, $scope:ident) => {
+        impl $crate::Object for $type {
+            fn metadata(&self) -> &dyn $crate::Metadata {
+                &self.metadata
+            }
+        }
+
+        impl $crate::Resource for $type {
+            fn api_resource() -> $crate::ApiResource {
+                $crate::ApiResource::new($api_version, $kind, $plural, $crate::Scope::$scope)
+            }
+        }
+    };
+}

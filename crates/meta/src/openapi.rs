@@ -1,0 +1,116 @@
+//! Every type of k8s-openapi is an [`Object`] and a [`Resource`] as it is.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::{ApiResource, GroupVersion, Metadata, Object, OwnerRef, Resource, Scope};
+
+impl<T> Object for T
+where
+    T: k8s_openapi::Metadata<Ty = ObjectMeta> + Send + Sync + 'static,
+{
+    fn metadata(&self) -> &dyn Metadata {
+        k8s_openapi::Metadata::metadata(self)
+    }
+}
+
+impl<T> Resource for T
+where
+    T: k8s_openapi::Metadata<Ty = ObjectMeta> + k8s_openapi::Resource + Send + Sync + 'static,
+    T::Scope: KnownScope,
+{
+    fn api_resource() -> ApiResource {
+        ApiResource {
+            group_version: GroupVersion::new(T::GROUP, T::VERSION),
+            kind: T::KIND.into(),
+            plural: T::URL_PATH_SEGMENT.into(),
+            scope: T::Scope::SCOPE,
+        }
+    }
+}
+
+/// The scopes of k8s-openapi under which whole objects are listed.
+pub trait KnownScope {
+    /// The same in our words.
+    const SCOPE: Scope;
+}
+
+impl KnownScope for k8s_openapi::ClusterResourceScope {
+    const SCOPE: Scope = Scope::Cluster;
+}
+
+impl KnownScope for k8s_openapi::NamespaceResourceScope {
+    const SCOPE: Scope = Scope::Namespaced;
+}
+
+static NO_TEXTS: BTreeMap<String, String> = BTreeMap::new();
+
+impl Metadata for ObjectMeta {
+    fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> &str {
+        self.uid.as_deref().unwrap_or_default()
+    }
+
+    fn resource_version(&self) -> &str {
+        self.resource_version.as_deref().unwrap_or_default()
+    }
+
+    fn generation(&self) -> i64 {
+        self.generation.unwrap_or_default()
+    }
+
+    fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    fn labels(&self) -> &BTreeMap<String, String> {
+        self.labels.as_ref().unwrap_or(&NO_TEXTS)
+    }
+
+    fn annotations(&self) -> &BTreeMap<String, String> {
+        self.annotations.as_ref().unwrap_or(&NO_TEXTS)
+    }
+
+    fn finalizers(&self) -> &[String] {
+        self.finalizers.as_deref().unwrap_or_default()
+    }
+
+    fn owners(&self) -> Vec<OwnerRef<'_>> {
+        let owners = self.owner_references.iter().flatten();
+        let view = owners.map(|owner| OwnerRef {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+            controller: owner.controller.unwrap_or(false),
+        });
+        view.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::core::v1::Namespace;
+
+    use super::*;
+
+    #[test]
+    fn a_type_of_k8s_openapi_is_a_resource_as_it_is() {
+        assert_eq!(Deployment::api_resource().path(Some("a")), "/apis/apps/v1/namespaces/a/deployments");
+        assert_eq!(Namespace::api_resource().scope, Scope::Cluster);
+        let deployment = Deployment {
+            metadata: ObjectMeta { name: Some("web".into()), namespace: Some("a".into()), ..Default::default() },
+            ..Default::default()
+        };
+        assert_eq!(deployment.key().to_string(), "a/web");
+    }
+}

@@ -1,0 +1,213 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An API group and version, written `group/version`, or `version` in the core group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupVersion {
+    /// The group; empty for the core group.
+    pub group: String,
+    /// The version, such as `v1` or `v1beta1`.
+    pub version: String,
+}
+
+impl GroupVersion {
+    /// Puts the two together.
+    pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into() }
+    }
+
+    /// The root of all paths of this group and version: `/api/v1` or `/apis/apps/v1`.
+    pub fn path(&self) -> String {
+        match self.group.is_empty() {
+            true => format!("/api/{}", self.version),
+            false => format!("/apis/{}/{}", self.group, self.version),
+        }
+    }
+
+    /// A kind of this group and version.
+    pub fn with_kind(&self, kind: impl Into<String>) -> GroupVersionKind {
+        GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
+    }
+
+    /// A resource of this group and version.
+    pub fn with_resource(&self, resource: impl Into<String>) -> GroupVersionResource {
+        GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
+    }
+}
+
+impl fmt::Display for GroupVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.is_empty() {
+            true => f.write_str(&self.version),
+            false => write!(f, "{}/{}", self.group, self.version),
+        }
+    }
+}
+
+impl FromStr for GroupVersion {
+    type Err = InvalidGroupVersion;
+
+    /// Reads `version` or `group/version`.
+    ///
+    /// # Errors
+    ///
+    /// More than one slash, or an empty version.
+    fn from_str(text: &str) -> Result<Self, InvalidGroupVersion> {
+        let (group, version) = text.split_once('/').unwrap_or(("", text));
+        if version.is_empty() || version.contains('/') {
+            return Err(InvalidGroupVersion { text: text.into() });
+        }
+        Ok(Self::new(group, version))
+    }
+}
+
+impl Serialize for GroupVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GroupVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A text that is not `version` or `group/version`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidGroupVersion {
+    text: Box<str>,
+}
+
+impl fmt::Display for InvalidGroupVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is not an API version: expected \"version\" or \"group/version\"", self.text)
+    }
+}
+
+impl std::error::Error for InvalidGroupVersion {}
+
+/// A kind of object: `apps/v1, Kind=Deployment`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupVersionKind {
+    /// The group; empty for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind, in upper camel case.
+    pub kind: String,
+}
+
+impl GroupVersionKind {
+    /// Puts the three together.
+    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+
+    /// The group and version, which an object carries as `apiVersion`.
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(&self.group, &self.version)
+    }
+}
+
+impl fmt::Display for GroupVersionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, Kind={}", self.group_version(), self.kind)
+    }
+}
+
+/// A resource, which is what URLs are made of: `apps/v1/deployments`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupVersionResource {
+    /// The group; empty for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The plural, in lower case.
+    pub resource: String,
+}
+
+impl GroupVersionResource {
+    /// Puts the three together.
+    pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), resource: resource.into() }
+    }
+
+    /// The group and version.
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(&self.group, &self.version)
+    }
+}
+
+impl fmt::Display for GroupVersionResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.group_version(), self.resource)
+    }
+}
+
+/// Whether the objects of a resource live in namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// One set of names for the cluster.
+    Cluster,
+    /// A set of names in each namespace.
+    Namespaced,
+}
+
+/// All that a client has to know of a resource to address it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ApiResource {
+    /// Group and version.
+    pub group_version: GroupVersion,
+    /// The kind of its objects.
+    pub kind: String,
+    /// Its plural: the path segment.
+    pub plural: String,
+    /// Whether its objects live in namespaces.
+    pub scope: Scope,
+}
+
+impl ApiResource {
+    /// Describes a resource; `api_version` is `version` or `group/version`.
+    ///
+    /// # Panics
+    ///
+    /// If `api_version` is neither. Parse it as a [`GroupVersion`] first where it comes from outside.
+    pub fn new(api_version: &str, kind: &str, plural: &str, scope: Scope) -> Self {
+        let group_version = match api_version.parse() {
+            Ok(parsed) => parsed,
+            Err(error) => panic!("{error}"),
+        };
+        Self { group_version, kind: kind.into(), plural: plural.into(), scope }
+    }
+
+    /// The resource.
+    pub fn gvr(&self) -> GroupVersionResource {
+        self.group_version.with_resource(&self.plural)
+    }
+
+    /// The kind.
+    pub fn gvk(&self) -> GroupVersionKind {
+        self.group_version.with_kind(&self.kind)
+    }
+
+    /// The path of the collection, in one namespace or across all: `/apis/apps/v1/namespaces/a/deployments`.
+    pub fn path(&self, namespace: Option<&str>) -> String {
+        match namespace {
+            Some(namespace) => format!("{}/namespaces/{namespace}/{}", self.group_version.path(), self.plural),
+            None => format!("{}/{}", self.group_version.path(), self.plural),
+        }
+    }
+}
+
+impl fmt::Display for ApiResource {
+    /// As Kubernetes names a resource in its messages: `deployments.apps`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group_version.group.as_str() {
+            "" => f.write_str(&self.plural),
+            group => write!(f, "{}.{group}", self.plural),
+        }
+    }
+}

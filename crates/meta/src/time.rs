@@ -1,0 +1,73 @@
+use std::fmt;
+
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A moment in whole seconds, written as RFC 3339 in UTC: `2026-11-20T08:30:00Z`. The `Time` of `metav1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Time(pub Timestamp);
+
+/// A moment in microseconds, always written with six digits: `2026-11-20T08:30:00.000000Z`. The `MicroTime` of `metav1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MicroTime(pub Timestamp);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0}", truncated(self.0, Unit::Second))
+    }
+}
+
+impl fmt::Display for MicroTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.6}", truncated(self.0, Unit::Microsecond))
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Serialize for MicroTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parse(deserializer).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MicroTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parse(deserializer).map(Self)
+    }
+}
+
+/// Any RFC 3339 text is read, with or without a fraction, in any offset.
+fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+/// Cuts the rest off, as Go does, so that a written time is never in the future.
+fn truncated(timestamp: Timestamp, unit: Unit) -> Timestamp {
+    let rule = TimestampRound::new().smallest(unit).mode(RoundMode::Trunc);
+    timestamp.round(rule).unwrap_or(timestamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_cut_to_their_unit_and_written_in_full() {
+        let moment: Timestamp = "2026-11-20T09:30:00.9876549+01:00".parse().unwrap();
+        assert_eq!(serde_json::to_string(&Time(moment)).unwrap(), r#""2026-11-20T08:30:00Z""#);
+        assert_eq!(serde_json::to_string(&MicroTime(moment)).unwrap(), r#""2026-11-20T08:30:00.987654Z""#);
+        let whole: MicroTime = serde_json::from_str(r#""2026-11-20T08:30:00Z""#).unwrap();
+        assert_eq!(whole.to_string(), "2026-11-20T08:30:00.000000Z");
+    }
+}

@@ -1,0 +1,1 @@
+//! What client-go gives Go, for Rust: the machinery that every Kubernetes controller stands on.

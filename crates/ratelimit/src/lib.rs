@@ -1,0 +1,1 @@
+//! Token buckets, per-item failure limiters and back-off managers.

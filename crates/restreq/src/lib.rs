@@ -1,0 +1,1 @@
+//! A REST client for the Kubernetes API: requests, watches, TLS, throttling and retries.

@@ -1,0 +1,2 @@
+//! The project's own tools: `cargo xtask ci`, `docs`, `bench`, `conformance`.
+fn main() {}
