@@ -16,7 +16,7 @@ pub enum WatchEvent<T> {
     /// Nothing happened up to this revision that this watch did not tell.
     Bookmark(Bookmark),
     /// The server ends the watch, and says why.
-    Error(Status),
+    Error(Box<Status>),
 }
 
 /// A mark on the way: all before this revision has been told.
@@ -109,7 +109,7 @@ mod tests {
     fn an_error_frame_holds_a_status() {
         let frame = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
         let Ok(WatchEvent::Error(status)) = decode(frame) else { panic!("not an error event") };
-        assert!(ApiError::from(status).is_expired());
+        assert!(ApiError::from(*status).is_expired());
     }
 
     #[test]
