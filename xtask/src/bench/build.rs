@@ -1,0 +1,95 @@
+//! Builds both sides, and names the peers that cannot be built.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use xshell::{Shell, cmd};
+
+use super::{Area, Program, Work};
+
+/// The programs that stand ready, and the peers without one.
+pub(crate) struct Built {
+    rust: PathBuf,
+    go: Option<PathBuf>,
+    /// Peer → why its column is empty.
+    pub(crate) missing: BTreeMap<&'static str, String>,
+}
+
+impl Built {
+    /// The file to run, or `None` for a peer that is missing.
+    pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
+        match program {
+            Program::Rust(name) => Some(self.rust.join(name)),
+            Program::Go(name) => Some(self.go.as_ref()?.join(name)),
+        }
+    }
+}
+
+pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<Built> {
+    println!("building our side");
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    cmd!(sh, "{cargo} build --quiet --locked --release --package pintle-bench --bins").quiet().run()?;
+    let target = target_dir(sh, &cargo)?;
+
+    let go_peers: Vec<&'static str> = {
+        let peers = works.iter().flat_map(|work| work.peers);
+        peers.filter(|(_, run)| matches!(run.program, Program::Go(_))).map(|(peer, _)| *peer).collect()
+    };
+    let mut missing = BTreeMap::new();
+    let mut go = None;
+    if !go_peers.is_empty() {
+        println!("building {}", unique(&go_peers).join(", "));
+        match build_go(sh, area, &target.join("bench").join(area.name)) {
+            Ok(folder) => go = Some(folder),
+            Err(why) => missing.extend(go_peers.into_iter().map(|peer| (peer, format!("{why:#}")))),
+        }
+    }
+    for (peer, why) in &missing {
+        println!("{peer} is left out: {why}");
+    }
+    Ok(Built { rust: target.join("release"), go, missing })
+}
+
+/// What the figures were measured on, for the foot of the page.
+pub(crate) fn machine(sh: &Shell) -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    });
+    let cpu = cpu.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let version = |program: &str, arg: &str| cmd!(sh, "{program} {arg}").quiet().ignore_stderr().read().ok();
+    let tools: Vec<String> = [version("rustc", "--version"), version("go", "version")].into_iter().flatten().collect();
+    format!("{cores} cores of {cpu}; {}", tools.join("; "))
+}
+
+fn build_go(sh: &Shell, area: &Area, into: &std::path::Path) -> anyhow::Result<PathBuf> {
+    if cmd!(sh, "go version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
+        bail!("`go` is not installed");
+    }
+    let module = sh.current_dir().join("crates/bench/go").join(area.name);
+    if !module.join("go.mod").is_file() {
+        bail!("{} is not there", module.join("go.mod").display());
+    }
+    std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
+    let into_folder = format!("{}/", into.display());
+    let _module = sh.push_dir(&module);
+    // `readonly`: the peers' versions are those of go.sum, or the build fails.
+    cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} ./...").quiet().run()?;
+    Ok(into.to_owned())
+}
+
+fn target_dir(sh: &Shell, cargo: &str) -> anyhow::Result<PathBuf> {
+    let text = cmd!(sh, "{cargo} metadata --locked --no-deps --format-version 1").quiet().read()?;
+    let metadata: serde_json::Value = serde_json::from_str(&text)?;
+    let folder = metadata["target_directory"].as_str().context("cargo metadata names no target_directory")?;
+    Ok(PathBuf::from(folder))
+}
+
+fn unique(names: &[&'static str]) -> Vec<&'static str> {
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
