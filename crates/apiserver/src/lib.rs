@@ -1,1 +1,5 @@
 //! An in-process Kubernetes API server: real HTTP on loopback, no cluster, no binaries, scripted faults.
+
+pub mod kinds;
+pub mod table;
+pub mod validate;

@@ -1,0 +1,87 @@
+use std::sync::Arc;
+
+use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
+
+use super::{Conduct, GroupResource, Kind, Plain, Strategy, Subresource};
+
+const TABLE: &str = include_str!("builtin.txt");
+const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// Every built-in kind, in the order of discovery.
+pub(super) fn kinds() -> impl Iterator<Item = Kind> {
+    TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(read)
+}
+
+fn read(line: &str) -> Option<Kind> {
+    let mut columns = line.split("  ").map(str::trim).filter(|column| !column.is_empty());
+    let version: GroupVersion = columns.next()?.parse().ok()?;
+    let (kind, plural, scope, verbs) = (columns.next()?, columns.next()?, columns.next()?, columns.next()?);
+    let (short, categories, conduct) = (columns.next()?, columns.next()?, columns.next()?);
+    let subresources = columns.next().unwrap_or_default();
+    let verbs = if verbs == "all" { strings(ALL) } else { list(verbs) };
+    let conduct = list(conduct);
+    let says = |word: &str| conduct.iter().any(|known| known == word);
+    let stored: Option<GroupVersion> = conduct.iter().find_map(|word| word.strip_prefix("stored=")?.parse().ok());
+    let stored_version = match says("transient") || says("readonly") {
+        true => None,
+        false => Some(stored.unwrap_or_else(|| version.clone())),
+    };
+    let store = match (version.group.as_str(), kind) {
+        ("events.k8s.io", "Event") => GroupResource::new("", "events"),
+        (group, _) => GroupResource::new(group, plural),
+    };
+    Some(Kind {
+        list_kind: format!("{kind}List"),
+        singular: kind.to_lowercase(),
+        short_names: list(short),
+        categories: list(categories),
+        scope: if scope == "cluster" { Scope::Cluster } else { Scope::Namespaced },
+        verbs,
+        store,
+        stored_version,
+        subresources: subresources.split_whitespace().map(|text| subresource(text, &version)).collect(),
+        conduct: Conduct {
+            generation: says("generation"),
+            creates_on_update: says("upsert"),
+            needs_version: says("versioned"),
+            answers_deleted: says("returned"),
+            graceful: kind == "Pod",
+            orphans: matches!(kind, "Job" | "ReplicationController"),
+            transient: says("transient"),
+            terminating: false,
+        },
+        custom: false,
+        strategy: strategy(&version.group, &version.version, kind),
+        kind: kind.into(),
+        plural: plural.into(),
+        group: version.group,
+        version: version.version,
+    })
+}
+
+fn strategy(_group: &str, _version: &str, _kind: &str) -> Arc<dyn Strategy> {
+    Arc::new(Plain)
+}
+
+/// Reads `name[:verb][=kind]`.
+fn subresource(text: &str, version: &GroupVersion) -> Subresource {
+    let (path, kind) = text.split_once('=').map_or((text, None), |(path, kind)| (path, Some(kind)));
+    let (name, verbs) =
+        path.split_once(':').map_or((path, strings(&["get", "patch", "update"])), |(name, verb)| (name, list(verb)));
+    let kind = kind.map(|kind| match kind.rsplit_once('/') {
+        Some((version, kind)) => {
+            let (group, version) = version.split_once('/').unwrap_or(("", version));
+            GroupVersionKind::new(group, version, kind)
+        }
+        None => version.with_kind(kind),
+    });
+    Subresource { name: name.into(), verbs, kind }
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').filter(|item| *item != "-" && !item.is_empty()).map(Into::into).collect()
+}
+
+fn strings(items: &[&str]) -> Vec<String> {
+    items.iter().map(ToString::to_string).collect()
+}

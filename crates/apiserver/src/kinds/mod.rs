@@ -1,0 +1,164 @@
+//! What the server knows of each kind: its names, its place in the store, its rules.
+//!
+//! A [`Kind`] is one resource in one version. The [`Registry`] holds them all; custom resource definitions add theirs at run time.
+//! What sets one kind apart from another beyond names and flags is its [`Strategy`].
+
+use std::sync::Arc;
+
+use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
+use serde_json::Value;
+
+mod builtin;
+mod registry;
+mod rules;
+mod strategy;
+
+pub use registry::{Origin, Registry, compare_versions};
+pub use strategy::{Cluster, Context, Empty, Plain, Strategy};
+
+/// One resource in one version: all that the generic handlers need to serve it.
+#[derive(Clone)]
+pub struct Kind {
+    /// The group; empty for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind, such as `Pod`.
+    pub kind: String,
+    /// The kind of its lists, such as `PodList`.
+    pub list_kind: String,
+    /// The path segment, such as `pods`.
+    pub plural: String,
+    /// What kubectl calls one of them.
+    pub singular: String,
+    /// Other names that kubectl takes.
+    pub short_names: Vec<String>,
+    /// Groups of kinds that kubectl takes, such as `all`.
+    pub categories: Vec<String>,
+    /// Whether the objects live in namespaces.
+    pub scope: Scope,
+    /// What can be done, in the order that discovery shows.
+    pub verbs: Vec<String>,
+    /// Where the objects are stored. Kinds that are views of one set of objects share it.
+    pub store: GroupResource,
+    /// The version that is stored, for the hash in discovery; `None` where nothing is.
+    pub stored_version: Option<GroupVersion>,
+    /// Further paths below an object.
+    pub subresources: Vec<Subresource>,
+    /// How the generic handlers treat it.
+    pub conduct: Conduct,
+    /// Whether a custom resource definition made it.
+    pub custom: bool,
+    /// Its own rules.
+    pub strategy: Arc<dyn Strategy>,
+}
+
+/// A group and a plural, which name a set of stored objects whatever the version: `deployments.apps`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupResource {
+    /// The group; empty for the core group.
+    pub group: String,
+    /// The plural.
+    pub resource: String,
+}
+
+impl GroupResource {
+    /// Puts the two together.
+    pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self { group: group.into(), resource: resource.into() }
+    }
+}
+
+impl std::fmt::Display for GroupResource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.group.as_str() {
+            "" => f.write_str(&self.resource),
+            group => write!(f, "{}.{group}", self.resource),
+        }
+    }
+}
+
+/// A path below an object, such as `status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subresource {
+    /// The path segment.
+    pub name: String,
+    /// What can be done with it.
+    pub verbs: Vec<String>,
+    /// What it is read and written as, where that is not the kind of the object itself.
+    pub kind: Option<GroupVersionKind>,
+}
+
+/// How the generic handlers treat a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conduct {
+    /// `metadata.generation` is kept: 1 at first, one more with each change of the desired state.
+    pub generation: bool,
+    /// PUT of an absent object creates it.
+    pub creates_on_update: bool,
+    /// PUT needs a resourceVersion.
+    pub needs_version: bool,
+    /// DELETE answers with the object instead of a Status.
+    pub answers_deleted: bool,
+    /// DELETE waits for a grace period.
+    pub graceful: bool,
+    /// DELETE without a policy leaves the dependents alone.
+    pub orphans: bool,
+    /// Nothing is stored: POST computes an answer.
+    pub transient: bool,
+    /// A custom resource whose definition is being deleted: no more objects are created.
+    pub terminating: bool,
+}
+
+impl Kind {
+    /// Group and version.
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(&self.group, &self.version)
+    }
+
+    /// What the objects carry as `apiVersion`.
+    pub fn api_version(&self) -> String {
+        self.group_version().to_string()
+    }
+
+    /// The kind, with its group and version.
+    pub fn gvk(&self) -> GroupVersionKind {
+        self.group_version().with_kind(&self.kind)
+    }
+
+    /// Group and plural, as messages name the resource: `deployments.apps`.
+    pub fn resource(&self) -> GroupResource {
+        GroupResource::new(&self.group, &self.plural)
+    }
+
+    /// Whether the objects live in namespaces.
+    pub fn namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    /// Whether the verb (`get`, `list`, …) is served.
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+
+    /// The subresource of this name.
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    /// Whether `/status` is a path of its own, so that writes of the object leave the status alone.
+    pub fn splits_status(&self) -> bool {
+        self.subresource("status").is_some()
+    }
+
+    /// The stored object as this version shows it.
+    pub fn shown(&self, stored: &Arc<Value>) -> Arc<Value> {
+        self.strategy.from_stored(stored)
+    }
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kind").field("kind", &self.gvk()).field("plural", &self.plural).finish_non_exhaustive()
+    }
+}

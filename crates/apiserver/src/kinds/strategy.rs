@@ -1,0 +1,136 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use pintle_meta::Status;
+use serde_json::Value;
+
+use super::GroupResource;
+use crate::table::Column;
+use crate::validate::FieldFault;
+
+/// What a rule may look at besides the object itself.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The server's time.
+    pub now: Timestamp,
+    /// The other objects.
+    pub cluster: &'a dyn Cluster,
+}
+
+/// A reading view of all stored objects, in their stored form.
+pub trait Cluster {
+    /// One object; `namespace` is empty for cluster-scoped ones.
+    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>>;
+
+    /// All objects of one namespace, or of all.
+    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>>;
+}
+
+/// A cluster without objects.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Empty;
+
+impl Cluster for Empty {
+    fn object(&self, _: &GroupResource, _: &str, _: &str) -> Option<Arc<Value>> {
+        None
+    }
+
+    fn objects(&self, _: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
+        Vec::new()
+    }
+}
+
+/// What sets one kind apart. Each method does nothing unless a kind has a rule there.
+///
+/// Handlers call [`super::Kind`], which adds what all kinds have in common (metadata, status split, generation) around these.
+/// The order of a write: [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
+/// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit), then validation.
+pub trait Strategy: Send + Sync {
+    /// Takes away what the schema does not know; answers the paths of what went, sorted.
+    fn prune(&self, _object: &mut Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Fills in what was left out.
+    fn defaults(&self, _object: &mut Value) {}
+
+    /// Sets what only the server sets in a new object.
+    fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Value) {}
+
+    /// Puts back what this request may not change.
+    fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Value, _old: &Value, _subresource: Option<&str>) {}
+
+    /// What admission does on a real server: changes the object, or refuses the request. `old` is the stored object of an update.
+    fn admit(
+        &self,
+        _context: &Context<'_>,
+        _object: &mut Value,
+        _old: Option<&Value>,
+        _subresource: Option<&str>,
+    ) -> Result<(), Box<Status>> {
+        Ok(())
+    }
+
+    /// The faults of a new object, those of its metadata aside.
+    fn validate_create(&self, _object: &Value) -> Vec<FieldFault> {
+        Vec::new()
+    }
+
+    /// The faults of a changed object, those of its metadata aside.
+    fn validate_update(&self, new: &Value, _old: &Value, _subresource: Option<&str>) -> Vec<FieldFault> {
+        self.validate_create(new)
+    }
+
+    /// What to warn of in a valid object. `old` is the stored object of an update.
+    fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether the desired state changed, beyond any change outside metadata and status.
+    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+        super::rules::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
+    }
+
+    /// The rule for `metadata.name`.
+    fn name_rule(&self) -> crate::validate::NameRule {
+        crate::validate::NameRule::Subdomain
+    }
+
+    /// The field labels that a field selector may name besides `metadata.name` and `metadata.namespace`; `None` where the kind
+    /// has no table of them, which changes the words of an error.
+    fn field_labels(&self) -> Option<&[&str]> {
+        None
+    }
+
+    /// The value of one of these labels.
+    fn field(&self, object: &Value, label: &str) -> Option<String> {
+        let pointer = format!("/{}", label.replace('.', "/"));
+        Some(super::rules::text(object.pointer(&pointer)))
+    }
+
+    /// The stored form of an object of this version.
+    fn to_stored(&self, object: Value) -> Value {
+        object
+    }
+
+    /// A stored object as this version shows it.
+    fn from_stored(&self, stored: &Arc<Value>) -> Arc<Value> {
+        Arc::clone(stored)
+    }
+
+    /// The columns of a table; `None` for the columns of a kind without a printer.
+    fn columns(&self) -> Option<&[Column]> {
+        None
+    }
+
+    /// The cells of one row, as many as there are columns.
+    fn cells(&self, _object: &Value, _now: Timestamp) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+/// A kind without rules of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain;
+
+impl Strategy for Plain {}

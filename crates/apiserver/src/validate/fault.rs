@@ -1,0 +1,127 @@
+use std::fmt;
+
+use pintle_meta::StatusCause;
+use serde_json::Value;
+
+/// One fault of an object: where, what, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldFault {
+    /// What kind of fault.
+    pub reason: FaultReason,
+    /// The path, such as `spec.containers[0].name`.
+    pub field: String,
+    /// The whole sentence, without the path: `Invalid value: "x": why`.
+    pub message: String,
+}
+
+/// What kind of fault a [`FieldFault`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultReason {
+    /// The value is not allowed there.
+    Invalid,
+    /// The value is missing.
+    Required,
+    /// The value may stand once only.
+    Duplicate,
+    /// The value is none of those known.
+    NotSupported,
+    /// The value, any value, may not be there.
+    Forbidden,
+    /// A text or a map is too long.
+    TooLong,
+    /// A list has too many items.
+    TooMany,
+    /// The value is of the wrong JSON type.
+    TypeInvalid,
+    /// What the value names does not exist.
+    NotFound,
+}
+
+impl FaultReason {
+    /// As causes in a Status spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "FieldValueInvalid",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::NotFound => "FieldValueNotFound",
+        }
+    }
+}
+
+impl FieldFault {
+    /// A fault with its whole message.
+    pub fn new(reason: FaultReason, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason, field: field.into(), message: message.into() }
+    }
+
+    /// A value that is not allowed there.
+    pub fn invalid(field: impl Into<String>, value: &Value, why: impl fmt::Display) -> Self {
+        Self::new(FaultReason::Invalid, field, format!("Invalid value: {value}: {why}"))
+    }
+
+    /// A text that is not allowed there.
+    pub fn invalid_text(field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
+        Self::invalid(field, &Value::from(value), why)
+    }
+
+    /// A missing value.
+    pub fn required(field: impl Into<String>, why: &str) -> Self {
+        let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
+        Self::new(FaultReason::Required, field, message)
+    }
+
+    /// A value that stands twice.
+    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        Self::new(FaultReason::Duplicate, field, format!("Duplicate value: {value}"))
+    }
+
+    /// A value that is none of `known`.
+    pub fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
+        let known: Vec<_> = known.iter().map(|item| format!("\"{item}\"")).collect();
+        let message = match known.is_empty() {
+            true => format!("Unsupported value: {value}"),
+            false => format!("Unsupported value: {value}: supported values: {}", known.join(", ")),
+        };
+        Self::new(FaultReason::NotSupported, field, message)
+    }
+
+    /// A value that may not be there.
+    pub fn forbidden(field: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(FaultReason::Forbidden, field, format!("Forbidden: {why}"))
+    }
+
+    /// Too many bytes.
+    pub fn too_long(field: impl Into<String>, most: usize) -> Self {
+        Self::new(FaultReason::TooLong, field, format!("Too long: may not be more than {most} bytes"))
+    }
+
+    /// Too many items.
+    pub fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
+        let items = if most == 1 { "item" } else { "items" };
+        Self::new(FaultReason::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))
+    }
+
+    /// The same fault below another path.
+    pub fn under(mut self, prefix: &str) -> Self {
+        self.field = format!("{prefix}{}", self.field);
+        self
+    }
+}
+
+impl fmt::Display for FieldFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl From<FieldFault> for StatusCause {
+    fn from(fault: FieldFault) -> Self {
+        Self { reason: fault.reason.as_str().into(), message: fault.message, field: fault.field }
+    }
+}

@@ -1,0 +1,162 @@
+use serde_json::{Map, Value};
+
+use super::names::{annotation_key_faults, label_key_faults, label_value_faults, name_faults, qualified_name_faults};
+use super::{FieldFault, NameRule};
+use crate::kinds::Kind;
+
+const ANNOTATIONS_AT_MOST: usize = 256 * 1024;
+const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
+
+/// The faults of a new object's metadata.
+pub fn metadata(kind: &Kind, object: &Value) -> Vec<FieldFault> {
+    let empty = Map::new();
+    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let mut faults = names(kind.strategy.name_rule(), metadata);
+    faults.extend(contents(kind, metadata));
+    faults
+}
+
+/// The faults of a changed object's metadata.
+pub fn metadata_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldFault> {
+    let empty = Map::new();
+    let members =
+        |object: &Value| object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_else(|| empty.clone());
+    let (new, old) = (members(new), members(old));
+    let mut faults = contents(kind, &new);
+    faults.extend(update(&new, &old));
+    faults
+}
+
+/// What to warn of in valid metadata.
+pub fn metadata_warnings(kind: &Kind, object: &Value) -> Vec<String> {
+    let Some(finalizers) = object.pointer("/metadata/finalizers").and_then(Value::as_array) else { return Vec::new() };
+    let plain = |name: &&str| kind.custom && !name.contains('/') && !STANDARD_FINALIZERS.contains(name);
+    let names = finalizers.iter().filter_map(Value::as_str).filter(plain);
+    names
+        .map(|name| {
+            format!(
+                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name including a path (/) to avoid accidental \
+                 conflicts with other finalizer writers"
+            )
+        })
+        .collect()
+}
+
+fn names(rule: NameRule, metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let text = |key: &str| metadata.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (name, generate_name) = (text("name"), text("generateName"));
+    if !generate_name.is_empty() {
+        let found = name_faults(rule, generate_name, true);
+        faults.extend(found.iter().map(|why| FieldFault::invalid_text("metadata.generateName", generate_name, why)));
+    }
+    if name.is_empty() {
+        faults.push(FieldFault::required("metadata.name", "name or generateName is required"));
+    } else {
+        let found = name_faults(rule, name, false);
+        faults.extend(found.iter().map(|why| FieldFault::invalid_text("metadata.name", name, why)));
+    }
+    faults
+}
+
+fn contents(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    for (key, value) in entries(metadata, "labels") {
+        faults.extend(label_key_faults(key).iter().map(|why| FieldFault::invalid_text("metadata.labels", key, why)));
+        let value = value.as_str().unwrap_or_default();
+        faults.extend(
+            label_value_faults(value).iter().map(|why| FieldFault::invalid_text("metadata.labels", value, why)),
+        );
+    }
+    let mut size = 0;
+    for (key, value) in entries(metadata, "annotations") {
+        faults.extend(
+            annotation_key_faults(key).iter().map(|why| FieldFault::invalid_text("metadata.annotations", key, why)),
+        );
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > ANNOTATIONS_AT_MOST {
+        faults.push(FieldFault::too_long("metadata.annotations", ANNOTATIONS_AT_MOST));
+    }
+    faults.extend(owners(metadata));
+    faults.extend(finalizers(kind, metadata));
+    faults
+}
+
+fn entries<'a>(metadata: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    metadata.get(key).and_then(Value::as_object).into_iter().flatten()
+}
+
+fn owners(metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let Some(owners) = metadata.get("ownerReferences").and_then(Value::as_array) else { return Vec::new() };
+    let mut faults = Vec::new();
+    let mut controllers = 0;
+    for owner in owners {
+        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
+        let path = |key: &str| format!("metadata.ownerReferences.{key}");
+        let api_version = text("apiVersion");
+        if api_version.parse::<pintle_meta::GroupVersion>().is_err() {
+            faults.push(FieldFault::invalid_text(path("apiVersion"), api_version, "version must not be empty"));
+        }
+        for key in ["kind", "name", "uid"].into_iter().filter(|key| text(key).is_empty()) {
+            faults.push(FieldFault::invalid_text(path(key), "", "must not be empty"));
+        }
+        if api_version == "v1" && text("kind") == "Event" {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            faults.push(FieldFault::invalid("metadata.ownerReferences", owner, why));
+        }
+        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+    }
+    if controllers > 1 {
+        let why = "Only one reference can have Controller set to true. Found \"true\" in references";
+        faults.push(FieldFault::invalid("metadata.ownerReferences", &Value::from(owners.clone()), why));
+    }
+    faults
+}
+
+fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let Some(finalizers) = metadata.get("finalizers").and_then(Value::as_array) else { return Vec::new() };
+    let mut faults = Vec::new();
+    let names: Vec<&str> = finalizers.iter().filter_map(Value::as_str).collect();
+    for (at, name) in names.iter().enumerate() {
+        faults.extend(
+            qualified_name_faults(name).iter().map(|why| FieldFault::invalid_text("metadata.finalizers", name, why)),
+        );
+        if !kind.custom && !name.contains('/') && !STANDARD_FINALIZERS.contains(name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            faults.push(FieldFault::invalid_text(format!("metadata.finalizers[{at}]"), name, why));
+        }
+    }
+    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        faults.push(FieldFault::invalid("metadata.finalizers", &Value::from(finalizers.clone()), why));
+    }
+    faults
+}
+
+fn update(new: &Map<String, Value>, old: &Map<String, Value>) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let names = |metadata: &Map<String, Value>| -> Vec<String> {
+        let list = metadata.get("finalizers").and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
+    };
+    if old.contains_key("deletionTimestamp") {
+        let before = names(old);
+        let mut added: Vec<String> = names(new).into_iter().filter(|name| !before.contains(name)).collect();
+        added.sort();
+        added.dedup();
+        if !added.is_empty() {
+            let added: Vec<_> = added.iter().map(|name| format!("{name:?}")).collect();
+            let why = "no new finalizers can be added if the object is being deleted, found new finalizers";
+            faults
+                .push(FieldFault::forbidden("metadata.finalizers", format!("{why} []string{{{}}}", added.join(", "))));
+        }
+    }
+    for key in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if new.get(key) != old.get(key) {
+            let value = new.get(key).cloned().unwrap_or_default();
+            faults.push(FieldFault::invalid(format!("metadata.{key}"), &value, "field is immutable"));
+        }
+    }
+    faults
+}

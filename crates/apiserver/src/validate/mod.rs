@@ -1,0 +1,11 @@
+//! What makes an object invalid, as far as all kinds share it: names, labels, annotations, owners, finalizers.
+
+mod fault;
+mod metadata;
+mod names;
+
+pub use fault::{FaultReason, FieldFault};
+pub use metadata::{metadata, metadata_update, metadata_warnings};
+pub use names::{
+    NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults, qualified_name_faults,
+};

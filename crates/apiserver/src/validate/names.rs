@@ -1,0 +1,188 @@
+use std::fmt::Write;
+
+/// What a kind asks of its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// A DNS subdomain of at most 253 bytes: `a.b-c`.
+    Subdomain,
+    /// A DNS subdomain of at most so many bytes.
+    ShortSubdomain(usize),
+    /// A DNS label of at most 63 bytes that may begin with a digit.
+    Label,
+    /// A DNS label of at most 63 bytes that begins with a letter.
+    OldLabel,
+    /// Anything that can be one segment of a path.
+    PathSegment,
+}
+
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
+                     with an alphanumeric character";
+const OLD_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                         character, and end with an alphanumeric character";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+                         start and end with an alphanumeric character";
+const QUALIFIED: &str =
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
+const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start \
+                     and end with an alphanumeric character";
+const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
+
+/// Why a text is no name under this rule; nothing if it is one. A `prefix` may end where a name may not, in `-`.
+pub fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
+    let masked;
+    let name = match prefix && name.len() > 1 && name.ends_with('-') {
+        // The rest of a generated name stands where the dash does.
+        true => {
+            masked = format!("{}a", &name[..name.len() - 1]);
+            &masked[..]
+        }
+        false => name,
+    };
+    match rule {
+        NameRule::Subdomain => subdomain_faults(name, 253),
+        NameRule::ShortSubdomain(most) => {
+            let mut faults = subdomain_faults(name, 253);
+            if name.len() > most {
+                faults.push(format!("must be no more than {most} characters"));
+            }
+            faults
+        }
+        NameRule::Label => label_faults(name),
+        NameRule::OldLabel => old_label_faults(name),
+        NameRule::PathSegment => path_segment_faults(name, prefix),
+    }
+}
+
+/// Why a text is no `[prefix/]name`, as the keys of labels are.
+pub fn qualified_name_faults(text: &str) -> Vec<String> {
+    let mut parts = text.split('/');
+    let (first, second, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+    let mut faults = Vec::new();
+    let name = match (second, more) {
+        (None, _) => first,
+        (Some(name), None) => {
+            match first.is_empty() {
+                true => faults.push("prefix part must be non-empty".into()),
+                false => {
+                    faults.extend(subdomain_faults(first, 253).into_iter().map(|fault| format!("prefix part {fault}")))
+                }
+            }
+            name
+        }
+        (Some(_), Some(_)) => {
+            let pattern = qualified_pattern("MyName", "my.name", "123-abc", "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]");
+            return vec![format!(
+                "a valid label key {QUALIFIED} {pattern} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    if name.is_empty() {
+        faults.push("name part must be non-empty".into());
+    } else if name.len() > 63 {
+        faults.push("name part must be no more than 63 bytes".into());
+    }
+    if !is_word(name, b"-_.") || name.is_empty() {
+        let pattern = qualified_pattern("MyName", "my.name", "123-abc", "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]");
+        faults.push(format!("name part {QUALIFIED} {pattern}"));
+    }
+    faults
+}
+
+/// Why a text is no key of a label.
+pub fn label_key_faults(key: &str) -> Vec<String> {
+    qualified_name_faults(key)
+}
+
+/// Why a text is no key of an annotation: as of a label, in any letter case.
+pub fn annotation_key_faults(key: &str) -> Vec<String> {
+    qualified_name_faults(&key.to_lowercase())
+}
+
+/// Why a text is no value of a label.
+pub fn label_value_faults(value: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if value.len() > 63 {
+        faults.push("must be no more than 63 bytes".into());
+    }
+    if !is_word(value, b"-_.") {
+        let pattern = qualified_pattern("MyValue", "my_value", "12345", "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?");
+        faults.push(format!("{VALUE} {pattern}"));
+    }
+    faults
+}
+
+/// Why a text is no DNS subdomain.
+fn subdomain_faults(name: &str, most: usize) -> Vec<String> {
+    let mut faults = too_long(name, most);
+    let label = |part: &str| !part.is_empty() && is_word(part, b"-") && !has_upper(part);
+    if !name.split('.').all(label) {
+        faults.push(format!(
+            "{SUBDOMAIN} (e.g. 'example.com', regex used for validation is '{LABEL_PATTERN}(\\.{LABEL_PATTERN})*')"
+        ));
+    }
+    faults
+}
+
+fn label_faults(name: &str) -> Vec<String> {
+    let mut faults = too_long(name, 63);
+    if name.is_empty() || !is_word(name, b"-") || has_upper(name) {
+        match is_subdomain_alone(name) {
+            true => faults.push("must not contain dots".into()),
+            false => faults.push(format!(
+                "{LABEL} (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL_PATTERN}')"
+            )),
+        }
+    }
+    faults
+}
+
+fn is_subdomain_alone(name: &str) -> bool {
+    name.contains('.') && subdomain_faults(name, usize::MAX).is_empty()
+}
+
+fn old_label_faults(name: &str) -> Vec<String> {
+    let mut faults = too_long(name, 63);
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !is_word(name, b"-") || has_upper(name) {
+        faults.push(format!(
+            "{OLD_LABEL} (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+        ));
+    }
+    faults
+}
+
+fn path_segment_faults(name: &str, prefix: bool) -> Vec<String> {
+    let mut faults = Vec::new();
+    if !prefix && (name == "." || name == "..") {
+        return vec![format!("may not be '{name}'")];
+    }
+    for forbidden in ['/', '%'] {
+        if name.contains(forbidden) {
+            faults.push(format!("may not contain '{forbidden}'"));
+        }
+    }
+    faults
+}
+
+fn too_long(name: &str, most: usize) -> Vec<String> {
+    if name.len() > most { vec![format!("must be no more than {most} characters")] } else { Vec::new() }
+}
+
+/// ASCII letters and digits, `others` inside alone. The empty text is one.
+fn is_word(text: &str, others: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || others.contains(byte))
+}
+
+fn has_upper(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+fn qualified_pattern(first: &str, second: &str, third: &str, pattern: &str) -> String {
+    let mut text = String::new();
+    // Writing into a String cannot fail.
+    let _ = write!(text, "(e.g. '{first}',  or '{second}',  or '{third}', regex used for validation is '{pattern}')");
+    text
+}
