@@ -1,1 +1,65 @@
 //! Leader election on a Lease: leadership is a guard with a deadline, drained before it is released.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
+//! use pintle_meta::ObjectApi;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
+//!     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
+//!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("host-1_5f0c"))?;
+//!     let callbacks = LeaderCallbacks::new(async |leadership| {
+//!         while !leadership.is_cancelled() {
+//!             // Whatever only one replica may do. It is dropped, wherever it stands, when the term is over.
+//!             tokio::time::sleep(Duration::from_secs(1)).await;
+//!         }
+//!     })
+//!     .on_new_leader(|identity| println!("{identity} leads"));
+//!     elector.run(&stop, callbacks).await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Nouns
+//!
+//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]; [`LeaseLock`] is the lock of choice.
+//! - [`Leadership`] is the right to act, until a [`Deadline`]; a [`Term`] is one stretch of it, and [`LossReason`] says how it
+//!   ended.
+//! - [`LeaderCallbacks`] are what the elector calls; [`ElectionStatus`] is what others may ask.
+//! - [`machine::Machine`] decides everything, and does nothing.
+//!
+//! # What is guaranteed, and what is not
+//!
+//! The work of two electors of different identity does not overlap, as long as their clocks' rates differ by less than
+//! `lease_duration / renew_deadline` (1.5 by default); offsets do not matter. The deadline counts from the moment at which the
+//! last stored renewal was *sent*, and no request can delay it.
+//!
+//! There is no fencing: a request that is on the wire when the term ends may still be done, and so may one of a process that
+//! was frozen between its check and its send. To stop these, have the resource compare [tokens](Leadership::token). Deleting
+//! the lock, writing it by hand, or giving two processes one identity breaks the exclusion.
+
+mod callbacks;
+mod clock;
+mod config;
+mod driver;
+mod elector;
+mod hint;
+mod leadership;
+mod lease;
+mod lock;
+pub mod machine;
+mod record;
+mod status;
+
+pub use callbacks::LeaderCallbacks;
+pub use clock::{Clock, Deadline, Now, SystemClock};
+pub use config::{InvalidConfig, LeaderElectionConfig};
+pub use elector::LeaderElector;
+pub use leadership::{Leadership, LeadershipLost};
+pub use lease::{Lease, LeaseSpec};
+pub use lock::{LeaseLock, Lock, Locked};
+pub use machine::{LossReason, Term};
+pub use record::{LeaderElectionRecord, Snapshot, Version};
+pub use status::{ElectionMetrics, ElectionStatus, Wedged};

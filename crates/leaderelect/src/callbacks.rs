@@ -1,0 +1,49 @@
+use std::fmt;
+use std::future::Future;
+
+use crate::{Leadership, LossReason};
+
+/// What an elector calls: the `LeaderCallbacks` of client-go.
+///
+/// Each term calls `on_started_leading` once, and `on_stopped_leading` once after the work has ended, by whatever way. An
+/// elector that never led calls neither. `on_new_leader` is called in order for each change of the observed holder.
+pub struct LeaderCallbacks<W> {
+    pub(crate) on_started_leading: W,
+    pub(crate) on_stopped_leading: Box<dyn FnMut(&LossReason) + Send>,
+    pub(crate) on_new_leader: Box<dyn FnMut(&str) + Send>,
+}
+
+impl<W, Fut> LeaderCallbacks<W>
+where
+    W: FnMut(Leadership) -> Fut,
+    Fut: Future,
+{
+    /// The work of a leader: it is started for each term, and dropped when the term is over.
+    ///
+    /// The work should end when [`Leadership::cancelled`] does; until it has, a term that was asked to end is renewed. Work
+    /// that ends by itself ends the election.
+    pub fn new(on_started_leading: W) -> Self {
+        Self { on_started_leading, on_stopped_leading: Box::new(|_| {}), on_new_leader: Box::new(|_| {}) }
+    }
+
+    /// What to call after a term's work has ended, with the reason. It is called too when the work panics or the elector is
+    /// dropped.
+    #[must_use]
+    pub fn on_stopped_leading(mut self, call: impl FnMut(&LossReason) + Send + 'static) -> Self {
+        self.on_stopped_leading = Box::new(call);
+        self
+    }
+
+    /// What to call when another holder is observed, this elector itself included. An empty holder means that nobody leads.
+    #[must_use]
+    pub fn on_new_leader(mut self, call: impl FnMut(&str) + Send + 'static) -> Self {
+        self.on_new_leader = Box::new(call);
+        self
+    }
+}
+
+impl<W> fmt::Debug for LeaderCallbacks<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderCallbacks").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// How far a candidate's pause may grow beyond the retry period, as a share of it.
+pub(crate) const JITTER_FACTOR: f64 = 1.2;
+
+/// How an elector contends: the `LeaderElectionConfig` of client-go, with the defaults of the core components.
+///
+/// A candidate takes over once it has seen the record unchanged for the `lease_duration` that the record states. A leader's
+/// work ends `renew_deadline` after the sending of the last renewal that was stored. The difference of the two, 5 s by
+/// default, is what clocks of different rates may use up.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LeaderElectionConfig {
+    /// The name of this contender. Unique for each start of each process: two contenders of one name lead both.
+    pub identity: String,
+    /// For how long a candidate has to see no change before it takes over. Published in whole seconds, rounded up.
+    pub lease_duration: Duration,
+    /// How long a term outlives the sending of its last stored renewal.
+    pub renew_deadline: Duration,
+    /// The pause between renewals, and the least pause between a candidate's tries.
+    pub retry_period: Duration,
+    /// Whether the lock is given up when the work has ended, so that a successor need not wait. On by default, which is safe
+    /// here since the lock is never given up while the work runs.
+    pub release_on_cancel: bool,
+    /// Whether a record of this very identity that this elector did not write is taken for its own. Off by default: the record
+    /// may belong to a process that still runs. On, a restart with a fixed identity need not wait.
+    pub reuse_identity: bool,
+    /// Whether a candidate that sees a held lock deleted waits until it would have expired. On by default: its holder may not
+    /// have noticed yet.
+    pub wait_out_deleted: bool,
+    /// The seed of the jitter; none for a random one.
+    pub seed: Option<u64>,
+}
+
+impl LeaderElectionConfig {
+    /// 15 s, 10 s and 2 s.
+    pub fn new(identity: impl Into<String>) -> Self {
+        Self {
+            identity: identity.into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+            release_on_cancel: true,
+            reuse_identity: false,
+            wait_out_deleted: true,
+            seed: None,
+        }
+    }
+
+    /// Sets the three durations.
+    #[must_use]
+    pub fn with_durations(mut self, lease: Duration, renew: Duration, retry: Duration) -> Self {
+        (self.lease_duration, self.renew_deadline, self.retry_period) = (lease, renew, retry);
+        self
+    }
+
+    /// Checks what must hold.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that is broken.
+    pub fn validate(&self) -> Result<(), InvalidConfig> {
+        let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
+        if lease <= renew {
+            return Err(InvalidConfig::LeaseNotAboveRenew { lease, renew });
+        }
+        if renew.as_secs_f64() <= JITTER_FACTOR * retry.as_secs_f64() {
+            return Err(InvalidConfig::RenewNotAboveRetry { renew, retry });
+        }
+        if retry.is_zero() {
+            return Err(InvalidConfig::ZeroRetry);
+        }
+        if lease < Duration::from_secs(1) {
+            return Err(InvalidConfig::LeaseBelowOneSecond { lease });
+        }
+        if self.published_seconds().is_none() {
+            return Err(InvalidConfig::LeaseTooLong { lease });
+        }
+        if self.identity.is_empty() {
+            return Err(InvalidConfig::NoIdentity);
+        }
+        Ok(())
+    }
+
+    /// What is allowed, but seldom meant. Each is a sentence for a log.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
+        if renew + retry >= lease {
+            warnings.push(format!(
+                "renew deadline {renew:?} and retry period {retry:?} leave nothing of the lease duration {lease:?} for \
+                 clocks of different rates and for work that is slow to end"
+            ));
+        }
+        if retry < Duration::from_secs(1) {
+            warnings.push(format!(
+                "retry period {retry:?}: candidates of client-go cannot tell renewals within one second apart, so only \
+                 one a second counts"
+            ));
+        }
+        warnings
+    }
+
+    /// The lease duration as it is published.
+    pub(crate) fn published_seconds(&self) -> Option<i32> {
+        let whole = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
+        i32::try_from(whole).ok()
+    }
+
+    /// How long one request may take, so that a hung one never costs the term.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.renew_deadline / 3
+    }
+}
+
+/// Which rule a [`LeaderElectionConfig`] breaks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidConfig {
+    /// A candidate could take over before the leader gives up.
+    #[error("lease_duration {lease:?} must be greater than renew_deadline {renew:?}")]
+    LeaseNotAboveRenew {
+        /// The lease duration.
+        lease: Duration,
+        /// The renew deadline.
+        renew: Duration,
+    },
+    /// Not even one retry would fit.
+    #[error("renew_deadline {renew:?} must be greater than {JITTER_FACTOR} times retry_period {retry:?}")]
+    RenewNotAboveRetry {
+        /// The renew deadline.
+        renew: Duration,
+        /// The retry period.
+        retry: Duration,
+    },
+    /// It would try without a pause.
+    #[error("retry_period must be greater than zero")]
+    ZeroRetry,
+    /// Leases are published in whole seconds.
+    #[error("lease_duration {lease:?} must be at least one second")]
+    LeaseBelowOneSecond {
+        /// The lease duration.
+        lease: Duration,
+    },
+    /// It does not fit the field.
+    #[error("lease_duration {lease:?} exceeds the 2147483647 s that a Lease can state")]
+    LeaseTooLong {
+        /// The lease duration.
+        lease: Duration,
+    },
+    /// A vacant lock has an empty holder.
+    #[error("identity must not be empty")]
+    NoIdentity,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(lease: u64, renew: u64, retry: u64, expected: &str) {
+        let millis = Duration::from_millis;
+        let config = LeaderElectionConfig::new("me").with_durations(millis(lease), millis(renew), millis(retry));
+        let told = config.validate().map_or_else(|error| error.to_string(), |()| String::new());
+        assert!(
+            told.starts_with(expected) && told.is_empty() == expected.is_empty(),
+            "{lease} {renew} {retry}: {told}"
+        );
+    }
+
+    #[test]
+    fn each_rule_has_its_own_error() {
+        check(15_000, 10_000, 2_000, "");
+        check(10_000, 10_000, 2_000, "lease_duration 10s must be greater than renew_deadline 10s");
+        check(15_000, 2_400, 2_000, "renew_deadline 2.4s must be greater than 1.2 times retry_period 2s");
+        check(15_000, 2_401, 2_000, "");
+        check(15_000, 10_000, 0, "retry_period must be greater than zero");
+        check(0, 0, 0, "lease_duration 0ns must be greater");
+        check(900, 500, 100, "lease_duration 900ms must be at least one second");
+        check(3_000_000_000_000, 10_000, 2_000, "lease_duration 3000000000s exceeds");
+        assert_eq!(LeaderElectionConfig::new("").validate(), Err(InvalidConfig::NoIdentity));
+    }
+
+    #[test]
+    fn the_published_duration_is_never_shorter_than_the_guarded_one() {
+        let mut config = LeaderElectionConfig::new("me");
+        config.lease_duration = Duration::from_millis(15_001);
+        assert_eq!(config.published_seconds(), Some(16));
+    }
+
+    #[test]
+    fn what_is_seldom_meant_is_warned_about() {
+        let seconds = Duration::from_secs;
+        assert!(LeaderElectionConfig::new("me").warnings().is_empty());
+        let tight =
+            LeaderElectionConfig::new("me").with_durations(seconds(11), seconds(10), Duration::from_millis(900));
+        assert_eq!(tight.warnings().len(), 1);
+        let tight = tight.with_durations(seconds(10), Duration::from_millis(9_500), Duration::from_millis(500));
+        assert_eq!(tight.warnings().len(), 2);
+    }
+}

@@ -1,0 +1,222 @@
+//! The shell around the [`Machine`]: one task that owns its timer, its one request, and its word to the work.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_meta::ApiError;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::leadership::TermState;
+use crate::lock::{Lock, Locked};
+use crate::machine::{Action, Event, Failure, Hint, Machine, Request};
+use crate::status::{Observed, Open};
+use crate::{Clock, LeaderElectionConfig, Leadership, Version};
+
+/// What the driver tells the one who runs the work, in order.
+pub(crate) enum Notice {
+    NewLeader(String),
+    Started(Leadership, watch::Sender<TermState>),
+}
+
+pub(crate) struct Driver<L: Lock> {
+    lock: Arc<L>,
+    name: Arc<str>,
+    clock: Arc<dyn Clock>,
+    renew_deadline: Duration,
+    machine: Machine,
+    /// The object that was last read or written, to which the next write puts the record.
+    object: Option<(Version, Arc<L::Object>)>,
+    request: Option<Exchange<L::Object>>,
+    term: Option<watch::Sender<TermState>>,
+    observed: watch::Sender<Observed>,
+    notices: mpsc::UnboundedSender<Notice>,
+}
+
+pub(crate) type HintSource = (Pin<Box<dyn Future<Output = ()> + Send>>, mpsc::Receiver<Hint>);
+
+type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
+
+enum Answer<O> {
+    Read(Result<Option<Locked<O>>, ApiError>),
+    Written(Result<Locked<O>, ApiError>),
+    /// No answer in time.
+    Late {
+        read: bool,
+    },
+}
+
+impl<L: Lock> Driver<L> {
+    pub(crate) fn new(
+        lock: Arc<L>,
+        config: LeaderElectionConfig,
+        clock: Arc<dyn Clock>,
+        observed: watch::Sender<Observed>,
+        notices: mpsc::UnboundedSender<Notice>,
+    ) -> Self {
+        let renew_deadline = config.renew_deadline;
+        let machine = Machine::new(config, clock.now());
+        let name = lock.describe().into();
+        let (object, request, term) = (None, None, None);
+        Self { lock, name, clock, renew_deadline, machine, object, request, term, observed, notices }
+    }
+
+    /// Drives the machine until it has finished.
+    pub(crate) async fn run(
+        mut self,
+        stop: CancellationToken,
+        mut work_ended: mpsc::Receiver<()>,
+        hints: Option<HintSource>,
+    ) {
+        let (mut watching, mut hinted) = match hints {
+            Some((watching, hinted)) => (watching, hinted),
+            None => (Box::pin(pending()) as Pin<Box<dyn Future<Output = ()> + Send>>, mpsc::channel(1).1),
+        };
+        let mut event = Event::Tick;
+        let mut stopping = false;
+        let mut watched = true;
+        while self.step(event) {
+            let wake = self.machine.wake_at().map(|at| at.saturating_sub(self.clock.now().elapsed));
+            event = tokio::select! {
+                biased;
+                () = stop.cancelled(), if !stopping => {
+                    stopping = true;
+                    Event::Stop
+                }
+                Some(()) = work_ended.recv() => Event::WorkEnded,
+                answer = next_answer(&mut self.request) => self.answer(answer),
+                Some(hint) = hinted.recv() => Event::Watch(hint),
+                () = &mut watching, if watched => {
+                    watched = false;
+                    Event::Tick
+                }
+                () = sleep(wake) => Event::Tick,
+            };
+        }
+    }
+
+    /// Does what the machine answers. False after the end.
+    fn step(&mut self, event: Event) -> bool {
+        for action in self.machine.step(event, self.clock.now()) {
+            match action {
+                Action::Send { request, timeout } => self.send(request, timeout),
+                Action::NewLeader(identity) => {
+                    tracing::info!(lock = %self.name, leader = identity, "another leader");
+                    self.observed.send_modify(|observed| observed.leader = Some(identity.clone()));
+                    self.tell(Notice::NewLeader(identity));
+                }
+                Action::StartLeading { term, deadline } => {
+                    tracing::info!(lock = %self.name, transitions = term.record.leader_transitions, "started leading");
+                    let (state, leadership) = Leadership::new(self.name.clone(), term, self.clock.clone(), deadline);
+                    self.term = Some(state.clone());
+                    let confirmed = deadline.elapsed - self.renew_deadline;
+                    self.observed.send_modify(|observed| {
+                        observed.terms += 1;
+                        observed.term = Some(Open { leadership: leadership.clone(), confirmed });
+                    });
+                    self.tell(Notice::Started(leadership, state));
+                }
+                Action::Extend(deadline) => {
+                    let confirmed = deadline.elapsed - self.renew_deadline;
+                    self.change_term(|state| state.deadline = deadline);
+                    self.observed.send_modify(|observed| {
+                        observed.renewals += 1;
+                        if let Some(open) = &mut observed.term {
+                            open.confirmed = confirmed;
+                        }
+                    });
+                }
+                Action::Drain => self.change_term(|state| state.draining = true),
+                Action::StopLeading(reason) => {
+                    tracing::warn!(lock = %self.name, %reason, "stopped leading");
+                    self.change_term(|state| state.lost = Some(reason));
+                }
+                Action::Finish => return false,
+            }
+        }
+        let slow_paths = self.machine.slow_paths();
+        self.observed
+            .send_if_modified(|observed| std::mem::replace(&mut observed.slow_paths, slow_paths) != slow_paths);
+        true
+    }
+
+    fn send(&mut self, request: Request, timeout: Duration) {
+        let lock = self.lock.clone();
+        let object = self.object.as_ref();
+        let object = object.map(|(version, object)| (version.clone(), object.clone()));
+        let read = request == Request::Read;
+        let exchange = async move {
+            match request {
+                Request::Read => Answer::Read(lock.get().await),
+                Request::Create(record) => Answer::Written(lock.create(&record).await),
+                Request::Update { base, record } => match object {
+                    Some((version, object)) if version == base => Answer::Written(lock.update(&object, &record).await),
+                    // Not the object that the machine means. To look again puts that right.
+                    _ => Answer::Late { read: false },
+                },
+            }
+        };
+        self.request =
+            Some(Box::pin(
+                async move { tokio::time::timeout(timeout, exchange).await.unwrap_or(Answer::Late { read }) },
+            ));
+    }
+
+    /// Remembers the object of an answer, and tells the machine of the rest.
+    fn answer(&mut self, answer: Answer<L::Object>) -> Event {
+        self.request = None;
+        match answer {
+            Answer::Read(Ok(found)) => Event::Read(Ok(found.map(|locked| {
+                let version = locked.snapshot.version.clone();
+                self.object = Some((version, Arc::new(locked.object)));
+                locked.snapshot
+            }))),
+            Answer::Written(Ok(locked)) => {
+                let version = locked.snapshot.version;
+                self.object = Some((version.clone(), Arc::new(locked.object)));
+                Event::Written(Ok(version))
+            }
+            Answer::Read(Err(error)) => Event::Read(Err(self.failure("read", &error))),
+            Answer::Written(Err(error)) => Event::Written(Err(self.failure("write", &error))),
+            Answer::Late { read } => {
+                tracing::debug!(lock = %self.name, read, "no answer in time");
+                match read {
+                    true => Event::Read(Err(Failure::unknown())),
+                    false => Event::Written(Err(Failure::unknown())),
+                }
+            }
+        }
+    }
+
+    fn failure(&self, verb: &str, error: &ApiError) -> Failure {
+        tracing::debug!(lock = %self.name, %error, "cannot {verb} the lock");
+        Failure::from(error)
+    }
+
+    fn change_term(&self, change: impl FnOnce(&mut TermState)) {
+        if let Some(term) = &self.term {
+            term.send_modify(change);
+        }
+    }
+
+    fn tell(&self, notice: Notice) {
+        // The receiver is gone only when this task is about to be aborted.
+        let _ = self.notices.send(notice);
+    }
+}
+
+async fn next_answer<O>(request: &mut Option<Exchange<O>>) -> Answer<O> {
+    match request {
+        Some(request) => request.await,
+        None => pending().await,
+    }
+}
+
+async fn sleep(wake: Option<Duration>) {
+    match wake {
+        Some(left) => tokio::time::sleep(left).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,215 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use pintle_meta::{ListWatch, ObjectApi};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::driver::{Driver, Notice};
+use crate::hint::{Hints, watch_lease};
+use crate::leadership::TermState;
+use crate::status::Observed;
+use crate::{
+    Clock, ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, Leadership, Lease, LeaseLock, Lock,
+    LossReason, SystemClock,
+};
+
+/// Contends for a lock and runs the work of the leader: the `LeaderElector` of client-go.
+pub struct LeaderElector<L> {
+    lock: Arc<L>,
+    config: LeaderElectionConfig,
+    clock: Arc<dyn Clock>,
+    hints: Option<Hints>,
+    observed: watch::Sender<Observed>,
+}
+
+impl<L: Lock> LeaderElector<L> {
+    /// An elector for `lock`. Nothing happens before it [runs](LeaderElector::run).
+    ///
+    /// # Errors
+    ///
+    /// The first rule that `config` breaks.
+    pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, InvalidConfig> {
+        config.validate()?;
+        for warning in config.warnings() {
+            tracing::warn!(lock = lock.describe(), "{warning}");
+        }
+        Ok(Self {
+            lock: Arc::new(lock),
+            config,
+            clock: Arc::new(SystemClock::new()),
+            hints: None,
+            observed: watch::Sender::new(Observed::default()),
+        })
+    }
+
+    /// Reads the time elsewhere. Timers are tokio's in any case.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What this elector knows, for others to ask.
+    pub fn status(&self) -> ElectionStatus {
+        let lock = self.lock.describe().into();
+        ElectionStatus::new(lock, self.config.lease_duration, self.clock.clone(), self.observed.subscribe())
+    }
+
+    /// Contends, works for as long as it leads, and contends again, until it is asked to stop or the work ends by itself.
+    /// Answers how the last term ended; none when there was none.
+    ///
+    /// When `stop` is cancelled, the work is asked to end, and the term is renewed until it has; then the lock is released,
+    /// for at most `renew_deadline`. Should the term be lost meanwhile, the work is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If the work or a callback panics. The lock is not released then; it expires.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work and ends the election at once, without a release: a successor has to wait for the
+    /// lock to expire.
+    pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, callbacks: LeaderCallbacks<W>) -> Option<LossReason>
+    where
+        W: FnMut(Leadership) -> Fut,
+        Fut: Future,
+    {
+        self.contend(stop, callbacks, false).await
+    }
+
+    /// As [`LeaderElector::run`], but for one term at most: client-go's `Run`.
+    ///
+    /// # Panics
+    ///
+    /// As [`LeaderElector::run`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LeaderElector::run`].
+    pub async fn run_once<W, Fut>(
+        &mut self,
+        stop: &CancellationToken,
+        callbacks: LeaderCallbacks<W>,
+    ) -> Option<LossReason>
+    where
+        W: FnMut(Leadership) -> Fut,
+        Fut: Future,
+    {
+        self.contend(stop, callbacks, true).await
+    }
+
+    async fn contend<W, Fut>(
+        &mut self,
+        stop: &CancellationToken,
+        callbacks: LeaderCallbacks<W>,
+        once: bool,
+    ) -> Option<LossReason>
+    where
+        W: FnMut(Leadership) -> Fut,
+        Fut: Future,
+    {
+        let LeaderCallbacks { mut on_started_leading, mut on_stopped_leading, mut on_new_leader } = callbacks;
+        let stop = stop.child_token();
+        // Unbounded, since a notice is at most an answer of the server, and they are read at all times.
+        let (to_us, mut notices) = mpsc::unbounded_channel();
+        let (work_ended, ends) = mpsc::channel(1);
+        // The driver has a task of its own, so that work that hogs its thread does not keep the term from being renewed.
+        let driver =
+            Driver::new(self.lock.clone(), self.config.clone(), self.clock.clone(), self.observed.clone(), to_us);
+        let hints = self.hints.as_ref().map(|hints| {
+            let (to_driver, hinted) = mpsc::channel(8);
+            (hints(self.config.retry_period, to_driver), hinted)
+        });
+        let driver = AbortOnDropHandle::new(tokio::spawn(driver.run(stop.clone(), ends, hints)));
+        let mut last = None;
+        while let Some(notice) = notices.recv().await {
+            let (leadership, state) = match notice {
+                Notice::NewLeader(identity) => {
+                    on_new_leader(&identity);
+                    continue;
+                }
+                Notice::Started(leadership, state) => (leadership, state),
+            };
+            let reason = {
+                let observed = self.observed.clone();
+                let mut term =
+                    OpenTerm { state, observed, on_stopped: &mut *on_stopped_leading, reason: LossReason::Abandoned };
+                let mut work = pin!(leadership.run(on_started_leading(leadership.clone())));
+                let ended = loop {
+                    tokio::select! {
+                        ended = &mut work => break ended.map_err(|lost| lost.reason),
+                        notice = notices.recv() => match notice {
+                            Some(Notice::NewLeader(identity)) => on_new_leader(&identity),
+                            // A term begins only after this one's end was told.
+                            Some(Notice::Started(..)) | None => break Err(LossReason::Abandoned),
+                        },
+                    }
+                };
+                term.reason = match ended {
+                    Err(reason) => reason,
+                    Ok(_) if stop.is_cancelled() => LossReason::Cancelled,
+                    Ok(_) => LossReason::Completed,
+                };
+                term.reason.clone()
+            };
+            if once || reason == LossReason::Completed {
+                stop.cancel();
+            }
+            last = Some(reason);
+            // The driver is gone only after a panic, which is passed on below.
+            let _ = work_ended.send(()).await;
+        }
+        if let Err(error) = driver.await
+            && let Ok(panic) = error.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
+        }
+        last
+    }
+}
+
+impl<A: ObjectApi<Lease>> LeaderElector<LeaseLock<A>> {
+    /// Watches the lease too, so that a release is noticed at once, and a usurper as well. While the watch stands, a candidate
+    /// reads only when the lease would expire. Without it, or where it fails, it polls.
+    #[must_use]
+    pub fn with_watch<W: ListWatch<Lease>>(mut self, watch: W) -> Self {
+        let watch = Arc::new(watch);
+        let key = self.lock.key().clone();
+        self.hints = Some(Box::new(move |pause, hints| {
+            let (watch, key) = (watch.clone(), key.clone());
+            Box::pin(async move { watch_lease(&*watch, &key, pause, hints).await })
+        }));
+        self
+    }
+}
+
+impl<L: Lock> fmt::Debug for LeaderElector<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderElector")
+            .field("lock", &self.lock.describe())
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Closes a term whichever way its work ends: by returning, by a panic, or by being dropped.
+struct OpenTerm<'a> {
+    state: watch::Sender<TermState>,
+    observed: watch::Sender<Observed>,
+    on_stopped: &'a mut (dyn FnMut(&LossReason) + Send),
+    reason: LossReason,
+}
+
+impl Drop for OpenTerm<'_> {
+    fn drop(&mut self) {
+        self.state.send_modify(|state| {
+            state.lost.get_or_insert_with(|| self.reason.clone());
+        });
+        self.observed.send_modify(|observed| observed.term = None);
+        (self.on_stopped)(&self.reason);
+    }
+}

@@ -1,0 +1,74 @@
+//! A watch of the lock, as a hint to look sooner.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_core::Stream;
+use pintle_meta::{ListWatch, Object, ObjectKey, WatchEvent, WatchOptions};
+use tokio::sync::mpsc;
+
+use crate::Lease;
+use crate::lock::snapshot;
+use crate::machine::Hint;
+
+/// Starts to watch, with the pause to begin with after a failure, and tells hints until it is dropped.
+pub(crate) type Hints =
+    Box<dyn Fn(Duration, mpsc::Sender<Hint>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// Pauses between failing watches double up to this many times the first one.
+const MAX_PAUSES: u32 = 16;
+
+/// Watches the one lease of `key`, again and again, until the receiver is gone.
+pub(crate) async fn watch_lease<W: ListWatch<Lease>>(
+    watch: &W,
+    key: &ObjectKey,
+    pause: Duration,
+    hints: mpsc::Sender<Hint>,
+) {
+    let field_selector = format!("metadata.name={}", key.name());
+    // Without a resourceVersion each watch begins with the present state, so nothing is missed in between.
+    let options = WatchOptions { field_selector, allow_bookmarks: true, ..WatchOptions::default() };
+    let mut pauses = 1;
+    loop {
+        match watch.watch(&options).await {
+            Ok(events) => {
+                if hints.send(Hint::Up).await.is_err() {
+                    return;
+                }
+                if follow(events, key, &hints).await {
+                    pauses = 1;
+                }
+                if hints.send(Hint::Down).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => tracing::debug!(lease = %key, %error, "cannot watch the lock; polling instead"),
+        }
+        tokio::time::sleep(pause * pauses).await;
+        pauses = (pauses * 2).min(MAX_PAUSES);
+    }
+}
+
+/// Tells what one stream brings until it ends. True if it brought anything.
+async fn follow<S>(mut events: S, key: &ObjectKey, hints: &mpsc::Sender<Hint>) -> bool
+where
+    S: Stream<Item = Result<WatchEvent<Lease>, pintle_meta::ApiError>> + Unpin,
+{
+    let mut any = false;
+    while let Some(Ok(event)) = poll_fn(|context| Pin::new(&mut events).poll_next(context)).await {
+        let hint = match event {
+            WatchEvent::Added(lease) | WatchEvent::Modified(lease) if lease.key() == *key => {
+                Hint::Changed(snapshot(&lease))
+            }
+            WatchEvent::Deleted(lease) if lease.key() == *key => Hint::Deleted { uid: lease.uid().into() },
+            WatchEvent::Error(_) => break,
+            _ => continue,
+        };
+        any = true;
+        if hints.send(hint).await.is_err() {
+            break;
+        }
+    }
+    any
+}

@@ -1,0 +1,143 @@
+use std::collections::BTreeMap;
+
+use pintle_meta::{MicroTime, ObjectMeta, TypeMeta};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::LeaderElectionRecord;
+
+/// A `Lease` of `coordination.k8s.io/v1`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct Lease {
+    /// `apiVersion` and `kind`.
+    #[serde(flatten)]
+    pub types: TypeMeta,
+    /// The metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// Who holds it.
+    #[serde(default, deserialize_with = "null_default")]
+    pub spec: LeaseSpec,
+}
+
+pintle_meta::resource!(Lease, "coordination.k8s.io/v1", "Lease", "leases", Namespaced);
+
+impl Lease {
+    /// A lease that holds `record`.
+    pub fn new(metadata: ObjectMeta, record: &LeaderElectionRecord) -> Self {
+        let mut lease = Self {
+            types: TypeMeta { api_version: "coordination.k8s.io/v1".into(), kind: "Lease".into() },
+            metadata,
+            spec: LeaseSpec::default(),
+        };
+        lease.spec.put(record);
+        lease
+    }
+}
+
+/// Who holds a [`Lease`], and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseSpec {
+    /// The holder.
+    #[serde(default)]
+    pub holder_identity: Option<String>,
+    /// Seconds for which the lease is valid after a renewal. A server takes 1 or more.
+    #[serde(default)]
+    pub lease_duration_seconds: Option<i32>,
+    /// When the term began. A time that cannot be read counts as absent: another program's slip must not blind us.
+    #[serde(default, deserialize_with = "lenient_time")]
+    pub acquire_time: Option<MicroTime>,
+    /// When the holder last renewed. Read as leniently.
+    #[serde(default, deserialize_with = "lenient_time")]
+    pub renew_time: Option<MicroTime>,
+    /// How often the holder changed.
+    #[serde(default)]
+    pub lease_transitions: Option<i32>,
+    /// How a coordinated election chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// To whom a coordinated election wants the lease to go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_holder: Option<String>,
+    /// Fields that this struct does not name.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+impl LeaseSpec {
+    /// The record within. Absent fields read as empty, 0 or none.
+    pub fn record(&self) -> LeaderElectionRecord {
+        LeaderElectionRecord {
+            holder_identity: self.holder_identity.clone().unwrap_or_default(),
+            lease_duration_seconds: self.lease_duration_seconds.unwrap_or_default(),
+            acquire_time: self.acquire_time,
+            renew_time: self.renew_time,
+            leader_transitions: self.lease_transitions.unwrap_or_default(),
+        }
+    }
+
+    /// Puts `record` in, and keeps what a record does not speak of.
+    pub fn put(&mut self, record: &LeaderElectionRecord) {
+        self.holder_identity = Some(record.holder_identity.clone());
+        self.lease_duration_seconds = Some(record.lease_duration_seconds);
+        self.acquire_time = record.acquire_time;
+        self.renew_time = record.renew_time;
+        self.lease_transitions = Some(record.leader_transitions);
+    }
+}
+
+fn lenient_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MicroTime>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).ok())
+}
+
+fn null_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LeaseSpec, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_record_survives_the_way_through_a_lease() {
+        let text = r#"{"holderIdentity":"host_1","leaseDurationSeconds":15,"acquireTime":"2026-11-20T08:30:00.000001Z",
+            "renewTime":"2026-11-20T08:30:02.500000Z","leaseTransitions":3}"#;
+        let spec: LeaseSpec = serde_json::from_str(text).unwrap();
+        let lease = Lease::new(ObjectMeta::new("ns", "lock"), &spec.record());
+        assert_eq!(lease.spec.record(), spec.record());
+        let expected: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_value(&lease.spec).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_a_record_does_not_speak_of_survives_a_write() {
+        let mut spec: LeaseSpec =
+            serde_json::from_value(json!({"strategy": "OldestEmulationVersion", "preferredHolder": "x", "later": 1}))
+                .unwrap();
+        spec.put(&LeaderElectionRecord { holder_identity: "me".into(), ..Default::default() });
+        let back = serde_json::to_value(&spec).unwrap();
+        assert_eq!(back["strategy"], "OldestEmulationVersion");
+        assert_eq!(back["preferredHolder"], "x");
+        assert_eq!(back["later"], 1);
+    }
+
+    #[test]
+    fn absent_null_and_unreadable_fields_read_as_nothing() {
+        for text in ["{}", r#"{"spec":null}"#, r#"{"spec":{"holderIdentity":null,"renewTime":"yesterday"}}"#] {
+            let lease: Lease = serde_json::from_str(text).unwrap();
+            assert_eq!(lease.spec.record(), LeaderElectionRecord::default(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_written_with_six_digits_and_no_time_as_null() {
+        let spec: LeaseSpec = serde_json::from_value(json!({"renewTime": "2026-11-20T08:30:00Z"})).unwrap();
+        let back = serde_json::to_value(&spec).unwrap();
+        assert_eq!(back["renewTime"], "2026-11-20T08:30:00.000000Z");
+        assert_eq!(back["acquireTime"], Value::Null);
+    }
+}

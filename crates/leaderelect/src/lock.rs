@@ -1,0 +1,130 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+
+use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions};
+
+use crate::{LeaderElectionRecord, Lease, Snapshot, Version};
+
+/// Where the record is kept: the `resourcelock.Interface` of client-go.
+///
+/// A lock only reads and writes; it decides nothing and remembers nothing.
+///
+/// # Cancel safety
+///
+/// Dropping a future gives the request up; whether a write was done is then unknown.
+pub trait Lock: Send + Sync + 'static {
+    /// The stored object. A write keeps all of it that is not the record.
+    type Object: Send + Sync + 'static;
+
+    /// `namespace/name`, for messages.
+    fn describe(&self) -> String;
+
+    /// Reads the newest state; none where the object does not exist.
+    fn get(&self) -> impl Future<Output = Result<Option<Locked<Self::Object>>, ApiError>> + Send;
+
+    /// Creates the object, and fails if it exists.
+    fn create(
+        &self,
+        record: &LeaderElectionRecord,
+    ) -> impl Future<Output = Result<Locked<Self::Object>, ApiError>> + Send;
+
+    /// Replaces the record in `base`, and fails if the object is no longer `base`.
+    fn update(
+        &self,
+        base: &Self::Object,
+        record: &LeaderElectionRecord,
+    ) -> impl Future<Output = Result<Locked<Self::Object>, ApiError>> + Send;
+}
+
+/// A stored object, and the record in it.
+#[derive(Clone, Debug)]
+pub struct Locked<O> {
+    /// The record and its version.
+    pub snapshot: Snapshot,
+    /// The object.
+    pub object: O,
+}
+
+/// A [`Lock`] in a [`Lease`].
+///
+/// Give it a client of its own, whose limiter the work does not share: a renewal that queues behind the work's requests
+/// costs the term.
+#[derive(Debug)]
+pub struct LeaseLock<A> {
+    api: A,
+    key: ObjectKey,
+    labels: BTreeMap<String, String>,
+}
+
+impl<A: ObjectApi<Lease>> LeaseLock<A> {
+    /// The lease `name` in `namespace`. It is created when nobody did.
+    pub fn new(api: A, namespace: &str, name: &str) -> Self {
+        Self { api, key: ObjectKey::new(namespace, name), labels: BTreeMap::new() }
+    }
+
+    /// Labels to set with each write; foreign ones are kept.
+    #[must_use]
+    pub fn with_labels(mut self, labels: BTreeMap<String, String>) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// The key of the lease.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+}
+
+impl<A: ObjectApi<Lease>> Lock for LeaseLock<A> {
+    type Object = Lease;
+
+    fn describe(&self) -> String {
+        self.key.to_string()
+    }
+
+    async fn get(&self) -> Result<Option<Locked<Lease>>, ApiError> {
+        match self.api.get(&self.key).await {
+            Ok(lease) => locked(lease).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+        let mut metadata = ObjectMeta::new(self.key.namespace().unwrap_or_default(), self.key.name());
+        metadata.labels = self.labels.clone();
+        locked(self.api.create(&Lease::new(metadata, record), &PostOptions::default()).await?)
+    }
+
+    async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
+        // Without both, a server would overwrite a successor's record or bring a deleted lease back.
+        if base.uid().is_empty() || base.resource_version().is_empty() {
+            let told = format!("Lease {} has no uid or no resourceVersion to compare with", self.key);
+            return Err(ApiError::InvalidRequest(cause(told)));
+        }
+        let mut lease = Lease::new(base.metadata.clone(), record);
+        lease.spec = base.spec.clone();
+        lease.spec.put(record);
+        lease.metadata.labels.extend(self.labels.clone());
+        locked(self.api.update(&lease, &PostOptions::default()).await?)
+    }
+}
+
+/// The record of a lease with its version.
+pub(crate) fn snapshot(lease: &Lease) -> Snapshot {
+    let version = Version { uid: lease.uid().into(), resource_version: lease.resource_version().into() };
+    Snapshot { version, record: lease.spec.record() }
+}
+
+fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
+    if lease.uid().is_empty() || lease.resource_version().is_empty() {
+        let told = format!("Lease {} came without uid or resourceVersion", lease.key());
+        return Err(ApiError::Decode(cause(told)));
+    }
+    Ok(Locked { snapshot: snapshot(&lease), object: lease })
+}
+
+fn cause(told: impl fmt::Display) -> pintle_meta::Cause {
+    Box::<dyn std::error::Error + Send + Sync>::from(told.to_string()).into()
+}

@@ -1,0 +1,177 @@
+use std::fmt;
+use std::time::Duration;
+
+use pintle_meta::{ApiError, Reason};
+
+use crate::{Deadline, LeaderElectionRecord, Snapshot, Version};
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Time passed.
+    Tick,
+    /// The answer to [`Request::Read`]; none where there is no object.
+    Read(Result<Option<Snapshot>, Failure>),
+    /// The answer to [`Request::Create`] or [`Request::Update`]: the version in which the record was stored.
+    Written(Result<Version, Failure>),
+    /// The watch has something to tell.
+    Watch(Hint),
+    /// The work of the term has ended: it returned, or was dropped.
+    WorkEnded,
+    /// Wind down: end the work, release, finish.
+    Stop,
+}
+
+/// What a watch of the lock tells. It may be old, and its silence means nothing: it only ever makes an elector look sooner.
+#[derive(Clone, Debug)]
+pub enum Hint {
+    /// The watch is up.
+    Up,
+    /// The watch is down.
+    Down,
+    /// The object is, or was, like this.
+    Changed(Snapshot),
+    /// The object of this uid is gone.
+    Deleted {
+        /// The uid.
+        uid: String,
+    },
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Send this request, and give the answer back. Never more than one is under way.
+    Send {
+        /// The request.
+        request: Request,
+        /// After how long to give it up, with [`Failure::unknown`].
+        timeout: Duration,
+    },
+    /// The observed holder changed. Empty when nobody holds the lock.
+    NewLeader(String),
+    /// A term begins: start the work.
+    StartLeading {
+        /// The term.
+        term: Term,
+        /// Until when it may be relied on.
+        deadline: Deadline,
+    },
+    /// The term may be relied on for longer.
+    Extend(Deadline),
+    /// Ask the work to end. The term goes on until it has.
+    Drain,
+    /// The term is over: end the work at once.
+    StopLeading(LossReason),
+    /// Nothing more will be done.
+    Finish,
+}
+
+/// A request to the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Read the newest state.
+    Read,
+    /// Create the object.
+    Create(LeaderElectionRecord),
+    /// Replace the record, if the object is still in this version.
+    Update {
+        /// The version.
+        base: Version,
+        /// The record.
+        record: LeaderElectionRecord,
+    },
+}
+
+/// How a request failed, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What is known of its effect.
+    pub effect: Effect,
+    /// How long the server asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+/// What a failed request has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: the object is not in the expected version, or exists already.
+    Conflict,
+    /// Nothing: there is no object.
+    NotFound,
+    /// Nothing: it was refused, or never left.
+    None,
+    /// No one can tell.
+    Unknown,
+}
+
+impl Failure {
+    /// No answer: the request may have been done, and may still be.
+    pub fn unknown() -> Self {
+        Self { effect: Effect::Unknown, retry_after: None }
+    }
+}
+
+impl From<&ApiError> for Failure {
+    fn from(error: &ApiError) -> Self {
+        let effect = match error {
+            ApiError::ConnectionRefused(_) | ApiError::InvalidRequest(_) => Effect::None,
+            ApiError::Status(status) => match (&status.reason, status.code) {
+                (Some(Reason::Conflict | Reason::AlreadyExists), _) | (None, 409) => Effect::Conflict,
+                (Some(Reason::NotFound), _) | (None, 404) => Effect::NotFound,
+                (Some(Reason::Timeout), _) => Effect::Unknown,
+                (_, 400..=499) => Effect::None,
+                _ => Effect::Unknown,
+            },
+            _ => Effect::Unknown,
+        };
+        Self { effect, retry_after: error.retry_after() }
+    }
+}
+
+/// One stretch of leadership.
+///
+/// Its uid and resourceVersion are those of the write that began it: within one uid, they grow from term to term. A resource
+/// that remembers the greatest token it has seen can fence off a leader that was paused; nothing else can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// The version of the lock in which the term was first seen to be ours.
+    pub token: Version,
+    /// The record that began it.
+    pub record: LeaderElectionRecord,
+}
+
+/// Why a term ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// The elector itself was dropped.
+    Abandoned,
+    /// The caller asked for it, and the work has ended.
+    Cancelled,
+    /// The work ended by itself.
+    Completed,
+    /// No renewal could be stored in time.
+    Deadline,
+    /// The lock was deleted, or replaced by another object of its name.
+    Deleted,
+    /// Another record stands in the lock.
+    Usurped {
+        /// Its holder; empty when it was released by someone else.
+        by: String,
+    },
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Abandoned => f.write_str("the elector was dropped"),
+            Self::Cancelled => f.write_str("it was asked to end"),
+            Self::Completed => f.write_str("the work ended"),
+            Self::Deadline => f.write_str("no renewal was stored before the deadline"),
+            Self::Deleted => f.write_str("the lock was deleted"),
+            Self::Usurped { by } if by.is_empty() => f.write_str("the lock was released by someone else"),
+            Self::Usurped { by } => write!(f, "the lock went to {by:?}"),
+        }
+    }
+}

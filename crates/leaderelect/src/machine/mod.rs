@@ -1,0 +1,353 @@
+//! The elector as a state machine: no I/O, no clock, no task.
+//!
+//! Its owner gives it what happened and the time, and does what it answers. Everything that makes an election safe is decided
+//! here, so that a test can drive a whole fleet from one seed.
+//!
+//! What holds at every step:
+//!
+//! - A term's deadline is `renew_deadline` after the *sending* of a write that was stored.
+//! - Whatever contradicts the term ends it before anything else is done: another record, a deletion, another uid. It never
+//!   resumes; the next one begins after the work of this one has ended.
+//! - Nothing is written without the version of what was read, and the lock is given up only after the work has ended, and only
+//!   if what was just read is this term's record.
+
+mod event;
+mod following;
+mod leading;
+mod releasing;
+
+use std::time::Duration;
+
+use crate::clock::{Deadline, Now};
+use crate::config::{JITTER_FACTOR, LeaderElectionConfig};
+use crate::record::{LeaderElectionRecord, Snapshot, Version};
+
+pub use event::{Action, Effect, Event, Failure, Hint, LossReason, Request, Term};
+
+/// One contender for one lock.
+#[derive(Debug)]
+pub struct Machine {
+    config: LeaderElectionConfig,
+    rng: fastrand::Rng,
+    phase: Phase,
+    stopping: bool,
+    watching: bool,
+    /// The one request under way.
+    sent: Option<Sent>,
+    /// When to act next, if nothing happens before.
+    next_try: Duration,
+    observed: Option<Observation>,
+    /// Until when a lock that was deleted under its holder counts as held.
+    held_until: Duration,
+    reported: Option<String>,
+    /// Writes of the present contest or term whose outcome is not known. One version can be replaced only once, so all of
+    /// them are settled as soon as any write is known to have been done.
+    in_doubt: Vec<Doubt>,
+    /// The record of the last term, which is over: should it still stand, nobody leads by it.
+    last_term: Option<(String, LeaderElectionRecord)>,
+    slow_paths: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Following,
+    Leading(Leading),
+    /// The term is lost, and its work has not ended yet.
+    Lost,
+    Releasing(Releasing),
+    Finished,
+}
+
+#[derive(Debug)]
+struct Leading {
+    term: Term,
+    /// What the next renewal replaces.
+    base: Snapshot,
+    /// The write from which the deadline counts.
+    counted: Now,
+    deadline: Deadline,
+    last_sent: Duration,
+    conflicts: u32,
+    /// Whether to look before writing again.
+    read_back: bool,
+    draining: bool,
+}
+
+#[derive(Debug)]
+struct Releasing {
+    /// The term to release; none where only writes in doubt might have begun one.
+    term: Option<Term>,
+    until: Duration,
+    /// The write to send next; none until the lock was read and is ours.
+    write: Option<Request>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    request: Request,
+    purpose: Purpose,
+    at: Now,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Contend,
+    Renew,
+    Release,
+}
+
+#[derive(Debug)]
+struct Observation {
+    snapshot: Snapshot,
+    /// When this version was first seen, on arrival.
+    at: Duration,
+}
+
+#[derive(Debug)]
+struct Doubt {
+    record: LeaderElectionRecord,
+    sent: Now,
+}
+
+/// Writes in doubt beyond this many are forgotten, the oldest first. A forgotten one that was done after all is taken for a
+/// foreign record, which costs time and nothing else.
+const MAX_DOUBTS: usize = 8;
+
+/// After good news from a watch, a candidate waits up to this long, so that not all come at once.
+const HINT_JITTER: Duration = Duration::from_millis(250);
+
+impl Machine {
+    /// A contender that will try at once.
+    ///
+    /// The configuration is taken to be [valid](LeaderElectionConfig::validate).
+    pub fn new(config: LeaderElectionConfig, now: Now) -> Self {
+        let rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        Self {
+            config,
+            rng,
+            phase: Phase::Following,
+            stopping: false,
+            watching: false,
+            sent: None,
+            next_try: now.elapsed,
+            observed: None,
+            held_until: Duration::ZERO,
+            reported: None,
+            in_doubt: Vec::new(),
+            last_term: None,
+            slow_paths: 0,
+        }
+    }
+
+    /// Takes one event in, and says what to do, in order.
+    pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
+        let mut actions = Vec::new();
+        // First of all, so that no event, however good its news, is looked at on behalf of a term that is over.
+        if let Phase::Leading(leading) = &self.phase
+            && leading.deadline.has_passed(now)
+        {
+            self.lose(LossReason::Deadline, now, &mut actions);
+        }
+        match event {
+            Event::Tick => {}
+            Event::Stop => self.stop(now, &mut actions),
+            Event::WorkEnded => self.work_ended(now),
+            Event::Watch(hint) => self.watch(hint, now, &mut actions),
+            Event::Read(answer) => {
+                if let Some(sent) = self.sent.take() {
+                    self.read(sent, answer, now, &mut actions);
+                }
+            }
+            Event::Written(answer) => {
+                if let Some(sent) = self.sent.take() {
+                    self.written(sent, answer, now, &mut actions);
+                }
+            }
+        }
+        self.act(now, &mut actions);
+        actions
+    }
+
+    /// When to call [`Machine::step`] with a tick, if nothing happens before; none after the end.
+    pub fn wake_at(&self) -> Option<Duration> {
+        let next_try = self.sent.is_none().then_some(self.next_try);
+        match &self.phase {
+            Phase::Finished => None,
+            Phase::Lost => None,
+            Phase::Following => next_try,
+            Phase::Releasing(releasing) => next_try.map(|next| next.min(releasing.until)),
+            Phase::Leading(leading) => {
+                Some(next_try.map_or(leading.deadline.elapsed, |next| next.min(leading.deadline.elapsed)))
+            }
+        }
+    }
+
+    /// The holder that was last observed; empty when nobody holds the lock, none before the first look.
+    pub fn leader(&self) -> Option<&str> {
+        self.reported.as_deref()
+    }
+
+    /// How many renewals had to read the lock first: client-go's `leader_election_slowpath_total`.
+    pub fn slow_paths(&self) -> u64 {
+        self.slow_paths
+    }
+
+    fn read(&mut self, sent: Sent, answer: Result<Option<Snapshot>, Failure>, now: Now, actions: &mut Vec<Action>) {
+        if let Ok(found) = &answer {
+            self.observe(found.as_ref(), now, actions);
+        }
+        match self.phase {
+            Phase::Following => self.contend(sent, answer, now, actions),
+            Phase::Leading(_) => self.read_back(sent, answer, now, actions),
+            Phase::Releasing(_) => self.release_read(sent, answer, now),
+            Phase::Lost | Phase::Finished => {}
+        }
+    }
+
+    fn written(&mut self, sent: Sent, answer: Result<Version, Failure>, now: Now, actions: &mut Vec<Action>) {
+        let record = match sent.request {
+            Request::Create(record) | Request::Update { record, .. } => record,
+            // The owner mixed answers up. It counts as none.
+            Request::Read => return,
+        };
+        if let Ok(version) = &answer {
+            let snapshot = Snapshot { version: version.clone(), record: record.clone() };
+            self.observe(Some(&snapshot), now, actions);
+        }
+        match (&self.phase, sent.purpose) {
+            (Phase::Following, Purpose::Contend) => self.contended(record, sent.at, answer, now, actions),
+            (Phase::Leading(_), Purpose::Renew) => self.renewed(record, sent.at, answer, now, actions),
+            (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
+            // The term for which it was sent is over, so it says no more than a look at the lock does.
+            _ => self.next_try = self.next_try.min(now.elapsed + self.config.retry_period),
+        }
+    }
+
+    /// Sends what is due.
+    fn act(&mut self, now: Now, actions: &mut Vec<Action>) {
+        if self.sent.is_some() || now.elapsed < self.next_try {
+            return self.finish_if_late(now, actions);
+        }
+        let due = match &mut self.phase {
+            Phase::Following if !self.stopping => Some((Request::Read, Purpose::Contend)),
+            Phase::Leading(_) => Some((self.next_renewal(now), Purpose::Renew)),
+            Phase::Releasing(releasing) if now.elapsed < releasing.until => {
+                Some((releasing.write.take().unwrap_or(Request::Read), Purpose::Release))
+            }
+            _ => None,
+        };
+        if let Some((request, purpose)) = due {
+            self.send(request, purpose, now, actions);
+        }
+        self.finish_if_late(now, actions);
+    }
+
+    fn send(&mut self, request: Request, purpose: Purpose, now: Now, actions: &mut Vec<Action>) {
+        let left = match &self.phase {
+            Phase::Leading(leading) => leading.deadline.remaining(now),
+            Phase::Releasing(releasing) => releasing.until.saturating_sub(now.elapsed),
+            _ => Duration::MAX,
+        };
+        self.sent = Some(Sent { request: request.clone(), purpose, at: now });
+        actions.push(Action::Send { request, timeout: self.config.request_timeout().min(left) });
+    }
+
+    /// Ends the phase of releasing once there is nothing to wait for, and the whole machine with it if it has to stop.
+    fn finish_if_late(&mut self, now: Now, actions: &mut Vec<Action>) {
+        if let Phase::Releasing(releasing) = &self.phase
+            && self.sent.is_none()
+            && now.elapsed >= releasing.until
+        {
+            self.in_doubt.clear();
+            self.phase = Phase::Following;
+            self.next_try = now.elapsed + self.jittered_retry();
+        }
+        let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == Request::Read);
+        if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
+            self.phase = Phase::Finished;
+            actions.push(Action::Finish);
+        }
+    }
+
+    fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        match &mut self.phase {
+            Phase::Leading(leading) => {
+                leading.draining = true;
+                actions.push(Action::Drain);
+            }
+            Phase::Following if self.sent.is_none() => self.release_doubts(now),
+            _ => {}
+        }
+    }
+
+    fn work_ended(&mut self, now: Now) {
+        match std::mem::replace(&mut self.phase, Phase::Following) {
+            Phase::Leading(leading) => {
+                self.last_term = Some((leading.term.token.uid.clone(), leading.term.record.clone()));
+                self.begin_release(Some(leading.term), now);
+            }
+            Phase::Lost => self.next_try = now.elapsed,
+            other => self.phase = other,
+        }
+    }
+
+    fn lose(&mut self, reason: LossReason, now: Now, actions: &mut Vec<Action>) {
+        if let Phase::Leading(leading) = std::mem::replace(&mut self.phase, Phase::Lost) {
+            self.last_term = Some((leading.term.token.uid, leading.term.record));
+        }
+        self.in_doubt.clear();
+        self.next_try = now.elapsed;
+        actions.push(Action::StopLeading(reason));
+    }
+
+    /// Takes a state of the lock in. Only a change moves the moment from which its expiry counts.
+    fn observe(&mut self, found: Option<&Snapshot>, now: Now, actions: &mut Vec<Action>) {
+        let own = self.config.lease_duration;
+        let Some(found) = found else {
+            if let Some(gone) = self.observed.take() {
+                let record = &gone.snapshot.record;
+                let foreign = !record.is_vacant() && record.holder_identity != self.config.identity;
+                self.held_until = if foreign { gone.at + record.lease_duration(own) } else { Duration::ZERO };
+            }
+            return self.report("", actions);
+        };
+        if self.observed.as_ref().is_none_or(|observed| observed.snapshot.version != found.version) {
+            self.observed = Some(Observation { snapshot: found.clone(), at: now.elapsed });
+        }
+        self.report(&found.record.holder_identity, actions);
+    }
+
+    fn report(&mut self, holder: &str, actions: &mut Vec<Action>) {
+        let known = self.reported.as_deref();
+        if known == Some(holder) || (known.is_none() && holder.is_empty()) {
+            return;
+        }
+        self.reported = Some(holder.into());
+        actions.push(Action::NewLeader(holder.into()));
+    }
+
+    fn doubt(&mut self, record: LeaderElectionRecord, sent: Now) {
+        if self.in_doubt.len() == MAX_DOUBTS {
+            self.in_doubt.remove(0);
+        }
+        self.in_doubt.push(Doubt { record, sent });
+    }
+
+    /// When the write in doubt was sent that is found stored.
+    fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
+        self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
+    }
+
+    fn jittered_retry(&mut self) -> Duration {
+        let retry = self.config.retry_period;
+        retry + retry.mul_f64(JITTER_FACTOR * self.rng.f64())
+    }
+
+    fn hint_jitter(&mut self) -> Duration {
+        HINT_JITTER.min(self.config.retry_period).mul_f64(self.rng.f64())
+    }
+}

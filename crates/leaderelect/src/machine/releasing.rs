@@ -1,0 +1,71 @@
+//! Giving the lock up, after the work has ended and never anyone else's.
+
+use super::{Doubt, Effect, Failure, Machine, Now, Phase, Releasing, Request, Sent, Term};
+use crate::record::{LeaderElectionRecord, Snapshot, Version, micros};
+
+impl Machine {
+    /// Begins to give `term` up. Where that is switched off, it is just over.
+    pub(super) fn begin_release(&mut self, term: Option<Term>, now: Now) {
+        let span = if self.config.release_on_cancel { self.config.renew_deadline } else { Default::default() };
+        self.phase = Phase::Releasing(Releasing { term, until: now.elapsed + span, write: None });
+        self.next_try = now.elapsed;
+    }
+
+    /// On the way out: if a write in doubt may have taken the lock, gives it up again.
+    pub(super) fn release_doubts(&mut self, now: Now) {
+        if !self.in_doubt.is_empty() {
+            self.begin_release(None, now);
+        }
+    }
+
+    /// Decides on what was read before a release.
+    pub(super) fn release_read(&mut self, sent: Sent, answer: Result<Option<Snapshot>, Failure>, now: Now) {
+        let Phase::Releasing(releasing) = &mut self.phase else { return };
+        let found = match answer {
+            Ok(Some(found)) => found,
+            Ok(None) => return self.release_done(now),
+            Err(failure) => {
+                let pause = self.config.retry_period.max(failure.retry_after.unwrap_or_default());
+                self.next_try = (sent.at.elapsed + pause).max(now.elapsed);
+                return;
+            }
+        };
+        let mine = |record: &LeaderElectionRecord| found.record.same_term(record);
+        let of_term = releasing.term.as_ref();
+        let of_term = of_term.is_some_and(|term| term.token.uid == found.version.uid && mine(&term.record));
+        let of_doubt = |doubt: &Doubt| releasing.term.is_none() && mine(&doubt.record);
+        if !of_term && !self.in_doubt.iter().any(of_doubt) {
+            return self.release_done(now);
+        }
+        let time = Some(micros(now.wall.max(found.record.renew_time.map_or(now.wall, |time| time.0))));
+        let record = LeaderElectionRecord {
+            holder_identity: String::new(),
+            // The least that a server takes.
+            lease_duration_seconds: 1,
+            acquire_time: time,
+            renew_time: time,
+            leader_transitions: found.record.leader_transitions,
+        };
+        releasing.write = Some(Request::Update { base: found.version, record });
+        self.next_try = now.elapsed;
+    }
+
+    /// Decides on the outcome of a release.
+    pub(super) fn released(&mut self, answer: Result<Version, Failure>, now: Now) {
+        match answer {
+            Ok(_) => self.release_done(now),
+            Err(Failure { effect: Effect::Conflict, .. }) => self.next_try = now.elapsed,
+            Err(Failure { effect: Effect::NotFound, .. }) => self.release_done(now),
+            Err(failure) => {
+                let pause = self.config.retry_period.max(failure.retry_after.unwrap_or_default());
+                self.next_try = now.elapsed + pause;
+            }
+        }
+    }
+
+    fn release_done(&mut self, now: Now) {
+        self.in_doubt.clear();
+        self.phase = Phase::Following;
+        self.next_try = now.elapsed + self.jittered_retry();
+    }
+}

@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_meta::MicroTime;
+
+/// Who leads, as it stands in the lock: the `LeaderElectionRecord` of client-go.
+///
+/// No decision rests on the two times: they are for humans and for other programs. Whether a record has expired is judged by
+/// how long it went unchanged on the observer's own clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaderElectionRecord {
+    /// The holder; empty when nobody holds the lock.
+    pub holder_identity: String,
+    /// For how many seconds a candidate has to see the record unchanged before it may take over. 0 or less where the writer
+    /// gave none.
+    pub lease_duration_seconds: i32,
+    /// When the term began.
+    pub acquire_time: Option<MicroTime>,
+    /// When the holder last renewed.
+    pub renew_time: Option<MicroTime>,
+    /// How often the holder changed.
+    pub leader_transitions: i32,
+}
+
+impl LeaderElectionRecord {
+    /// Whether nobody holds the lock.
+    pub fn is_vacant(&self) -> bool {
+        self.holder_identity.is_empty()
+    }
+
+    /// How long the record is valid unchanged. A record that states no duration counts with the observer's own.
+    pub fn lease_duration(&self, own: Duration) -> Duration {
+        match u64::try_from(self.lease_duration_seconds) {
+            Ok(seconds @ 1..) => Duration::from_secs(seconds),
+            _ => own,
+        }
+    }
+
+    /// Whether both records belong to one term: same holder, same beginning, same count.
+    pub(crate) fn same_term(&self, other: &Self) -> bool {
+        self.holder_identity == other.holder_identity
+            && self.acquire_time == other.acquire_time
+            && self.leader_transitions == other.leader_transitions
+    }
+}
+
+/// Which state of which object: the resourceVersion means nothing without the uid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// The uid of the object that holds the record.
+    pub uid: String,
+    /// Its resourceVersion.
+    pub resource_version: String,
+}
+
+/// A record and the version in which it was read or written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The version.
+    pub version: Version,
+    /// The record.
+    pub record: LeaderElectionRecord,
+}
+
+/// Cuts a moment to what the wire carries, so that a record compares equal to itself when it is read back.
+pub(crate) fn micros(moment: Timestamp) -> MicroTime {
+    MicroTime(Timestamp::from_microsecond(moment.as_microsecond()).unwrap_or(moment))
+}

@@ -1,0 +1,122 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::watch;
+
+use crate::{Clock, Leadership};
+
+/// What an elector knows, for everyone who has to ask: health checks, metrics, web pages.
+///
+/// It is for information. Work asks its [`Leadership`].
+#[derive(Clone, Debug)]
+pub struct ElectionStatus {
+    lock: Arc<str>,
+    lease_duration: Duration,
+    clock: Arc<dyn Clock>,
+    observed: watch::Receiver<Observed>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) leader: Option<String>,
+    pub(crate) term: Option<Open>,
+    pub(crate) terms: u64,
+    pub(crate) renewals: u64,
+    pub(crate) slow_paths: u64,
+}
+
+/// A term that has not been closed: its work may still run.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    pub(crate) leadership: Leadership,
+    /// When it was last confirmed, as time since the clock's start.
+    pub(crate) confirmed: Duration,
+}
+
+impl ElectionStatus {
+    pub(crate) fn new(
+        lock: Arc<str>,
+        lease_duration: Duration,
+        clock: Arc<dyn Clock>,
+        observed: watch::Receiver<Observed>,
+    ) -> Self {
+        Self { lock, lease_duration, clock, observed }
+    }
+
+    /// The holder that was last observed; empty when nobody holds the lock, none before the first look.
+    pub fn leader(&self) -> Option<String> {
+        self.observed.borrow().leader.clone()
+    }
+
+    /// Whether this elector has a term whose deadline has not passed.
+    pub fn is_leader(&self) -> bool {
+        self.leadership().is_some_and(|leadership| leadership.check().is_ok())
+    }
+
+    /// The term that this elector has, be it over or not; none when it has none.
+    pub fn leadership(&self) -> Option<Leadership> {
+        Some(self.observed.borrow().term.as_ref()?.leadership.clone())
+    }
+
+    /// Waits for the next change of anything in here. False once the elector is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn changed(&mut self) -> bool {
+        self.observed.changed().await.is_ok()
+    }
+
+    /// For a liveness probe: finds a process that should have stopped leading and has not, since it hangs.
+    ///
+    /// # Errors
+    ///
+    /// [`Wedged`] when a term was last confirmed more than the lease duration and `tolerance` ago, and its work has not
+    /// ended. A candidate is always well.
+    pub fn check(&self, tolerance: Duration) -> Result<(), Wedged> {
+        let observed = self.observed.borrow();
+        let Some(open) = &observed.term else { return Ok(()) };
+        let age = self.clock.now().elapsed.saturating_sub(open.confirmed);
+        match age > self.lease_duration + tolerance {
+            true => Err(Wedged { lock: self.lock.clone(), age }),
+            false => Ok(()),
+        }
+    }
+
+    /// The counters. Names in the docs are those of client-go where it has them.
+    pub fn metrics(&self) -> ElectionMetrics {
+        let observed = self.observed.borrow();
+        let master_status = observed.term.as_ref().is_some_and(|open| open.leadership.check().is_ok());
+        ElectionMetrics {
+            master_status,
+            slow_paths: observed.slow_paths,
+            terms: observed.terms,
+            renewals: observed.renewals,
+        }
+    }
+}
+
+/// The counters of an elector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ElectionMetrics {
+    /// `leader_election_master_status`: whether this elector leads.
+    pub master_status: bool,
+    /// `leader_election_slowpath_total`: renewals that had to read the lock first.
+    pub slow_paths: u64,
+    /// How many terms began.
+    pub terms: u64,
+    /// How many renewals moved a deadline.
+    pub renewals: u64,
+}
+
+/// A term was not confirmed for too long, and its work still runs.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("leader election by {lock}: still leading {age:?} after the last renewal")]
+pub struct Wedged {
+    /// The lock, as `namespace/name`.
+    pub lock: Arc<str>,
+    /// The time since the term was last confirmed.
+    pub age: Duration,
+}
