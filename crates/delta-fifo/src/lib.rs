@@ -1,1 +1,5 @@
 //! A queue of keyed changes, and the store contracts around it.
+
+mod coalescing;
+
+pub use coalescing::{Change, CoalescingFifo};

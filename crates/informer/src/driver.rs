@@ -1,0 +1,158 @@
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures_core::Stream;
+use pintle_meta::{ApiError, ListWatch, Object, WatchEvent};
+use tokio::sync::watch;
+use tokio::time::{sleep, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::cache::Cache;
+use crate::{Command, InformerState, Input, Output, Reflector, ReflectorError};
+
+/// What drives a reflector: it owns the requests, the clock and the task.
+pub(crate) struct Driver<T, L> {
+    pub(crate) name: String,
+    pub(crate) list_watch: L,
+    pub(crate) reflector: Reflector<T>,
+    pub(crate) cache: Arc<Cache<T>>,
+    pub(crate) state: watch::Sender<InformerState>,
+    pub(crate) transform: Option<Transform<T>>,
+    pub(crate) on_error: Option<ErrorHandler>,
+}
+
+pub(crate) type Transform<T> = Box<dyn Fn(&mut T) + Send + Sync>;
+pub(crate) type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
+
+impl<T: Object, L: ListWatch<T>> Driver<T, L> {
+    /// Runs until told to stop. However it ends, a panic included, the subscriptions end with it.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let _end = End { cache: self.cache.clone(), state: self.state.clone() };
+        let cache = self.cache.clone();
+        let mut resyncs = pin!(resync(&cache));
+        let mut events = None;
+        let mut command = self.reflector.start();
+        loop {
+            self.publish_state();
+            let input = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                never = &mut resyncs => match never {},
+                input = carry_out(&self.list_watch, &mut events, command) => input,
+            };
+            let step = self.reflector.step(now(), input);
+            if let Some(error) = step.error {
+                tracing::warn!(informer = %self.name, %error, "not up to date");
+                if let Some(handler) = &self.on_error {
+                    handler(&error);
+                }
+            }
+            if let Some(output) = step.output {
+                self.cache.apply(self.share(output));
+            }
+            command = step.command;
+            // A source that always has something ready would keep everybody else from running.
+            tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    fn publish_state(&self) {
+        let next = self.reflector.state();
+        self.state.send_if_modified(|state| {
+            let is_news = matches!(next, InformerState::Degraded { .. })
+                || std::mem::discriminant(state) != std::mem::discriminant(&next);
+            if is_news {
+                *state = next;
+            }
+            is_news
+        });
+    }
+
+    fn share(&self, output: Output<T>) -> Output<Arc<T>> {
+        let share = |mut object: T| {
+            if let Some(transform) = &self.transform {
+                transform(&mut object);
+            }
+            Arc::new(object)
+        };
+        match output {
+            Output::Replaced { objects, resource_version } => {
+                Output::Replaced { objects: objects.into_iter().map(share).collect(), resource_version }
+            }
+            Output::Added(object) => Output::Added(share(object)),
+            Output::Updated(object) => Output::Updated(share(object)),
+            Output::Deleted(object) => Output::Deleted(share(object)),
+            Output::Bookmark { resource_version } => Output::Bookmark { resource_version },
+        }
+    }
+}
+
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+async fn carry_out<T: Object, L: ListWatch<T>>(
+    list_watch: &L,
+    events: &mut Option<L::Events>,
+    command: Command,
+) -> Input<T> {
+    match command {
+        Command::List(options) => {
+            *events = None;
+            Input::Listed(list_watch.list(&options).await)
+        }
+        Command::Watch(options) => {
+            *events = None;
+            Input::Opened(list_watch.watch(&options).await.map(|opened| *events = Some(opened)))
+        }
+        Command::Read { until } => match timeout_at(until.into(), next_event(events)).await {
+            Ok(event) => Input::Received(event),
+            Err(_) => Input::TimedOut,
+        },
+        Command::Sleep(delay) => {
+            *events = None;
+            sleep(delay).await;
+            Input::Woke
+        }
+    }
+}
+
+fn next_event<T, S>(events: &mut Option<S>) -> impl Future<Output = Option<Result<WatchEvent<T>, ApiError>>>
+where
+    S: Stream<Item = Result<WatchEvent<T>, ApiError>> + Unpin,
+{
+    std::future::poll_fn(move |context: &mut Context<'_>| match events {
+        Some(events) => Pin::new(events).poll_next(context),
+        None => Poll::Ready(None),
+    })
+}
+
+/// Reminds subscribers of all objects whenever they are due.
+async fn resync<T: Object>(cache: &Cache<T>) -> std::convert::Infallible {
+    loop {
+        let changed = cache.resyncs_changed.notified();
+        match cache.next_resync() {
+            Some(next) => tokio::select! {
+                () = sleep_until(next.into()) => cache.resync(now()),
+                () = changed => {}
+            },
+            None => changed.await,
+        }
+    }
+}
+
+/// Ends what depends on a driver.
+struct End<T: Object> {
+    cache: Arc<Cache<T>>,
+    state: watch::Sender<InformerState>,
+}
+
+impl<T: Object> Drop for End<T> {
+    fn drop(&mut self) {
+        self.state.send_replace(InformerState::Stopped);
+        self.cache.close();
+    }
+}

@@ -1,0 +1,182 @@
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pintle_meta::{ApiResource, ListWatch, Object, Resource};
+
+use crate::{Builder, NotSynced, SharedInformer};
+
+/// Shares informers: whoever asks for a type, a resource and a namespace that somebody asked for before gets the same one.
+///
+/// The informers run until [`shutdown`](Self::shutdown), or until the factory and all handles to them are dropped. Clones
+/// are handles to one factory.
+#[derive(Clone, Default)]
+pub struct InformerFactory {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    informers: HashMap<Key, Arc<dyn AnyInformer>>,
+    is_shut_down: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    object: TypeId,
+    resource: ApiResource,
+    namespace: Option<String>,
+}
+
+impl InformerFactory {
+    /// A factory with no informers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The informer of `T`'s own resource, in one namespace or in all. `list_watch` is called if nobody asked for it before.
+    pub fn informer<T: Resource, L: ListWatch<T>>(
+        &self,
+        namespace: Option<&str>,
+        list_watch: impl FnOnce() -> L,
+    ) -> SharedInformer<T> {
+        self.informer_of(&T::api_resource(), namespace, || SharedInformer::builder(list_watch()))
+    }
+
+    /// The informer of any resource, in one namespace or in all. `builder` is called if nobody asked for it before; who asks
+    /// first decides on everything else.
+    ///
+    /// An informer that is asked for after a shutdown never runs.
+    pub fn informer_of<T: Object, L: ListWatch<T>>(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        builder: impl FnOnce() -> Builder<T, L>,
+    ) -> SharedInformer<T> {
+        let key =
+            Key { object: TypeId::of::<T>(), resource: resource.clone(), namespace: namespace.map(str::to_owned) };
+        if let Some(informer) = self.find(&key) {
+            return informer;
+        }
+        // Outside of the lock, since it is the user's code. If somebody else was faster, theirs is the one.
+        let informer = builder().build();
+        let mut inner = self.lock();
+        let shared = inner.informers.entry(key).or_insert_with(|| Arc::new(informer.clone()));
+        shared.as_any().downcast_ref::<SharedInformer<T>>().cloned().unwrap_or(informer)
+    }
+
+    /// Starts all informers that do not run yet. After a shutdown it starts nothing.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn start(&self) {
+        let inner = self.lock();
+        if !inner.is_shut_down {
+            inner.informers.values().for_each(|informer| informer.start());
+        }
+    }
+
+    /// Waits until all informers have synced, those included that were not started.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSynced`] names an informer that stopped before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
+        for informer in self.all() {
+            informer.wait_for_sync().await?;
+        }
+        Ok(())
+    }
+
+    /// The names of the informers that have not synced yet, in order.
+    pub fn unsynced(&self) -> Vec<String> {
+        let all = self.all();
+        let unsynced = all.iter().filter(|informer| !informer.has_synced());
+        let mut names: Vec<String> = unsynced.map(|informer| informer.name().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Stops all informers, for everybody who shares them, and waits until their tasks have ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// All are told to stop at the first poll, and stop even if the future is dropped then.
+    pub async fn shutdown(&self) {
+        self.lock().is_shut_down = true;
+        let all = self.all();
+        all.iter().for_each(|informer| informer.stop());
+        for informer in all {
+            informer.shutdown().await;
+        }
+    }
+
+    fn find<T: Object>(&self, key: &Key) -> Option<SharedInformer<T>> {
+        self.lock().informers.get(key)?.as_any().downcast_ref().cloned()
+    }
+
+    fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
+        self.lock().informers.values().cloned().collect()
+    }
+
+    /// Nothing panics half-way under this lock, so poison says nothing.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for InformerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.all().iter().map(|informer| informer.name().to_owned()).collect();
+        f.debug_struct("InformerFactory").field("informers", &names).finish()
+    }
+}
+
+/// A [`SharedInformer`] of whatever type.
+trait AnyInformer: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn name(&self) -> &str;
+    fn start(&self);
+    fn stop(&self);
+    fn has_synced(&self) -> bool;
+    fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>>;
+    fn shutdown(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+}
+
+impl<T: Object> AnyInformer for SharedInformer<T> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    fn start(&self) {
+        self.start();
+    }
+
+    fn stop(&self) {
+        self.stop();
+    }
+
+    fn has_synced(&self) -> bool {
+        self.has_synced()
+    }
+
+    fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>> {
+        Box::pin(self.wait_for_sync())
+    }
+
+    fn shutdown(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.shutdown())
+    }
+}

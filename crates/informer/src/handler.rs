@@ -1,0 +1,119 @@
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_meta::Object;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::{Event, SharedInformer, Subscription, SyncHandle};
+
+/// Is called with what changes: client-go's `ResourceEventHandler`.
+///
+/// One call at a time, in order. A handler should be quick, since it runs on a thread of the runtime: to do more, put the key
+/// into a queue.
+pub trait EventHandler<T>: Send + Sync + 'static {
+    /// An object that the handler did not know: see [`Event::Added`].
+    fn on_add(&self, object: &Arc<T>, is_initial: bool);
+
+    /// An object changed: see [`Event::Updated`].
+    fn on_update(&self, old: &Arc<T>, new: &Arc<T>);
+
+    /// An object is gone: see [`Event::Deleted`].
+    fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
+}
+
+/// Any function of an event is a handler.
+impl<T: 'static, F: Fn(&Event<T>) + Send + Sync + 'static> EventHandler<T> for F {
+    fn on_add(&self, object: &Arc<T>, is_initial: bool) {
+        self(&Event::Added { object: object.clone(), is_initial });
+    }
+
+    fn on_update(&self, old: &Arc<T>, new: &Arc<T>) {
+        self(&Event::Updated { old: old.clone(), new: new.clone() });
+    }
+
+    fn on_delete(&self, object: &Arc<T>, final_state_known: bool) {
+        self(&Event::Deleted { object: object.clone(), final_state_known });
+    }
+}
+
+/// A registered handler. Dropping it removes the handler; a call under way comes to its end, and no other follows.
+#[must_use = "dropping the guard removes the handler"]
+pub struct HandlerGuard {
+    synced: SyncHandle,
+    task: JoinHandle<()>,
+}
+
+impl<T: Object> SharedInformer<T> {
+    /// Calls `handler` with each event of a subscription, in a task of its own, until the guard is dropped or the informer
+    /// has stopped.
+    ///
+    /// An event at which the handler panics is skipped, and after a second the next one follows.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn add_event_handler(&self, handler: impl EventHandler<T>) -> HandlerGuard {
+        let subscription = self.subscribe();
+        let synced = subscription.sync_handle();
+        let task = tokio::spawn(handle(self.name().to_owned(), subscription, handler));
+        HandlerGuard { synced, task }
+    }
+}
+
+impl HandlerGuard {
+    /// Whether the handler has been through all objects that were there at the beginning.
+    pub fn has_synced(&self) -> bool {
+        self.synced.has_synced()
+    }
+
+    /// Waits for that. False: the informer stopped before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub async fn synced(&mut self) -> bool {
+        self.synced.synced().await
+    }
+
+    /// Removes the handler, and waits for the end of a call that is under way.
+    ///
+    /// # Cancel safety
+    ///
+    /// The handler is removed at the first poll, even if the future is dropped then.
+    pub async fn remove(mut self) {
+        self.task.abort();
+        // The task was aborted, and what it says of that is no news.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for HandlerGuard {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for HandlerGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandlerGuard").field("has_synced", &self.has_synced()).finish_non_exhaustive()
+    }
+}
+
+async fn handle<T: Object>(informer: String, mut events: Subscription<T>, handler: impl EventHandler<T>) {
+    const AFTER_PANIC: Duration = Duration::from_secs(1);
+    while let Some(event) = events.next().await {
+        let call = AssertUnwindSafe(|| match &event {
+            Event::Added { object, is_initial } => handler.on_add(object, *is_initial),
+            Event::Updated { old, new } => handler.on_update(old, new),
+            Event::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
+        });
+        if catch_unwind(call).is_err() {
+            tracing::error!(%informer, ?event, "an event handler panicked, and the event is skipped");
+            sleep(AFTER_PANIC).await;
+        }
+        tokio::task::coop::consume_budget().await;
+    }
+}

@@ -1,0 +1,127 @@
+use std::fmt;
+use std::sync::Arc;
+
+use pintle_meta::{Object, ObjectKey};
+
+use crate::{Indexer, NAMESPACE_INDEX, Selector, Snapshot, UnknownIndex, WaitError};
+
+/// Read access to the cache of an informer. Cheap to clone.
+///
+/// What it gives is shared with everybody and is not to be changed: clone an object to alter it. A lister outlives its
+/// informer, and then gives what the cache held last.
+pub struct Lister<T> {
+    indexer: Arc<Indexer<T>>,
+}
+
+impl<T: Object> Lister<T> {
+    /// Reads from `indexer`.
+    pub fn new(indexer: Arc<Indexer<T>>) -> Self {
+        Self { indexer }
+    }
+
+    /// The object of that key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.indexer.get(key)
+    }
+
+    /// All objects, in no particular order.
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.indexer.list()
+    }
+
+    /// The objects whose labels match.
+    pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
+        let matches = |object: &&Arc<T>| selector.matches(object.metadata().labels());
+        self.indexer.read().objects.values().filter(matches).cloned().collect()
+    }
+
+    /// The objects of one namespace.
+    pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T> {
+        NamespaceLister { indexer: &self.indexer, namespace }
+    }
+
+    /// The objects that have `value` in the index `name`, ordered by key.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownIndex`], which tells the names that there are.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        self.indexer.by_index(name, value)
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.indexer.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.indexer.is_empty()
+    }
+
+    /// All objects and the revision at which they were all there together.
+    pub fn snapshot(&self) -> Snapshot<T> {
+        self.indexer.snapshot()
+    }
+
+    /// The revision up to which the cache has all changes; empty before the first list.
+    pub fn resource_version(&self) -> String {
+        self.indexer.resource_version()
+    }
+
+    /// Waits until the cache has all changes up to `resource_version`: see [`Indexer::wait_for`].
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::NotComparable`] if `resource_version` is not a number, and [`WaitError::Stopped`] once the informer has
+    /// stopped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub async fn wait_for(&self, resource_version: &str) -> Result<(), WaitError> {
+        self.indexer.wait_for(resource_version).await
+    }
+}
+
+impl<T> Clone for Lister<T> {
+    fn clone(&self) -> Self {
+        Self { indexer: self.indexer.clone() }
+    }
+}
+
+impl<T: Object> fmt::Debug for Lister<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Lister").field(&self.indexer).finish()
+    }
+}
+
+/// The part of a [`Lister`] that is in one namespace.
+pub struct NamespaceLister<'a, T> {
+    indexer: &'a Indexer<T>,
+    namespace: &'a str,
+}
+
+impl<T: Object> NamespaceLister<'_, T> {
+    /// The object of that name.
+    pub fn get(&self, name: &str) -> Option<Arc<T>> {
+        self.indexer.get(&ObjectKey::new(self.namespace, name))
+    }
+
+    /// All objects of the namespace, ordered by name.
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.filter(|_| true)
+    }
+
+    /// The objects of the namespace whose labels match, ordered by name.
+    pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
+        self.filter(|object| selector.matches(object.metadata().labels()))
+    }
+
+    fn filter(&self, keep: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
+        let inner = self.indexer.read();
+        let Ok(index) = inner.index(NAMESPACE_INDEX) else { return Vec::new() };
+        let objects = index.keys(self.namespace).filter_map(|key| inner.objects.get(key));
+        objects.filter(|object| keep(object)).cloned().collect()
+    }
+}

@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+use crate::Backoff;
+
+/// How a [`Reflector`](crate::Reflector) lists and watches. The defaults are client-go's.
+#[derive(Clone, Debug)]
+pub struct ReflectorConfig {
+    /// Only objects whose labels match. Empty for all.
+    pub label_selector: String,
+    /// Only objects whose fields match. Empty for all.
+    pub field_selector: String,
+    /// The most objects in a page of a list. None: 500 where paging costs the server nothing extra, and else all at once.
+    pub page_size: Option<u32>,
+    /// Whether to ask for the first state as a stream (`sendInitialEvents`), which takes less memory on both sides. Where the
+    /// server refuses or does not finish, the reflector lists. Off by default, since a server too old to know of it costs
+    /// `streaming_list_deadline` before the first list.
+    pub streaming_list: bool,
+    /// How long a streaming list may take.
+    pub streaming_list_deadline: Duration,
+    /// The shortest time after which the server shall end a watch; it is chosen between this and twice as much.
+    pub watch_timeout: Duration,
+    /// How much longer than asked a watch may last. After that the connection counts as dead, and the watch is opened anew.
+    pub watch_grace: Duration,
+    /// The delays after failures.
+    pub backoff: Backoff,
+}
+
+impl Default for ReflectorConfig {
+    fn default() -> Self {
+        Self {
+            label_selector: String::new(),
+            field_selector: String::new(),
+            page_size: None,
+            streaming_list: false,
+            streaming_list_deadline: Duration::from_secs(60),
+            watch_timeout: Duration::from_secs(300),
+            watch_grace: Duration::from_secs(30),
+            backoff: Backoff::default(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+use std::fmt;
+use std::time::Instant;
+
+use pintle_meta::{ApiError, List, ListOptions, Object};
+
+use super::{Command, Output, Phase, Reflector, ReflectorError, Step, Then};
+
+/// What a page holds where nothing says otherwise.
+const PAGE_SIZE: u32 = 500;
+
+/// A list under way.
+pub(super) struct Pages<T> {
+    /// What the first page was asked for with.
+    first: ListOptions,
+    objects: Vec<T>,
+    /// The revision of the first page, which all others share. None while that is awaited.
+    resource_version: Option<String>,
+}
+
+impl<T: Object> Reflector<T> {
+    pub(super) fn begin_list(&mut self) -> Command {
+        let resource_version = match (self.version_unavailable, self.resource_version.as_str()) {
+            (true, _) => "",
+            (false, "") => "0",
+            (false, known) => known,
+        };
+        let limit = match self.config.page_size {
+            Some(limit) => limit,
+            None if self.is_paginated => PAGE_SIZE,
+            // With a limit the server would have to bypass its cache. At "0" it ignores the limit, unless it has no cache.
+            None if !matches!(resource_version, "" | "0") => 0,
+            None => PAGE_SIZE,
+        };
+        let options = ListOptions {
+            label_selector: self.config.label_selector.clone(),
+            field_selector: self.config.field_selector.clone(),
+            resource_version: resource_version.to_owned(),
+            limit,
+            ..ListOptions::default()
+        };
+        self.request_first(options)
+    }
+
+    pub(super) fn listed(&mut self, now: Instant, mut pages: Pages<T>, answer: Result<List<T>, ApiError>) -> Step<T> {
+        let page = match answer {
+            Ok(page) => page,
+            Err(error) => return self.list_failed(now, pages, error),
+        };
+        pages.objects.extend(page.items);
+        let resource_version = pages.resource_version.take().unwrap_or(page.metadata.resource_version);
+        let continue_token = page.metadata.continue_token;
+        if !continue_token.is_empty() {
+            self.is_paginated |= pages.first.resource_version == "0";
+            let next = ListOptions { continue_token, resource_version: String::new(), ..pages.first.clone() };
+            pages.resource_version = Some(resource_version);
+            self.phase = Phase::Listing(pages);
+            return Command::List(next).into();
+        }
+        self.version_unavailable = false;
+        self.trouble.take_if(|(cause, _)| matches!(cause, ReflectorError::List(_)));
+        self.resource_version.clone_from(&resource_version);
+        let output = Some(Output::Replaced { objects: pages.objects, resource_version });
+        Step { output, error: None, command: self.open_watch() }
+    }
+
+    fn list_failed(&mut self, now: Instant, pages: Pages<T>, error: ApiError) -> Step<T> {
+        if error.is_expired() && pages.resource_version.is_some() {
+            return self.request_first(ListOptions { limit: 0, ..pages.first }).into();
+        }
+        if (error.is_expired() || error.is_too_large_resource_version()) && !self.version_unavailable {
+            self.version_unavailable = true;
+            return self.begin_list().into();
+        }
+        self.delay(now, Some(ReflectorError::List(error)), Then::Round)
+    }
+
+    fn request_first(&mut self, options: ListOptions) -> Command {
+        self.phase = Phase::Listing(Pages { first: options.clone(), objects: Vec::new(), resource_version: None });
+        Command::List(options)
+    }
+}
+
+impl<T> fmt::Debug for Pages<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages")
+            .field("first", &self.first)
+            .field("objects", &self.objects.len())
+            .field("resource_version", &self.resource_version)
+            .finish()
+    }
+}

@@ -1,0 +1,301 @@
+mod backoff;
+mod config;
+mod list;
+mod watch;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use pintle_meta::{ApiError, List, ListOptions, Object, WatchEvent, WatchOptions};
+
+use self::backoff::Delays;
+use self::list::Pages;
+use self::watch::{Initial, Stream};
+
+pub use self::backoff::Backoff;
+pub use self::config::ReflectorConfig;
+use crate::InformerState;
+
+/// Follows one resource: lists it, watches it from there on, and begins anew where the server has lost track.
+///
+/// It is a state machine without I/O and without a clock. [`start`](Self::start) gives the first [`Command`]; whoever drives
+/// it carries the command out and tells the result to [`step`](Self::step), which gives the next. What there is to store
+/// comes as [`Output`]s on the way.
+///
+/// | State | What comes | What follows |
+/// |---|---|---|
+/// | streaming list | the bookmark that ends it | output, watch on the same stream |
+/// | streaming list | connection refused, 429 | delay, streaming list |
+/// | streaming list | expired or too large revision | streaming list of the newest state |
+/// | streaming list | another error, the deadline, three unfinished streams | list |
+/// | list | the last page | output, open watch |
+/// | list | a later page expired | the whole list in one page |
+/// | list | expired or too large revision | list of the newest state |
+/// | list | another error | delay, new round |
+/// | open watch | connection refused, 429 | delay, open watch |
+/// | open watch | another error | delay, new round |
+/// | watch | its end, a cut connection, silence past its time | open watch at the last revision |
+/// | watch | its end within 1 s without any news | delay, open watch at the last revision |
+/// | watch | 429 | delay, open watch at the last revision |
+/// | watch | expired, another error, an event that cannot be read | delay, new round |
+///
+/// A new round begins with the streaming list, where that is on, and else with the list: at the last revision, so that it
+/// never goes back in time, and only if the server does not have that any more, of the newest state. The first list takes
+/// what the server's cache holds.
+#[derive(Debug)]
+pub struct Reflector<T> {
+    config: ReflectorConfig,
+    delays: Delays,
+    random: fastrand::Rng,
+    phase: Phase<T>,
+    /// Up to where everything has been output. Empty before the first list.
+    resource_version: String,
+    /// The server does not have that revision: ask for the newest.
+    version_unavailable: bool,
+    /// The server pages lists that its cache should have answered in one piece, so it has none, and pages are welcome.
+    is_paginated: bool,
+    /// Cleared for good when the server shows that it knows nothing of streaming lists.
+    can_stream: bool,
+    /// Streaming lists in a row that ended unfinished.
+    unfinished: u32,
+    /// Watches in a row that ended when they had hardly begun.
+    short_watches: u32,
+    trouble: Option<(ReflectorError, Instant)>,
+}
+
+/// What to do next for a [`Reflector`], and with what to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// List a page: [`Input::Listed`].
+    List(ListOptions),
+    /// Open a watch, in place of the one before: [`Input::Opened`].
+    Watch(WatchOptions),
+    /// Wait for the next event of the watch: [`Input::Received`], or [`Input::TimedOut`] when the time has come.
+    Read {
+        /// When to give the watch up.
+        until: Instant,
+    },
+    /// Drop the watch, if one is open, and wait: [`Input::Woke`].
+    Sleep(Duration),
+}
+
+/// What came of a [`Command`].
+#[derive(Debug)]
+pub enum Input<T> {
+    /// The answer to a list.
+    Listed(Result<List<T>, ApiError>),
+    /// Whether the server took up the watch.
+    Opened(Result<(), ApiError>),
+    /// An event, a failure of the stream, or its end.
+    Received(Option<Result<WatchEvent<T>, ApiError>>),
+    /// Nothing was received in time.
+    TimedOut,
+    /// The delay is over.
+    Woke,
+}
+
+/// What there is to store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output<T> {
+    /// These are all objects, as of that revision.
+    Replaced {
+        /// The objects.
+        objects: Vec<T>,
+        /// The revision.
+        resource_version: String,
+    },
+    /// The object is new, as far as the server knows what we know.
+    Added(T),
+    /// The object changed.
+    Updated(T),
+    /// The object is gone; this is its last state.
+    Deleted(T),
+    /// Nothing else changed up to that revision.
+    Bookmark {
+        /// The revision.
+        resource_version: String,
+    },
+}
+
+/// The outcome of a step.
+#[derive(Debug)]
+pub struct Step<T> {
+    /// What there is to store, before the command is carried out.
+    pub output: Option<Output<T>>,
+    /// What went wrong, for the log.
+    pub error: Option<ReflectorError>,
+    /// What to do next.
+    pub command: Command,
+}
+
+/// Why a reflector has to wait before it goes on.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReflectorError {
+    /// The resource could not be listed.
+    #[error("cannot list: {0}")]
+    List(#[source] ApiError),
+    /// The resource could not be watched, or the watch ended in an error.
+    #[error("cannot watch: {0}")]
+    Watch(#[source] ApiError),
+    /// The server ends its watches as soon as they begin.
+    #[error("the server ended the watch at once and without any event")]
+    VeryShortWatch,
+    /// The server took up a streaming list and did not finish it, so the resource is listed instead.
+    #[error("the server did not finish a streaming list")]
+    StreamingListUnfinished,
+}
+
+enum Phase<T> {
+    Starting,
+    Listing(Pages<T>),
+    OpeningStream { timeout: Duration },
+    Streaming(Stream, Initial<T>),
+    OpeningWatch { timeout: Duration },
+    Watching(Stream),
+    Sleeping(Then),
+}
+
+/// What follows a delay.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Round,
+    Watch,
+    StreamingList,
+}
+
+impl<T: Object> Reflector<T> {
+    /// A reflector that has done nothing yet. The seed is for its delays and timeouts.
+    pub fn new(config: ReflectorConfig, seed: u64) -> Self {
+        Self {
+            delays: Delays::new(config.backoff),
+            random: fastrand::Rng::with_seed(seed),
+            phase: Phase::Starting,
+            resource_version: String::new(),
+            version_unavailable: false,
+            is_paginated: false,
+            can_stream: config.streaming_list,
+            unfinished: 0,
+            short_watches: 0,
+            trouble: None,
+            config,
+        }
+    }
+
+    /// What to do first.
+    pub fn start(&mut self) -> Command {
+        self.begin_round()
+    }
+
+    /// Takes up what came of the last command.
+    ///
+    /// # Panics
+    ///
+    /// If the input does not answer the last command.
+    pub fn step(&mut self, now: Instant, input: Input<T>) -> Step<T> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Starting);
+        match (phase, input) {
+            (Phase::Sleeping(then), Input::Woke) => self.wake(then).into(),
+            (Phase::Listing(pages), Input::Listed(answer)) => self.listed(now, pages, answer),
+            (Phase::OpeningStream { timeout }, Input::Opened(answer)) => self.stream_opened(now, timeout, answer),
+            (Phase::Streaming(stream, initial), Input::Received(event)) => {
+                self.initial_event(now, stream, initial, event)
+            }
+            (Phase::Streaming(..), Input::TimedOut) => self.streaming_failed(),
+            (Phase::OpeningWatch { timeout }, Input::Opened(answer)) => self.watch_opened(now, timeout, answer),
+            (Phase::Watching(stream), Input::Received(event)) => self.watched(now, stream, event),
+            // A connection that says nothing for so long is dead, whatever it pretends.
+            (Phase::Watching(_), Input::TimedOut) => self.open_watch().into(),
+            (phase, input) => panic!("{} does not answer what the reflector asked for during {phase:?}", input.name()),
+        }
+    }
+
+    /// How it is getting on. A reflector by itself never stops.
+    pub fn state(&self) -> InformerState {
+        match (&self.trouble, &self.phase) {
+            (Some((cause, since)), _) => InformerState::Degraded { cause: cause.clone(), since: *since },
+            (None, Phase::Starting) => InformerState::Starting,
+            (None, Phase::Listing(_)) | (None, Phase::Sleeping(Then::Round)) => InformerState::Listing,
+            (None, Phase::OpeningStream { .. } | Phase::Streaming(..) | Phase::Sleeping(Then::StreamingList)) => {
+                InformerState::Streaming
+            }
+            (None, Phase::OpeningWatch { .. } | Phase::Watching(_) | Phase::Sleeping(Then::Watch)) => {
+                InformerState::Synced
+            }
+        }
+    }
+
+    /// Up to where everything has been output; empty before the first list.
+    pub fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+
+    fn wake(&mut self, then: Then) -> Command {
+        match then {
+            Then::Round => self.begin_round(),
+            Then::Watch => self.open_watch(),
+            Then::StreamingList => self.open_stream(),
+        }
+    }
+
+    fn begin_round(&mut self) -> Command {
+        self.unfinished = 0;
+        if self.can_stream { self.open_stream() } else { self.begin_list() }
+    }
+
+    /// Waits, since of `error` or, without one, since of something that is nobody's fault.
+    fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
+        let asked = match &error {
+            Some(ReflectorError::List(cause) | ReflectorError::Watch(cause)) => cause.retry_after(),
+            _ => None,
+        };
+        if let Some(cause) = &error {
+            let since = self.trouble.as_ref().map_or(now, |(_, since)| *since);
+            self.trouble = Some((cause.clone(), since));
+        }
+        self.phase = Phase::Sleeping(then);
+        let command = Command::Sleep(self.delays.next(now, asked, &mut self.random));
+        Step { output: None, error, command }
+    }
+
+    /// Where a watch or a streaming list shall begin.
+    fn watch_version(&self) -> String {
+        if self.version_unavailable { String::new() } else { self.resource_version.clone() }
+    }
+
+    /// In whole seconds, since that is what servers take.
+    fn watch_timeout(&mut self) -> Duration {
+        let shortest = self.config.watch_timeout.as_secs();
+        Duration::from_secs(self.random.u64(shortest..=shortest.saturating_mul(2)))
+    }
+}
+
+impl<T> From<Command> for Step<T> {
+    fn from(command: Command) -> Self {
+        Self { output: None, error: None, command }
+    }
+}
+
+impl<T> Input<T> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Listed(_) => "Listed",
+            Self::Opened(_) => "Opened",
+            Self::Received(_) => "Received",
+            Self::TimedOut => "TimedOut",
+            Self::Woke => "Woke",
+        }
+    }
+}
+
+impl<T> fmt::Debug for Phase<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "starting",
+            Self::Listing(_) => "a list",
+            Self::OpeningStream { .. } | Self::Streaming(..) => "a streaming list",
+            Self::OpeningWatch { .. } | Self::Watching(_) => "a watch",
+            Self::Sleeping(_) => "a delay",
+        })
+    }
+}

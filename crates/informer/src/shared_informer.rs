@@ -1,0 +1,318 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pintle_meta::{ListWatch, Object};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::cache::Cache;
+use crate::driver::{Driver, ErrorHandler, Transform, now};
+use crate::{
+    Backoff, IndexExists, InformerState, Lister, NotSynced, Reflector, ReflectorConfig, ReflectorError, Subscription,
+};
+
+/// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
+///
+/// Clones are handles to one informer. It runs from [`start`](Self::start) until [`shutdown`](Self::shutdown), or until the
+/// last handle is dropped. Subscriptions and listers do not keep it running.
+///
+/// What it promises: the cache comes to hold what the server holds; changes of one object come in order, though states in
+/// between may be skipped; the cache and its indices change first, and then subscribers hear of it; subscribers do not wait
+/// for each other, and a slow one does not hold up the cache.
+pub struct SharedInformer<T: Object> {
+    owner: Arc<Owner<T>>,
+}
+
+/// Makes a [`SharedInformer`].
+pub struct Builder<T, L> {
+    list_watch: L,
+    name: String,
+    config: ReflectorConfig,
+    resync: Option<Duration>,
+    transform: Option<Transform<T>>,
+    on_error: Option<ErrorHandler>,
+    indices: Vec<(String, IndexFunction<T>)>,
+    seed: Option<u64>,
+}
+
+type IndexFunction<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
+
+/// The future that runs an informer, made when it starts.
+type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+struct Owner<T: Object> {
+    name: String,
+    cache: Arc<Cache<T>>,
+    state: watch::Sender<InformerState>,
+    resync: Option<Duration>,
+    /// Taken by the first start, or by a shutdown before it.
+    launch: Mutex<Option<Launch>>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl<T: Object> SharedInformer<T> {
+    /// An informer of what `list_watch` gives, with everything at its default. It does not run yet.
+    pub fn new(list_watch: impl ListWatch<T>) -> Self {
+        Self::builder(list_watch).build()
+    }
+
+    /// An informer of what `list_watch` gives, to be made as you like.
+    pub fn builder<L: ListWatch<T>>(list_watch: L) -> Builder<T, L> {
+        Builder {
+            list_watch,
+            name: short_name(std::any::type_name::<T>()),
+            config: ReflectorConfig::default(),
+            resync: None,
+            transform: None,
+            on_error: None,
+            indices: Vec::new(),
+            seed: None,
+        }
+    }
+
+    /// Starts it, in a task of its own. Without effect if it was started or shut down before.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn start(&self) {
+        let launch = self.owner.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(launch) = launch {
+            self.owner.tasks.spawn(launch(self.owner.stop.child_token()));
+        }
+    }
+
+    /// Tells it to stop, for all who share it, and does not wait.
+    pub fn stop(&self) {
+        self.owner.stop();
+    }
+
+    /// Stops it, for all who share it, and waits until its task has ended. Subscriptions end after what they still hold;
+    /// listers go on to give what the cache held last.
+    ///
+    /// # Cancel safety
+    ///
+    /// It is told to stop at the first poll, and stops even if the future is dropped then.
+    pub async fn shutdown(&self) {
+        self.owner.stop();
+        self.owner.tasks.close();
+        self.owner.tasks.wait().await;
+    }
+
+    /// Subscribes, with the informer's resync period. See [`Subscription`].
+    pub fn subscribe(&self) -> Subscription<T> {
+        self.subscribe_with_resync(self.owner.resync)
+    }
+
+    /// Subscribes with a resync period of its own: each time that long passes, each object is told as an update of itself,
+    /// so that the listener may look at it again. This does not ask the server for anything. None for never; less than a
+    /// second counts as a second.
+    pub fn subscribe_with_resync(&self, period: Option<Duration>) -> Subscription<T> {
+        const SHORTEST: Duration = Duration::from_secs(1);
+        self.owner.cache.subscribe(now(), period.map(|period| period.max(SHORTEST)))
+    }
+
+    /// Read access to the cache.
+    pub fn lister(&self) -> Lister<T> {
+        Lister::new(self.owner.cache.indexer.clone())
+    }
+
+    /// Adds an index over the cache, at any time: see [`Indexer::add_index`](crate::Indexer::add_index).
+    ///
+    /// # Errors
+    ///
+    /// [`IndexExists`] if the name is taken.
+    pub fn add_index(
+        &self,
+        name: impl Into<String>,
+        function: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) -> Result<(), IndexExists> {
+        self.owner.cache.indexer.add_index(name, function)
+    }
+
+    /// Whether the cache has held the whole resource at least once.
+    pub fn has_synced(&self) -> bool {
+        self.owner.cache.has_synced()
+    }
+
+    /// Waits until the cache has held the whole resource once. It waits for as long as the server refuses: look at
+    /// [`state`](Self::state) for the reason, or put a timeout around it.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSynced`] if the informer stops before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
+        let mut states = self.states();
+        let is_over = |state: &InformerState| self.has_synced() || matches!(state, InformerState::Stopped);
+        // The sender is in our hands, so this cannot fail.
+        let _ = states.wait_for(is_over).await;
+        if self.has_synced() { Ok(()) } else { Err(NotSynced { informer: self.owner.name.clone() }) }
+    }
+
+    /// How it is getting on.
+    pub fn state(&self) -> InformerState {
+        self.owner.state.borrow().clone()
+    }
+
+    /// How it is getting on, to be watched for changes.
+    pub fn states(&self) -> watch::Receiver<InformerState> {
+        self.owner.state.subscribe()
+    }
+
+    /// The name it goes by in logs.
+    pub fn name(&self) -> &str {
+        &self.owner.name
+    }
+}
+
+impl<T: Object, L: ListWatch<T>> Builder<T, L> {
+    /// The name for logs, in place of the type's.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// How to list and watch.
+    pub fn config(mut self, config: ReflectorConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Only objects whose labels match, in the server's eyes.
+    pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
+        self.config.label_selector = selector.into();
+        self
+    }
+
+    /// Only objects whose fields match, in the server's eyes.
+    pub fn field_selector(mut self, selector: impl Into<String>) -> Self {
+        self.config.field_selector = selector.into();
+        self
+    }
+
+    /// Whether to ask for the first state as a stream: see [`ReflectorConfig::streaming_list`].
+    pub fn streaming_list(mut self, on: bool) -> Self {
+        self.config.streaming_list = on;
+        self
+    }
+
+    /// The delays after failures.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.config.backoff = backoff;
+        self
+    }
+
+    /// How often subscribers are reminded of all objects, unless they say otherwise: see
+    /// [`SharedInformer::subscribe_with_resync`].
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Changes each object once, before it goes into the cache; to leave out what nobody reads, say. The last state of a
+    /// deleted object is changed as well.
+    pub fn transform(mut self, transform: impl Fn(&mut T) + Send + Sync + 'static) -> Self {
+        self.transform = Some(Box::new(transform));
+        self
+    }
+
+    /// Hears of each failure that delays the informer. It cannot change what follows.
+    pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Box::new(handler));
+        self
+    }
+
+    /// Adds an index over the cache. Of two by one name, or by the name of a built-in one, the first counts.
+    pub fn index(
+        mut self,
+        name: impl Into<String>,
+        function: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.indices.push((name.into(), Box::new(function)));
+        self
+    }
+
+    /// Makes delays and timeouts repeatable.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The informer. It does not run yet.
+    pub fn build(self) -> SharedInformer<T> {
+        let cache = Arc::new(Cache::new());
+        for (name, function) in self.indices {
+            if let Err(error) = cache.indexer.add_index(name, function) {
+                tracing::warn!(informer = %self.name, %error, "an index was not added");
+            }
+        }
+        let state = watch::Sender::new(InformerState::Starting);
+        let driver = Driver {
+            name: self.name.clone(),
+            list_watch: self.list_watch,
+            reflector: Reflector::new(self.config, self.seed.unwrap_or_else(|| fastrand::u64(..))),
+            cache: cache.clone(),
+            state: state.clone(),
+            transform: self.transform,
+            on_error: self.on_error,
+        };
+        let launch: Launch = Box::new(|stop| Box::pin(driver.run(stop)));
+        let owner = Owner {
+            name: self.name,
+            cache,
+            state,
+            resync: self.resync,
+            launch: Mutex::new(Some(launch)),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        SharedInformer { owner: Arc::new(owner) }
+    }
+}
+
+impl<T: Object> Clone for SharedInformer<T> {
+    fn clone(&self) -> Self {
+        Self { owner: self.owner.clone() }
+    }
+}
+
+impl<T: Object> fmt::Debug for SharedInformer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedInformer")
+            .field("name", &self.owner.name)
+            .field("state", &*self.owner.state.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T: Object> Owner<T> {
+    /// Ends it for good. A driver that runs ends what depends on it by itself.
+    fn stop(&self) {
+        self.stop.cancel();
+        let never_started = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if never_started.is_some() {
+            self.state.send_replace(InformerState::Stopped);
+            self.cache.close();
+        }
+    }
+}
+
+impl<T: Object> Drop for Owner<T> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// `Pod` of `k8s_openapi::api::core::v1::Pod`.
+fn short_name(type_name: &str) -> String {
+    type_name.rsplit("::").next().unwrap_or(type_name).to_owned()
+}

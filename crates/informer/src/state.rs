@@ -1,0 +1,44 @@
+use std::time::Instant;
+
+use crate::ReflectorError;
+
+/// How an informer is getting on.
+///
+/// A missing custom resource or a missing permission does not stop an informer, since either may come yet: it shows as
+/// [`Degraded`](Self::Degraded), with the server's answer as the cause.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum InformerState {
+    /// It has not been started.
+    Starting,
+    /// It lists its resource: for the first time, or again since the server has lost track.
+    Listing,
+    /// It receives the first state as a stream.
+    Streaming,
+    /// It has listed, and watches.
+    Synced,
+    /// It cannot go on, and tries again and again. What it has in its cache stays there.
+    Degraded {
+        /// The last failure.
+        cause: ReflectorError,
+        /// When the trouble began.
+        since: Instant,
+    },
+    /// It has been shut down, and does not come back.
+    Stopped,
+}
+
+impl InformerState {
+    /// Whether it watches, so that the cache is as near to the truth as can be.
+    pub fn is_synced(&self) -> bool {
+        matches!(self, Self::Synced)
+    }
+
+    /// The failure that keeps it from going on.
+    pub fn cause(&self) -> Option<&ReflectorError> {
+        match self {
+            Self::Degraded { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}

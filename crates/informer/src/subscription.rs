@@ -1,0 +1,217 @@
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_core::Stream;
+use pintle_delta_fifo::{Change, CoalescingFifo};
+use pintle_meta::{Object, ObjectKey};
+use tokio::sync::watch;
+
+use crate::Event;
+
+/// The events of an informer for one listener. Dropping it unsubscribes.
+///
+/// It begins with an [`Event::Added`] for each object that is in the cache, and then tells each change, after the cache has
+/// changed. What it holds back for a slow listener is bounded: at most one event a key, from what the listener was told
+/// last to the newest state.
+///
+/// It ends when the informer stops, after what was still to be told.
+pub struct Subscription<T> {
+    queue: Arc<Queue<T>>,
+}
+
+/// Tells whether a [`Subscription`] has handed out all that was there at its beginning. It outlives the subscription.
+#[derive(Clone, Debug)]
+pub struct SyncHandle {
+    synced: watch::Receiver<bool>,
+}
+
+/// The shared side of a subscription: an informer puts in, one listener takes out.
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    synced: watch::Sender<bool>,
+}
+
+struct State<T> {
+    fifo: CoalescingFifo<ObjectKey, Arc<T>>,
+    /// Who waits for an entry. There is one at most, since taking needs `&mut Subscription`.
+    waker: Option<Waker>,
+    upstream_synced: bool,
+    /// An initial event was handed out, and the listener has not asked for the next: it is still at work on it.
+    initial_in_hand: bool,
+    is_closed: bool,
+    resync: Option<(Duration, Instant)>,
+}
+
+impl<T: Object> Subscription<T> {
+    pub(crate) fn new(queue: Arc<Queue<T>>) -> Self {
+        Self { queue }
+    }
+
+    /// Waits for the next event. None: the informer has stopped, and everything has been told.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no event.
+    pub async fn next(&mut self) -> Option<Event<T>> {
+        poll_fn(|context| self.queue.poll_next(context)).await
+    }
+
+    /// The next event, if there is one already.
+    pub fn try_next(&mut self) -> Option<Event<T>> {
+        self.queue.lock().pop(&self.queue.synced)
+    }
+
+    /// Whether the listener is through with all objects that were there at the beginning: it has taken them all, and asked
+    /// for an event after that. That the cache is complete does not mean that its listeners know it.
+    pub fn has_synced(&self) -> bool {
+        *self.queue.synced.borrow()
+    }
+
+    /// A handle by which others can wait for [`has_synced`](Self::has_synced).
+    pub fn sync_handle(&self) -> SyncHandle {
+        SyncHandle { synced: self.queue.synced.subscribe() }
+    }
+
+    /// How many events wait.
+    pub fn len(&self) -> usize {
+        self.queue.lock().fifo.len()
+    }
+
+    /// Whether no event waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T: Object> Stream for Subscription<T> {
+    type Item = Event<T>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+        self.queue.poll_next(context)
+    }
+}
+
+impl<T> fmt::Debug for Subscription<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("has_synced", &*self.queue.synced.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl SyncHandle {
+    /// Whether the listener is through with all objects that were there at the beginning.
+    pub fn has_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Waits for that. False: the subscription was dropped before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub async fn synced(&mut self) -> bool {
+        self.synced.wait_for(|synced| *synced).await.is_ok()
+    }
+}
+
+impl<T: Object> Queue<T> {
+    /// With a period and the first time at which to remind the listener of all objects.
+    pub(crate) fn new(resync: Option<(Duration, Instant)>) -> Self {
+        let state = State {
+            fifo: CoalescingFifo::new(|old: &Arc<T>, new: &Arc<T>| old.uid() == new.uid()),
+            waker: None,
+            upstream_synced: false,
+            initial_in_hand: false,
+            is_closed: false,
+            resync,
+        };
+        Self { state: Mutex::new(state), synced: watch::Sender::new(false) }
+    }
+
+    pub(crate) fn added(&self, object: Arc<T>, is_initial: bool) {
+        self.change(|state| state.fifo.added(object.key(), object, is_initial));
+    }
+
+    pub(crate) fn updated(&self, old: Arc<T>, new: Arc<T>) {
+        self.change(|state| state.fifo.updated(new.key(), old, new));
+    }
+
+    pub(crate) fn deleted(&self, known: Arc<T>, last: Arc<T>, final_state_known: bool) {
+        self.change(|state| state.fifo.deleted(last.key(), known, last, final_state_known));
+    }
+
+    pub(crate) fn sync(&self, object: Arc<T>) {
+        self.change(|state| state.fifo.sync(object.key(), object));
+    }
+
+    /// All initial events are in.
+    pub(crate) fn upstream_synced(&self) {
+        self.change(|state| state.upstream_synced = true);
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn close(&self) {
+        self.change(|state| state.is_closed = true);
+    }
+
+    pub(crate) fn next_resync(&self) -> Option<Instant> {
+        self.lock().resync.map(|(_, next)| next)
+    }
+
+    /// Whether the time has come; and if so, sets the next one.
+    pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
+        match &mut self.lock().resync {
+            Some((period, next)) if *next <= now => {
+                *next = now + *period;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+        let mut state = self.lock();
+        if let Some(event) = state.pop(&self.synced) {
+            return Poll::Ready(Some(event));
+        }
+        if state.is_closed {
+            return Poll::Ready(None);
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+        let mut state = self.lock();
+        change(&mut state);
+        state.note_synced(&self.synced);
+        let waker = if state.fifo.is_empty() && !state.is_closed { None } else { state.waker.take() };
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> State<T> {
+    fn pop(&mut self, synced: &watch::Sender<bool>) -> Option<Event<T>> {
+        self.initial_in_hand = false;
+        let popped = self.fifo.pop();
+        self.initial_in_hand = matches!(popped, Some((_, Change::Added { is_initial: true, .. })));
+        self.note_synced(synced);
+        popped.map(|(_, change)| change.into())
+    }
+
+    fn note_synced(&self, synced: &watch::Sender<bool>) {
+        if self.upstream_synced && !self.initial_in_hand && self.fifo.initial_len() == 0 {
+            synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        }
+    }
+}
