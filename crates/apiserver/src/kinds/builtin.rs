@@ -2,7 +2,9 @@ use std::sync::Arc;
 
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
-use super::{Conduct, GroupResource, Kind, Plain, Strategy, Subresource};
+use super::{
+    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, apps, batch, cluster, core, events, pods, services,
+};
 
 const TABLE: &str = include_str!("builtin.txt");
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -59,8 +61,31 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
-fn strategy(_group: &str, _version: &str, _kind: &str) -> Arc<dyn Strategy> {
-    Arc::new(Plain)
+fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
+    match (group, version, kind) {
+        ("", _, "ConfigMap") => Arc::new(core::ConfigMap),
+        ("", _, "Endpoints") => Arc::new(core::Endpoints),
+        ("", _, "Event") => Arc::new(events::Core),
+        ("", _, "LimitRange") => Arc::new(core::LimitRange),
+        ("", _, "Namespace") => Arc::new(core::Namespace),
+        ("", _, "Node") => Arc::new(cluster::Node),
+        ("", _, "PersistentVolume") => Arc::new(cluster::PersistentVolume),
+        ("", _, "PersistentVolumeClaim") => Arc::new(core::PersistentVolumeClaim),
+        ("", _, "Pod") => Arc::new(pods::Pod),
+        ("", _, "PodTemplate") => Arc::new(core::PodTemplate),
+        ("", _, "ReplicationController") => Arc::new(apps::ReplicationController),
+        ("", _, "Secret") => Arc::new(core::Secret),
+        ("", _, "Service") => Arc::new(services::Service),
+        ("apps", _, "DaemonSet") => Arc::new(apps::DaemonSet),
+        ("apps", _, "Deployment") => Arc::new(apps::Deployment),
+        ("apps", _, "ReplicaSet") => Arc::new(apps::ReplicaSet),
+        ("apps", _, "StatefulSet") => Arc::new(apps::StatefulSet),
+        ("batch", _, "CronJob") => Arc::new(batch::CronJob),
+        ("batch", _, "Job") => Arc::new(batch::Job),
+        ("coordination.k8s.io", _, "Lease") => Arc::new(core::Lease),
+        ("events.k8s.io", _, "Event") => Arc::new(events::New),
+        _ => Arc::new(Plain),
+    }
 }
 
 /// Reads `name[:verb][=kind]`.

@@ -8,9 +8,17 @@ use std::sync::Arc;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
 
+mod apps;
+mod batch;
 mod builtin;
+mod cluster;
+mod core;
+pub(crate) mod edit;
+mod events;
+mod pods;
 mod registry;
 mod rules;
+mod services;
 mod strategy;
 
 pub use registry::{Origin, Registry, compare_versions};

@@ -1,8 +1,9 @@
 //! The rules that all kinds share, wrapped around those of a kind's strategy.
 
 use pintle_meta::Status;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::edit::{put_back, put_back_all_but, remove, remove_metadata, set, set_metadata};
 use super::{Context, Kind};
 use crate::validate::{self, FieldFault};
 
@@ -94,69 +95,5 @@ impl Kind {
 
     fn keeps_status_on_create(&self) -> bool {
         !self.custom && self.group.is_empty() && self.kind == "Node"
-    }
-}
-
-/// Whether two objects differ anywhere but in these members.
-pub(crate) fn differ_outside(new: &Value, old: &Value, members: &[&str]) -> bool {
-    let empty = Map::new();
-    let (new, old) = (new.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty));
-    let outside = |key: &&String| !members.contains(&key.as_str());
-    new.keys().filter(outside).any(|key| new.get(key) != old.get(key))
-        || old.keys().filter(outside).any(|key| !new.contains_key(key))
-}
-
-/// A scalar as the text that a field selector compares; "" for what is absent.
-pub(crate) fn text(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    }
-}
-
-/// Sets a member of an object; anything but an object is left alone.
-pub(crate) fn set(object: &mut Value, key: &str, value: Value) {
-    if let Some(members) = object.as_object_mut() {
-        members.insert(key.into(), value);
-    }
-}
-
-/// Removes a member of an object.
-pub(crate) fn remove(object: &mut Value, key: &str) {
-    if let Some(members) = object.as_object_mut() {
-        members.remove(key);
-    }
-}
-
-/// Sets a member of the metadata, which are made if absent.
-pub(crate) fn set_metadata(object: &mut Value, key: &str, value: Value) {
-    if let Some(members) = object.as_object_mut() {
-        let metadata = members.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-        set(metadata, key, value);
-    }
-}
-
-/// Removes a member of the metadata.
-pub(crate) fn remove_metadata(object: &mut Value, key: &str) {
-    if let Some(metadata) = object.get_mut("metadata") {
-        remove(metadata, key);
-    }
-}
-
-/// Gives `new` the member of `old`, or none.
-pub(crate) fn put_back(new: &mut Value, old: &Value, key: &str) {
-    match old.get(key) {
-        Some(value) => set(new, key, value.clone()),
-        None => remove(new, key),
-    }
-}
-
-/// Gives `new` all of `old` but these members.
-pub(crate) fn put_back_all_but(new: &mut Value, old: &Value, members: &[&str]) {
-    let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) else { return };
-    new.retain(|key, _| members.contains(&key.as_str()));
-    for (key, value) in old.iter().filter(|(key, _)| !members.contains(&key.as_str())) {
-        new.insert(key.clone(), value.clone());
     }
 }

@@ -17,6 +17,13 @@ pub struct Context<'a> {
     pub cluster: &'a dyn Cluster,
 }
 
+impl Context<'_> {
+    /// The time as metadata carry it: RFC 3339 in whole seconds.
+    pub fn time(&self) -> String {
+        self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+}
+
 /// A reading view of all stored objects, in their stored form.
 pub trait Cluster {
     /// One object; `namespace` is empty for cluster-scoped ones.
@@ -88,7 +95,7 @@ pub trait Strategy: Send + Sync {
 
     /// Whether the desired state changed, beyond any change outside metadata and status.
     fn changes_generation(&self, new: &Value, old: &Value) -> bool {
-        super::rules::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
+        super::edit::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
     /// The rule for `metadata.name`.
@@ -105,7 +112,7 @@ pub trait Strategy: Send + Sync {
     /// The value of one of these labels.
     fn field(&self, object: &Value, label: &str) -> Option<String> {
         let pointer = format!("/{}", label.replace('.', "/"));
-        Some(super::rules::text(object.pointer(&pointer)))
+        Some(super::edit::text(object.pointer(&pointer)))
     }
 
     /// The stored form of an object of this version.

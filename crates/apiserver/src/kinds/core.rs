@@ -1,0 +1,442 @@
+//! The small kinds of the core group, and Lease.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::edit::{default, has, items, list, member, put_back, remove, set, set_metadata, text_at};
+use super::pods::{claim_spec, pod_template, validate_template};
+use super::{Context, Strategy};
+use crate::validate::{FieldFault, NameRule};
+
+const DATA_AT_MOST: usize = 1024 * 1024;
+
+/// `v1` ConfigMap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConfigMap;
+
+impl Strategy for ConfigMap {
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        faults.extend(key_faults(object, "data"));
+        faults.extend(key_faults(object, "binaryData"));
+        for key in members(object, "data") {
+            if has(object, "/binaryData")
+                && object.pointer("/binaryData").and_then(Value::as_object).is_some_and(|data| data.contains_key(key))
+            {
+                faults.push(FieldFault::invalid_text(
+                    format!("data[{key}]"),
+                    key,
+                    "duplicate of key present in binaryData",
+                ));
+            }
+        }
+        let text: usize = object
+            .get("data")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(_, value)| value.as_str().map_or(0, str::len))
+            .sum();
+        let binary: usize = decoded_size(object, "binaryData");
+        if text + binary > DATA_AT_MOST {
+            faults.push(FieldFault::too_long("", DATA_AT_MOST));
+        }
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+        let mut faults = immutable(new, old, &["data", "binaryData"]);
+        faults.extend(self.validate_create(new));
+        faults
+    }
+}
+
+/// `v1` Secret.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Secret;
+
+/// Types whose secrets need keys: all of these.
+const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
+    ("kubernetes.io/dockercfg", &[".dockercfg"]),
+    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
+    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
+    ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
+];
+
+impl Strategy for Secret {
+    fn defaults(&self, object: &mut Value) {
+        if text_at(object, "/type").is_empty() {
+            set(object, "type", "Opaque".into());
+        }
+        let texts = object.get("stringData").and_then(Value::as_object).cloned().unwrap_or_default();
+        if !texts.is_empty() {
+            if let Some(data) = member(object, "data") {
+                for (key, text) in texts {
+                    set(data, &key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+                }
+            }
+        }
+        remove(object, "stringData");
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = key_faults(object, "data");
+        if decoded_size(object, "data") > DATA_AT_MOST {
+            faults.push(FieldFault::too_long("data", DATA_AT_MOST));
+        }
+        let kind = text_at(object, "/type");
+        let there =
+            |key: &str| object.get("data").and_then(Value::as_object).is_some_and(|data| data.contains_key(key));
+        for (_, keys) in KEYS_OF_TYPES.iter().filter(|(known, _)| *known == kind) {
+            faults.extend(
+                keys.iter().filter(|key| !there(key)).map(|key| FieldFault::required(format!("data[{key}]"), "")),
+            );
+        }
+        match kind {
+            "kubernetes.io/basic-auth" if !there("username") && !there("password") => {
+                faults.push(FieldFault::required("data[%s]", ""));
+                faults.push(FieldFault::required("data[%s]", ""));
+                for (fault, key) in faults.iter_mut().rev().zip(["password", "username"]) {
+                    fault.field = format!("data[{key}]");
+                }
+            }
+            "kubernetes.io/service-account-token" => {
+                let pointer = "/metadata/annotations/kubernetes.io~1service-account.name";
+                if text_at(object, pointer).is_empty() {
+                    faults.push(FieldFault::required("metadata.annotations[kubernetes.io/service-account.name]", ""));
+                }
+            }
+            "kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson" => {
+                let key = if kind.ends_with("cfg") { ".dockercfg" } else { ".dockerconfigjson" };
+                let data = object.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
+                let json = data.and_then(|data| STANDARD.decode(data).ok());
+                if json.is_some_and(|json| serde_json::from_slice::<Value>(&json).is_err()) {
+                    let why = "invalid character in the JSON of a docker configuration";
+                    faults.push(FieldFault::invalid_text(format!("data[{key}]"), "<secret contents redacted>", why));
+                }
+            }
+            _ => {}
+        }
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        if new.get("type") != old.get("type") {
+            faults.push(FieldFault::invalid("type", new.get("type").unwrap_or(&Value::Null), "field is immutable"));
+        }
+        faults.extend(immutable(new, old, &["data"]));
+        faults.extend(self.validate_create(new));
+        faults
+    }
+
+    fn field_labels(&self) -> Option<&[&str]> {
+        Some(&["type"])
+    }
+}
+
+/// `v1` Endpoints.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endpoints;
+
+impl Strategy for Endpoints {
+    fn defaults(&self, object: &mut Value) {
+        for subset in items(object, "subsets") {
+            items(subset, "ports").for_each(|port| default(port, "protocol", "TCP"));
+        }
+    }
+}
+
+/// `v1` LimitRange.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LimitRange;
+
+impl Strategy for LimitRange {
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = member(object, "spec") else { return };
+        for limit in items(spec, "limits").filter(|limit| text_at(limit, "/type") == "Container") {
+            for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+                let amounts = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+                for (resource, amount) in amounts {
+                    if let Some(to) = member(limit, to) {
+                        default(to, &resource, amount);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `v1` Namespace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Namespace;
+
+impl Namespace {
+    fn label(object: &mut Value) {
+        let name = text_at(object, "/metadata/name").to_owned();
+        if name.is_empty() {
+            return;
+        }
+        if let Some(labels) = member(object, "metadata").and_then(|metadata| member(metadata, "labels")) {
+            set(labels, "kubernetes.io/metadata.name", name.into());
+        }
+    }
+}
+
+impl Strategy for Namespace {
+    fn defaults(&self, object: &mut Value) {
+        Self::label(object);
+        member(object, "spec");
+        if let Some(status) = member(object, "status") {
+            if text_at(status, "/phase").is_empty() {
+                set(status, "phase", "Active".into());
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        Self::label(object);
+        set(object, "status", json!({"phase": "Active"}));
+        if let Some(spec) = member(object, "spec") {
+            let mut finalizers: Vec<Value> = list(spec, "/finalizers").cloned().collect();
+            if !finalizers.contains(&"kubernetes".into()) {
+                finalizers.push("kubernetes".into());
+            }
+            set(spec, "finalizers", finalizers.into());
+        }
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
+        match subresource {
+            None => {
+                put_back(new, old, "status");
+                let finalizers = old.pointer("/spec/finalizers").cloned();
+                if let Some(spec) = member(new, "spec") {
+                    match finalizers {
+                        Some(finalizers) => set(spec, "finalizers", finalizers),
+                        None => remove(spec, "finalizers"),
+                    }
+                }
+            }
+            Some("finalize") => put_back(new, old, "status"),
+            Some(_) => {}
+        }
+        Self::label(new);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        list(object, "/spec/finalizers")
+            .enumerate()
+            .filter_map(|(at, name)| Some((at, name.as_str()?)))
+            .filter(|(_, name)| !name.contains('/') && *name != "kubernetes")
+            .map(|(at, name)| {
+                let why = "name is neither a standard finalizer name nor is it fully qualified";
+                FieldFault::invalid_text(format!("spec.finalizers[{at}]"), name, why)
+            })
+            .collect()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        match subresource {
+            Some("status") => {
+                let phase = text_at(new, "/status/phase");
+                let terminating = has(old, "/metadata/deletionTimestamp");
+                let (wrong, why) = match terminating {
+                    true => (phase != "Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
+                    false => (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty"),
+                };
+                if wrong { vec![FieldFault::invalid_text("status.Phase", phase, why)] } else { Vec::new() }
+            }
+            _ => self.validate_create(new),
+        }
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn field_labels(&self) -> Option<&[&str]> {
+        Some(&["status.phase"])
+    }
+}
+
+/// `v1` PersistentVolumeClaim.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PersistentVolumeClaim;
+
+impl Strategy for PersistentVolumeClaim {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            claim_spec(spec);
+        }
+        if let Some(status) = member(object, "status") {
+            if text_at(status, "/phase").is_empty() {
+                set(status, "phase", "Pending".into());
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({"phase": "Pending"}));
+    }
+
+    fn admit(
+        &self,
+        _: &Context<'_>,
+        object: &mut Value,
+        old: Option<&Value>,
+        _: Option<&str>,
+    ) -> Result<(), Box<pintle_meta::Status>> {
+        if old.is_none() {
+            add_finalizer(object, "kubernetes.io/pvc-protection");
+        }
+        Ok(())
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        if list(object, "/spec/accessModes").next().is_none() {
+            faults.push(FieldFault::required("spec.accessModes", "at least 1 access mode is required"));
+        }
+        for mode in list(object, "/spec/accessModes") {
+            let known = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+            if !mode.as_str().is_some_and(|mode| known.contains(&mode)) {
+                faults.push(FieldFault::unsupported("spec.accessModes", mode, &known));
+            }
+        }
+        if !has(object, "/spec/resources/requests/storage") {
+            faults.push(FieldFault::required("spec.resources[storage]", ""));
+        }
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        if subresource.is_some() {
+            return Vec::new();
+        }
+        let mut faults = self.validate_create(new);
+        let fixed = |object: &Value| {
+            let mut spec = object.get("spec").cloned().unwrap_or_default();
+            for key in ["storageClassName", "volumeName"] {
+                if !has(old, &format!("/spec/{key}")) {
+                    remove(&mut spec, key);
+                }
+            }
+            spec
+        };
+        if fixed(new) != fixed(old) {
+            let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+            faults.push(FieldFault::forbidden("spec", why));
+        }
+        faults
+    }
+}
+
+/// Adds a finalizer that is not there yet.
+pub(super) fn add_finalizer(object: &mut Value, name: &str) {
+    let mut finalizers: Vec<Value> = list(object, "/metadata/finalizers").cloned().collect();
+    if !finalizers.contains(&name.into()) {
+        finalizers.push(name.into());
+        set_metadata(object, "finalizers", finalizers.into());
+    }
+}
+
+/// `v1` PodTemplate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PodTemplate;
+
+impl Strategy for PodTemplate {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(template) = member(object, "template") {
+            pod_template(template);
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        validate_template(object.get("template").unwrap_or(&Value::Null), "template")
+    }
+}
+
+/// `coordination.k8s.io/v1` Lease.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease;
+
+impl Strategy for Lease {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            remove(spec, "strategy");
+            remove(spec, "preferredHolder");
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        let number =
+            |key: &str| object.pointer(&format!("/spec/{key}")).filter(|value| value.is_i64() || value.is_u64());
+        if let Some(seconds) =
+            number("leaseDurationSeconds").filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds <= 0))
+        {
+            faults.push(FieldFault::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+        }
+        if let Some(count) = number("leaseTransitions").filter(|count| count.as_i64().is_some_and(|count| count < 0)) {
+            faults.push(FieldFault::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
+        }
+        faults
+    }
+}
+
+fn members<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a String> {
+    object.get(key).and_then(Value::as_object).into_iter().flat_map(|members| members.keys())
+}
+
+/// The keys of data become names of files.
+fn key_faults(object: &Value, member: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    for key in members(object, member) {
+        let field = || format!("{member}[{key}]");
+        if key.len() > 253 {
+            faults.push(FieldFault::invalid_text(field(), key, "must be no more than 253 characters"));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if key.is_empty() || !key.chars().all(plain) {
+            let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  \
+                       or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+            faults.push(FieldFault::invalid_text(field(), key, why));
+        }
+        match key.as_str() {
+            "." => faults.push(FieldFault::invalid_text(field(), key, "must not be '.'")),
+            ".." => faults.push(FieldFault::invalid_text(field(), key, "must not be '..'")),
+            key if key.starts_with("..") => {
+                faults.push(FieldFault::invalid_text(field(), key, "must not start with '..'"))
+            }
+            _ => {}
+        }
+    }
+    faults
+}
+
+fn decoded_size(object: &Value, member: &str) -> usize {
+    let texts =
+        object.get(member).and_then(Value::as_object).into_iter().flatten().filter_map(|(_, value)| value.as_str());
+    texts
+        .map(|text| {
+            text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(text.len() / 4 * 3)
+        })
+        .sum()
+}
+
+fn immutable(new: &Value, old: &Value, members: &[&str]) -> Vec<FieldFault> {
+    if old.get("immutable") != Some(&Value::Bool(true)) {
+        return Vec::new();
+    }
+    let why = "field is immutable when `immutable` is set";
+    let mut faults = Vec::new();
+    if new.get("immutable") != Some(&Value::Bool(true)) {
+        faults.push(FieldFault::forbidden("immutable", why));
+    }
+    faults.extend(
+        members.iter().filter(|key| new.get(**key) != old.get(**key)).map(|key| FieldFault::forbidden(*key, why)),
+    );
+    faults
+}

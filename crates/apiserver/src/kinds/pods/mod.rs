@@ -1,0 +1,114 @@
+//! Pods: what a bare server makes of one, admission included.
+
+mod admit;
+mod defaults;
+mod quality;
+mod update;
+mod validate;
+
+use pintle_meta::Status;
+use serde_json::{Value, json};
+
+use super::edit::{list, put_back, set, set_metadata, text_at};
+use super::{Context, Strategy};
+use crate::validate::FieldFault;
+
+pub(super) use defaults::{claim_spec, pod_template};
+pub(super) use validate::template as validate_template;
+
+/// `v1` Pod.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pod;
+
+const LABELS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+    "status.nominatedNodeName",
+];
+
+impl Strategy for Pod {
+    fn defaults(&self, pod: &mut Value) {
+        defaults::pod(pod);
+    }
+
+    fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Value) {
+        let mut status = json!({"phase": "Pending", "qosClass": quality::class(pod)});
+        if list(pod, "/spec/schedulingGates").next().is_some() {
+            let condition = json!({
+                "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": context.time(),
+                "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
+            });
+            set(&mut status, "conditions", json!([condition]));
+        }
+        set(pod, "status", status);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Value, old: &Value, subresource: Option<&str>) {
+        match subresource {
+            Some("status") => {
+                for key in ["ownerReferences"] {
+                    let value = old.pointer(&format!("/metadata/{key}")).cloned();
+                    set_metadata(pod, key, value.unwrap_or_default());
+                }
+                if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.retain(|_, value| !value.is_null());
+                }
+                update::keep_addresses_in_step(pod, old);
+            }
+            Some("ephemeralcontainers") => update::take_ephemeral_containers(pod, old),
+            Some("resize") => update::take_resources(pod, old),
+            _ => put_back(pod, old, "status"),
+        }
+    }
+
+    fn admit(
+        &self,
+        context: &Context<'_>,
+        pod: &mut Value,
+        old: Option<&Value>,
+        subresource: Option<&str>,
+    ) -> Result<(), Box<Status>> {
+        match subresource {
+            None => admit::pod(context, pod, old),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+        let binds = text_at(old, "/spec/nodeName").is_empty() && !text_at(new, "/spec/nodeName").is_empty();
+        !binds && new.get("spec") != old.get("spec")
+    }
+
+    fn validate_create(&self, pod: &Value) -> Vec<FieldFault> {
+        validate::pod(pod)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        update::faults(new, old, subresource)
+    }
+
+    fn warnings(&self, pod: &Value, old: Option<&Value>) -> Vec<String> {
+        match old.is_some_and(|old| old.get("spec") == pod.get("spec")) {
+            true => Vec::new(),
+            false => validate::warnings(pod),
+        }
+    }
+
+    fn field_labels(&self) -> Option<&[&str]> {
+        Some(LABELS)
+    }
+
+    fn field(&self, pod: &Value, label: &str) -> Option<String> {
+        Some(match label {
+            "status.podIPs" => String::new(),
+            "spec.hostNetwork" => (pod.pointer("/spec/hostNetwork") == Some(&Value::Bool(true))).to_string(),
+            label => super::edit::text(pod.pointer(&format!("/{}", label.replace('.', "/")))),
+        })
+    }
+}

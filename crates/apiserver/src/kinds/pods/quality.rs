@@ -1,0 +1,26 @@
+use serde_json::Value;
+
+use crate::kinds::edit::list;
+
+/// The quality of service that a pod gets from its requests and limits of CPU and memory.
+pub(super) fn class(pod: &Value) -> &'static str {
+    let containers: Vec<_> = list(pod, "/spec/containers").chain(list(pod, "/spec/initContainers")).collect();
+    let amount = |container: &Value, side: &str, resource: &str| -> Option<Value> {
+        let amount = container.pointer(&format!("/resources/{side}/{resource}"))?;
+        let zero = amount.as_str().is_some_and(|text| text.trim_matches(|c: char| c == '0' || c == '.').is_empty());
+        (!zero).then(|| amount.clone())
+    };
+    let (mut any, mut guaranteed) = (false, true);
+    for container in containers {
+        for resource in ["cpu", "memory"] {
+            let (request, limit) = (amount(container, "requests", resource), amount(container, "limits", resource));
+            any |= request.is_some() || limit.is_some();
+            guaranteed &= limit.is_some() && request == limit;
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
