@@ -1,1 +1,50 @@
 //! A deduplicating, delaying, rate-limiting work queue.
+//!
+//! ```
+//! use pintle_workqueue::{RateLimitingQueue, ShutdownMode};
+//! use std::thread;
+//!
+//! let queue: RateLimitingQueue<&str> = RateLimitingQueue::new();
+//! for key in ["team-a/blog", "team-b/shop", "team-a/blog"] {
+//!     queue.add(key); // Two keys: the third add changes nothing.
+//! }
+//! let worker = thread::spawn({
+//!     let queue = queue.clone();
+//!     move || {
+//!         let mut seen = Vec::new();
+//!         while let Some(item) = queue.blocking_get() {
+//!             seen.push(*item);
+//!             item.forget();
+//!         }
+//!         seen
+//!     }
+//! });
+//! let report = queue.shut_down(ShutdownMode::FinishBacklog).wait();
+//! assert!(report.complete && report.queued.is_empty());
+//! assert_eq!(worker.join().unwrap(), ["team-a/blog", "team-b/shop"]);
+//! ```
+//!
+//! # Nouns
+//!
+//! - [`Queue`] hands out each key to one worker at a time. [`DelayingQueue`] adds delays to it, and [`RateLimitingQueue`]
+//!   retries. Each dereferences to the one before, as client-go's interfaces embed one another.
+//! - [`WorkItem`] is a key in the hands of a worker; dropping it means that the key is done.
+//! - [`Config`] says how a queue behaves: its clock, its [`Order`], its limiter, and what an add does to a pending delay.
+//! - [`ShutdownMode`] is how a queue ends, [`Drain`] waits for that, and [`ShutdownReport`] says what was left.
+
+mod config;
+mod delaying;
+mod engine;
+mod order;
+mod queue;
+mod rate_limiting;
+mod sync;
+
+pub use pintle_ratelimit as ratelimit;
+
+pub use config::{Charge, Config, Pending};
+pub use delaying::DelayingQueue;
+pub use engine::{Added, Counts, DelayKind};
+pub use order::{Fifo, Order, Ticket};
+pub use queue::{Drain, Get, Queue, ShutdownMode, ShutdownReport, TryGetError, WorkItem};
+pub use rate_limiting::{AddOptions, RateLimitingQueue};

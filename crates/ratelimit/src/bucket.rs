@@ -1,0 +1,103 @@
+use std::time::{Duration, Instant};
+
+/// A token bucket: earns `qps` tokens a second up to `burst`, starts full.
+///
+/// The arithmetic is on integers, so it does not drift, and saturates, so no rate and no pause overflows it. A time before
+/// the last one counts as that one.
+///
+/// - A `qps` of infinity (or beyond 10^18) always has a token, whatever `burst` is.
+/// - A `qps` of zero, below zero, or that is no number, has its burst and never earns another token.
+/// - A `burst` of 0 with a finite `qps` never has a token.
+#[derive(Clone, Debug)]
+pub struct TokenBucket {
+    qps: f64,
+    burst: u32,
+    /// Earned in a nanosecond, in [`ONE`]ths of a token. `None`: unlimited.
+    per_nano: Option<i128>,
+    /// In [`ONE`]ths of a token, at most `burst`; below zero while tokens are reserved that are not earned yet.
+    level: i128,
+    /// When `level` was right.
+    at: Instant,
+}
+
+/// The fixed point of a token. With 2^64, one nanosecond at one token in 1000 years still earns something.
+const ONE: i128 = 1 << 64;
+
+impl TokenBucket {
+    /// A full bucket at `now`.
+    pub fn new(qps: f64, burst: u32, now: Instant) -> Self {
+        let per_nano = if qps >= 1e18 {
+            None
+        } else if qps > 0.0 {
+            Some((qps * (ONE as f64 / 1e9)) as i128)
+        } else {
+            Some(0)
+        };
+        Self { qps, burst, per_nano, level: i128::from(burst) * ONE, at: now }
+    }
+
+    /// The rate, as configured.
+    pub fn qps(&self) -> f64 {
+        self.qps
+    }
+
+    /// The most tokens that can be saved up.
+    pub fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// Takes a token if there is one.
+    pub fn try_accept(&mut self, now: Instant) -> bool {
+        let accepted = self.wait_for_one(now).is_zero();
+        if accepted {
+            self.take();
+        }
+        accepted
+    }
+
+    /// Takes a token that may have yet to be earned, and says how long that will take: [`Duration::MAX`] if for ever, and
+    /// then nothing is taken.
+    pub fn reserve(&mut self, now: Instant) -> Duration {
+        let wait = self.wait_for_one(now);
+        if wait < Duration::MAX {
+            self.take();
+        }
+        wait
+    }
+
+    /// How long until there will be a token: zero if there is one, [`Duration::MAX`] if for ever. Takes nothing.
+    pub fn wait_for_one(&mut self, now: Instant) -> Duration {
+        self.wait_for(1, now)
+    }
+
+    /// How long until there will have been `tokens`, when each one is taken as soon as it is earned.
+    pub fn wait_for(&mut self, tokens: u32, now: Instant) -> Duration {
+        let Some(per_nano) = self.per_nano else { return Duration::ZERO };
+        self.advance(now, per_nano);
+        let missing = i128::from(tokens) * ONE - self.level;
+        if missing <= 0 {
+            Duration::ZERO
+        } else if self.burst == 0 || per_nano == 0 {
+            Duration::MAX
+        } else {
+            // Rounded up: after the wait the token is there.
+            let nanos = (missing + per_nano - 1) / per_nano;
+            u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
+        }
+    }
+
+    fn take(&mut self) {
+        if self.per_nano.is_some() {
+            self.level -= ONE;
+        }
+    }
+
+    fn advance(&mut self, now: Instant, per_nano: i128) {
+        if let Some(elapsed) = now.checked_duration_since(self.at) {
+            let elapsed = i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX);
+            let earned = elapsed.saturating_mul(per_nano);
+            self.level = self.level.saturating_add(earned).min(i128::from(self.burst) * ONE);
+            self.at = now;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::{Clock, Sleep, Timer};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{Arc, Mutex};
+
+/// A clock that stands still until [`advance`](ManualClock::advance)d. Clones are the same clock.
+///
+/// Whoever sleeps on it, task or thread, is woken by the advance that reaches its deadline, also when the clock moved
+/// between computing the deadline and arming the timer, since deadlines are absolute.
+///
+/// ```
+/// use pintle_ratelimit::{Clock, ManualClock};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new();
+/// let start = clock.now();
+/// clock.advance(Duration::from_secs(3600));
+/// assert_eq!(clock.now() - start, Duration::from_secs(3600));
+/// ```
+#[derive(Clone, Debug)]
+pub struct ManualClock {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    now: Instant,
+    next_id: u64,
+    sleepers: Vec<Sleeper>,
+}
+
+#[derive(Debug)]
+struct Sleeper {
+    id: u64,
+    /// `None`: a thread parked without a deadline, which no advance wakes.
+    deadline: Option<Instant>,
+    wake: Wake,
+}
+
+#[derive(Debug)]
+enum Wake {
+    Task(Waker),
+    Thread(Thread),
+}
+
+impl ManualClock {
+    /// A clock that starts at an arbitrary time.
+    #[expect(clippy::new_without_default, reason = "each new clock is different from every other")]
+    #[allow(clippy::disallowed_methods, reason = "the only reading: where the clock starts")]
+    pub fn new() -> Self {
+        Self { state: Arc::new(Mutex::new(State { now: Instant::now(), next_id: 0, sleepers: Vec::new() })) }
+    }
+
+    /// Moves the time forward and wakes all whose deadline has come, earliest first.
+    pub fn advance(&self, by: Duration) {
+        let mut due = {
+            let mut state = self.state.lock();
+            state.now += by;
+            let now = state.now;
+            state.sleepers.extract_if(.., |s| s.deadline.is_some_and(|d| d <= now)).collect::<Vec<_>>()
+        };
+        due.sort_by_key(|sleeper| (sleeper.deadline, sleeper.id));
+        for sleeper in due {
+            match sleeper.wake {
+                Wake::Task(waker) => waker.wake(),
+                Wake::Thread(thread) => thread.unpark(),
+            }
+        }
+    }
+
+    /// How many tasks and threads wait on this clock: lets a test go on once the code under test has gone to sleep.
+    pub fn sleepers(&self) -> usize {
+        self.state.lock().sleepers.len()
+    }
+
+    /// The earliest deadline that anybody sleeps for.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.state.lock().sleepers.iter().filter_map(|s| s.deadline).min()
+    }
+
+    fn register(&self, deadline: Option<Instant>, wake: Wake) -> Option<u64> {
+        let mut state = self.state.lock();
+        if deadline.is_some_and(|d| d <= state.now) {
+            return None;
+        }
+        let id = state.next_id;
+        state.next_id += 1;
+        state.sleepers.push(Sleeper { id, deadline, wake });
+        Some(id)
+    }
+
+    fn deregister(&self, id: u64) {
+        let mut state = self.state.lock();
+        let at = state.sleepers.iter().position(|sleeper| sleeper.id == id);
+        let removed = at.map(|at| state.sleepers.swap_remove(at));
+        // A waker may be the last owner of a task that sleeps here too: never drop one under the lock.
+        drop(state);
+        drop(removed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Instant {
+        self.state.lock().now
+    }
+
+    fn park_until(&self, deadline: Option<Instant>) {
+        if let Some(id) = self.register(deadline, Wake::Thread(thread::current())) {
+            thread::park();
+            self.deregister(id);
+        }
+    }
+}
+
+impl Timer for ManualClock {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Box::pin(ManualSleep { clock: self.clone(), deadline, id: None })
+    }
+}
+
+struct ManualSleep {
+    clock: ManualClock,
+    deadline: Instant,
+    /// The entry of the last poll.
+    id: Option<u64>,
+}
+
+impl Future for ManualSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(id) = self.id.take() {
+            self.clock.deregister(id);
+        }
+        self.id = self.clock.register(Some(self.deadline), Wake::Task(cx.waker().clone()));
+        if self.id.is_some() { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+impl Drop for ManualSleep {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.clock.deregister(id);
+        }
+    }
+}

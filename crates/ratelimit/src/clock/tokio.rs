@@ -1,0 +1,21 @@
+use std::time::Instant;
+
+use super::{Clock, Sleep, Timer};
+
+/// tokio's clock: the timer of the runtime it is used in, and its paused time in tests.
+///
+/// [`Timer::sleep_until`] panics outside a tokio runtime with its time driver enabled, as [`tokio::time::sleep`] does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokioClock;
+
+impl Clock for TokioClock {
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+}
+
+impl Timer for TokioClock {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Box::pin(tokio::time::sleep_until(deadline.into()))
+    }
+}

@@ -1,0 +1,107 @@
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::RateLimiter;
+use crate::TokenBucket;
+
+/// One bucket for all items: each try reserves a token, and waits until the bucket has earned it.
+///
+/// Reservations are never given back, so a backlog makes the waits grow without bound. To cap the rate of a work queue,
+/// its limit at hand-out is the better tool.
+#[derive(Clone, Debug)]
+pub struct BucketRateLimiter {
+    bucket: TokenBucket,
+}
+
+impl BucketRateLimiter {
+    /// Reserves from `bucket`.
+    pub fn new(bucket: TokenBucket) -> Self {
+        Self { bucket }
+    }
+}
+
+impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
+    fn delay(&mut self, _item: &K, _failures: u32, now: Instant) -> Duration {
+        self.bucket.wait_for_one(now)
+    }
+
+    fn charge(&mut self, _item: &K, now: Instant) {
+        self.bucket.reserve(now);
+    }
+
+    fn counts_failures(&self) -> bool {
+        false
+    }
+}
+
+/// The longest delay of several limiters. All are charged.
+pub struct MaxOfRateLimiter<K: ?Sized> {
+    limiters: Vec<Box<dyn RateLimiter<K>>>,
+}
+
+impl<K: ?Sized> MaxOfRateLimiter<K> {
+    /// The longest delay of `limiters`, or none if there are none.
+    pub fn new(limiters: Vec<Box<dyn RateLimiter<K>>>) -> Self {
+        Self { limiters }
+    }
+}
+
+impl<K: ?Sized> fmt::Debug for MaxOfRateLimiter<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MaxOfRateLimiter").field("limiters", &self.limiters.len()).finish()
+    }
+}
+
+impl<K: ?Sized> RateLimiter<K> for MaxOfRateLimiter<K> {
+    fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration {
+        self.limiters.iter_mut().map(|limiter| limiter.delay(item, failures, now)).max().unwrap_or_default()
+    }
+
+    fn charge(&mut self, item: &K, now: Instant) {
+        for limiter in &mut self.limiters {
+            limiter.charge(item, now);
+        }
+    }
+
+    fn forget(&mut self, item: &K) {
+        for limiter in &mut self.limiters {
+            limiter.forget(item);
+        }
+    }
+
+    fn counts_failures(&self) -> bool {
+        self.limiters.iter().any(|limiter| limiter.counts_failures())
+    }
+}
+
+/// Another limiter's delay, at most `max`. What the other is charged stays as it is.
+#[derive(Clone, Debug)]
+pub struct WithMaxWaitRateLimiter<L> {
+    limiter: L,
+    max: Duration,
+}
+
+impl<L> WithMaxWaitRateLimiter<L> {
+    /// Caps the delays of `limiter` at `max`.
+    pub fn new(limiter: L, max: Duration) -> Self {
+        Self { limiter, max }
+    }
+}
+
+impl<K: ?Sized, L: RateLimiter<K>> RateLimiter<K> for WithMaxWaitRateLimiter<L> {
+    fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration {
+        self.limiter.delay(item, failures, now).min(self.max)
+    }
+
+    fn charge(&mut self, item: &K, now: Instant) {
+        self.limiter.charge(item, now);
+    }
+
+    fn forget(&mut self, item: &K) {
+        self.limiter.forget(item);
+    }
+
+    fn counts_failures(&self) -> bool {
+        self.limiter.counts_failures()
+    }
+}

@@ -1,0 +1,129 @@
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::time::{Duration, Instant};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::RateLimiter;
+
+/// A [`RateLimiter`] with the memory it needs: how often each item has failed.
+///
+/// This is client-go's `TypedRateLimiter`: [`when`](Self::when), [`forget`](Self::forget),
+/// [`num_requeues`](Self::num_requeues). A work queue does not need it.
+///
+/// ```
+/// use pintle_ratelimit::{Clock, ExponentialFailureRateLimiter, ItemRateLimiter, KeepFailures, StdClock};
+/// use std::time::Duration;
+///
+/// let limiter = ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1));
+/// let mut limiter = ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten);
+/// let now = StdClock.now();
+/// assert_eq!(limiter.when(&"blog", now), Duration::from_millis(1));
+/// assert_eq!(limiter.when(&"blog", now), Duration::from_millis(2));
+/// assert_eq!(limiter.num_requeues(&"blog", now), 2);
+/// limiter.forget(&"blog");
+/// assert_eq!(limiter.when(&"blog", now), Duration::from_millis(1));
+/// ```
+pub struct ItemRateLimiter<K, L> {
+    limiter: L,
+    keep: KeepFailures,
+    hasher: DefaultHashBuilder,
+    items: HashTable<Item<K>>,
+    /// Sweep when the map is about to grow beyond this.
+    sweep_at: usize,
+}
+
+/// How long the failures of an item are remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepFailures {
+    /// Until `forget`, as in client-go: an item that is never forgotten is kept for ever.
+    UntilForgotten,
+    /// Until `forget`, or until this time has passed since the end of the last delay.
+    For(Duration),
+}
+
+struct Item<K> {
+    key: K,
+    failures: u32,
+    /// When the failures are too old to count; absent if never.
+    expires: Option<Instant>,
+}
+
+impl<K: Hash + Eq + Clone, L: RateLimiter<K>> ItemRateLimiter<K, L> {
+    /// Remembers failures for `limiter`.
+    pub fn new(limiter: L, keep: KeepFailures) -> Self {
+        Self { limiter, keep, hasher: DefaultHashBuilder::default(), items: HashTable::new(), sweep_at: 64 }
+    }
+
+    /// Counts a failure of `item` and says how long it waits.
+    pub fn when(&mut self, item: &K, now: Instant) -> Duration {
+        if self.items.len() >= self.sweep_at {
+            self.sweep(now);
+        }
+        let Self { limiter, keep, hasher, items, .. } = self;
+        let hash = hasher.hash_one(item);
+        let entry = items.entry(hash, |i| i.key == *item, |i| hasher.hash_one(&i.key));
+        let failures = match &entry {
+            hashbrown::hash_table::Entry::Occupied(entry) => entry.get().failures_at(now),
+            hashbrown::hash_table::Entry::Vacant(_) => 0,
+        };
+        let delay = limiter.delay(item, failures, now);
+        limiter.charge(item, now);
+        if limiter.counts_failures() {
+            let expires = match *keep {
+                KeepFailures::UntilForgotten => None,
+                KeepFailures::For(ttl) => now.checked_add(delay).and_then(|end| end.checked_add(ttl)),
+            };
+            let mut entry = entry.or_insert_with(|| Item { key: item.clone(), failures, expires });
+            let record = entry.get_mut();
+            record.failures = failures.saturating_add(1);
+            record.expires = expires;
+        }
+        delay
+    }
+
+    /// Forgets the failures of `item`: it has succeeded, or is given up.
+    pub fn forget(&mut self, item: &K) {
+        self.limiter.forget(item);
+        if let Ok(entry) = self.items.find_entry(self.hasher.hash_one(item), |i| i.key == *item) {
+            entry.remove();
+        }
+    }
+
+    /// How many failures of `item` count at `now`.
+    pub fn num_requeues(&self, item: &K, now: Instant) -> u32 {
+        let found = self.items.find(self.hasher.hash_one(item), |i| i.key == *item);
+        found.map_or(0, |item| item.failures_at(now))
+    }
+
+    /// How many items are remembered, expired ones that have not been met yet among them.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether no item is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Drops what has expired, and the room for it. Runs when the map has doubled, so a call of `when` stays cheap on
+    /// average.
+    fn sweep(&mut self, now: Instant) {
+        self.items.retain(|item| item.failures_at(now) > 0);
+        self.sweep_at = (self.items.len() * 2).max(64);
+        let Self { hasher, items, sweep_at, .. } = self;
+        items.shrink_to(*sweep_at, |item| hasher.hash_one(&item.key));
+    }
+}
+
+impl<K> Item<K> {
+    fn failures_at(&self, now: Instant) -> u32 {
+        if self.expires.is_some_and(|expires| expires < now) { 0 } else { self.failures }
+    }
+}
+
+impl<K, L: fmt::Debug> fmt::Debug for ItemRateLimiter<K, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ItemRateLimiter").field("limiter", &self.limiter).field("items", &self.items.len()).finish()
+    }
+}

@@ -1,0 +1,76 @@
+use std::time::{Duration, Instant};
+
+use super::RateLimiter;
+
+/// Takes a random part off another limiter's delays, so that items which failed together do not come back together.
+///
+/// A delay `d` becomes a uniform one in `[d * (1 - fraction), d]`. Taking away, rather than adding, keeps the limiter's cap
+/// a cap and spreads the items that have reached it too.
+#[derive(Clone, Debug)]
+pub struct WithJitterRateLimiter<L> {
+    limiter: L,
+    fraction: f64,
+    random: fastrand::Rng,
+}
+
+impl<L> WithJitterRateLimiter<L> {
+    /// Takes up to `fraction` off the delays of `limiter`: 1 is "full jitter", 0.5 "equal jitter". Values outside `0..=1`,
+    /// and those that are no number, count as the nearer end. Equal seeds give equal delays.
+    pub fn new(limiter: L, fraction: f64, seed: u64) -> Self {
+        // `max` first: it turns NaN into 0.
+        Self { limiter, fraction: fraction.max(0.0).min(1.0), random: fastrand::Rng::with_seed(seed) }
+    }
+}
+
+impl<K: ?Sized, L: RateLimiter<K>> RateLimiter<K> for WithJitterRateLimiter<L> {
+    fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration {
+        let delay = self.limiter.delay(item, failures, now);
+        delay.saturating_sub(jitter(delay, self.fraction, &mut self.random))
+    }
+
+    fn charge(&mut self, item: &K, now: Instant) {
+        self.limiter.charge(item, now);
+    }
+
+    fn forget(&mut self, item: &K) {
+        self.limiter.forget(item);
+    }
+
+    fn counts_failures(&self) -> bool {
+        self.limiter.counts_failures()
+    }
+}
+
+/// A uniform part of `delay * fraction`, for a finite `fraction` of at least 0.
+pub(crate) fn jitter(delay: Duration, fraction: f64, random: &mut fastrand::Rng) -> Duration {
+    Duration::try_from_secs_f64(delay.as_secs_f64() * fraction * random.f64()).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ExponentialFailureRateLimiter;
+
+    fn delays(fraction: f64, failures: u32) -> Vec<Duration> {
+        let exponential = ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1));
+        let mut limiter = WithJitterRateLimiter::new(exponential, fraction, 7);
+        #[allow(clippy::disallowed_methods, reason = "any time will do")]
+        let now = Instant::now();
+        (0..100).map(|_| limiter.delay("key", failures, now)).collect()
+    }
+
+    #[test]
+    fn jitter_holds_at_the_cap() {
+        let delays = delays(0.5, 1000);
+        assert!(delays.iter().all(|d| (Duration::from_millis(500)..=Duration::from_secs(1)).contains(d)));
+        let spread =
+            delays.iter().max().copied().unwrap_or_default() - delays.iter().min().copied().unwrap_or_default();
+        assert!(spread > Duration::from_millis(250), "{spread:?}");
+    }
+
+    #[test]
+    fn fractions_out_of_range_are_clamped() {
+        assert!(delays(-1.0, 3).iter().chain(&delays(f64::NAN, 3)).all(|d| *d == Duration::from_millis(8)));
+        assert!(delays(9.0, 3).iter().all(|d| *d <= Duration::from_millis(8)));
+    }
+}

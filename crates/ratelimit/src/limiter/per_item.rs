@@ -1,0 +1,107 @@
+use std::time::{Duration, Instant};
+
+use super::RateLimiter;
+
+/// Doubles the delay with each failure: `base * 2^failures`, at most `max`.
+///
+/// The default is controller-runtime's, 5 ms to 1000 s. The arithmetic is on whole nanoseconds and saturates: any number
+/// of failures is safe, and a `base` of zero always gives zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExponentialFailureRateLimiter {
+    base: Duration,
+    max: Duration,
+}
+
+impl ExponentialFailureRateLimiter {
+    /// Delays from `base` to `max`. If `max` is the smaller, every delay is `max`.
+    pub const fn new(base: Duration, max: Duration) -> Self {
+        Self { base, max }
+    }
+}
+
+impl Default for ExponentialFailureRateLimiter {
+    fn default() -> Self {
+        Self::new(Duration::from_millis(5), Duration::from_secs(1000))
+    }
+}
+
+impl<K: ?Sized> RateLimiter<K> for ExponentialFailureRateLimiter {
+    fn delay(&mut self, _item: &K, failures: u32, _now: Instant) -> Duration {
+        exponential(self.base, self.max, failures)
+    }
+}
+
+/// A few fast tries, then slow ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FastSlowRateLimiter {
+    fast: Duration,
+    slow: Duration,
+    max_fast_attempts: u32,
+}
+
+impl FastSlowRateLimiter {
+    /// The first `max_fast_attempts` tries wait for `fast`, all later ones for `slow`.
+    pub const fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
+        Self { fast, slow, max_fast_attempts }
+    }
+}
+
+impl<K: ?Sized> RateLimiter<K> for FastSlowRateLimiter {
+    fn delay(&mut self, _item: &K, failures: u32, _now: Instant) -> Duration {
+        if failures < self.max_fast_attempts { self.fast } else { self.slow }
+    }
+}
+
+/// `base * 2^doublings`, at most `max`.
+pub(crate) fn exponential(base: Duration, max: Duration, doublings: u32) -> Duration {
+    match 2u32.checked_pow(doublings).and_then(|factor| base.checked_mul(factor)) {
+        Some(delay) => delay.min(max),
+        // 2^32 nanoseconds are 4.3 s only, so go on by steps; a base of zero never grows.
+        None if base.is_zero() => base.min(max),
+        None => exponential_slow(base, max, doublings),
+    }
+}
+
+#[cold]
+fn exponential_slow(base: Duration, max: Duration, doublings: u32) -> Duration {
+    // 94 doublings take 1 ns beyond the longest Duration, which is below 2^94 ns.
+    let nanos = base.as_nanos();
+    if doublings >= 94 || nanos.leading_zeros() <= doublings {
+        return max;
+    }
+    let nanos = nanos << doublings;
+    if nanos >= max.as_nanos() { max } else { from_nanos(nanos) }
+}
+
+fn from_nanos(nanos: u128) -> Duration {
+    let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX);
+    Duration::new(seconds, (nanos % 1_000_000_000) as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same by repeated addition.
+    fn oracle(base: Duration, max: Duration, doublings: u32) -> Duration {
+        let mut delay = base;
+        for _ in 0..doublings {
+            delay = delay.saturating_add(delay);
+        }
+        delay.min(max)
+    }
+
+    #[test]
+    fn exponential_is_doubling_with_saturation() {
+        let bases = [0, 1, 3, 1 << 30, 5_000_000, 60_000_000_000, u64::MAX].map(Duration::from_nanos);
+        let maxes = [0, 1, 1_000_000_000, 1_000_000_000_000, u64::MAX].map(Duration::from_nanos);
+        for base in bases.into_iter().chain([Duration::MAX]) {
+            for max in maxes.into_iter().chain([Duration::MAX]) {
+                for doublings in (0..140).chain([1024, 5000]) {
+                    let expected = oracle(base, max, doublings);
+                    assert_eq!(exponential(base, max, doublings), expected, "{base:?} {max:?} {doublings}");
+                }
+            }
+        }
+    }
+}

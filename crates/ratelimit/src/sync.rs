@@ -1,0 +1,23 @@
+//! The one door to locks and threads: std's, or shuttle's under `--cfg pintle_shuttle`.
+
+#[cfg(pintle_shuttle)]
+pub(crate) use shuttle::{sync as imp, thread};
+#[cfg(not(pintle_shuttle))]
+pub(crate) use std::{sync as imp, thread};
+
+pub(crate) use imp::{Arc, MutexGuard};
+
+/// A mutex without poison: a panic while it is held is in the caller's own code (a key's `Eq`, a limiter), and every
+/// engine here makes such calls before it changes anything, so what the next holder finds is whole.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(imp::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(imp::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,106 @@
+use std::fmt;
+use std::time::Duration;
+
+use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, TokenBucket};
+
+use crate::order::{Fifo, Order};
+
+/// How a queue is to behave. The default is client-go's behaviour, with controller-runtime's retry delays.
+///
+/// ```
+/// use pintle_ratelimit::FastSlowRateLimiter;
+/// use pintle_workqueue::{Config, RateLimitingQueue};
+/// use std::time::Duration;
+///
+/// let queue: RateLimitingQueue<String> = Config {
+///     name: "websites".into(),
+///     limiter: Box::new(FastSlowRateLimiter::new(Duration::from_millis(5), Duration::from_secs(10), 3)),
+///     ..Config::default()
+/// }
+/// .into_queue();
+/// # drop(queue);
+/// ```
+pub struct Config<K, C = StdClock> {
+    /// What the queue is called in metrics and in `Debug` output.
+    pub name: String,
+    /// The clock of everything the queue does. For `async` waits it has to be a [`Timer`](pintle_ratelimit::Timer).
+    pub clock: C,
+    /// Which of the queued keys is next.
+    pub order: Box<dyn Order<K>>,
+    /// How long a key waits before its next try.
+    pub limiter: Box<dyn RateLimiter<K>>,
+    /// When a rate-limited add costs something.
+    pub charge: Charge,
+    /// How long a key's failures are remembered once it is neither queued, nor delayed, nor in flight. `None`: until
+    /// `forget`, as in client-go, at the price of a record for each key that is never forgotten.
+    pub keep_failures: Option<Duration>,
+    /// How adds get along with a pending retry of the same key.
+    pub pending_retry: Pending,
+    /// How adds get along with a pending reminder of the same key.
+    pub pending_reminder: Pending,
+    /// Caps how many keys a second are handed out, over all workers. A key that has to wait for it stays queued, and a
+    /// worker that stops waiting owes nothing.
+    pub handout_limit: Option<TokenBucket>,
+}
+
+/// How an add and a pending delay of the same key get along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Pending {
+    /// They know nothing of each other: the key runs now, and again when the delay is over. client-go's rule.
+    #[default]
+    Keep,
+    /// One schedule per key, the earliest: an add takes the delay's place, and a delay asked for while the key is queued
+    /// is dropped. controller-runtime's rule.
+    Absorb,
+    /// The add waits for the delay: events cannot get around a key's back-off.
+    Respect,
+}
+
+/// When a rate-limited add costs something: counts as a failure, and takes tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Charge {
+    /// When it changes the key's schedule. An add that loses against an earlier pending one is free.
+    #[default]
+    IfScheduled,
+    /// Always, even if the queue is shut down. client-go's rule.
+    Always,
+}
+
+impl<K, C: Default> Default for Config<K, C> {
+    fn default() -> Self {
+        Self::with_clock(C::default())
+    }
+}
+
+impl<K, C> Config<K, C> {
+    /// The default with another clock.
+    pub fn with_clock(clock: C) -> Self {
+        Self {
+            name: String::new(),
+            clock,
+            order: Box::new(Fifo::default()),
+            limiter: Box::new(ExponentialFailureRateLimiter::default()),
+            charge: Charge::default(),
+            keep_failures: Some(Duration::from_secs(3600)),
+            pending_retry: Pending::default(),
+            pending_reminder: Pending::default(),
+            handout_limit: None,
+        }
+    }
+}
+
+impl<K, C> fmt::Debug for Config<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("name", &self.name)
+            .field("order", &self.order)
+            .field("charge", &self.charge)
+            .field("keep_failures", &self.keep_failures)
+            .field("pending_retry", &self.pending_retry)
+            .field("pending_reminder", &self.pending_reminder)
+            .field("handout_limit", &self.handout_limit)
+            .finish_non_exhaustive()
+    }
+}

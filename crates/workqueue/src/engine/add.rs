@@ -1,0 +1,227 @@
+//! What puts keys in: adds, delays and retries.
+
+use super::record::{Record, State};
+use super::{Added, DelayKind, Engine, fold, is_live, nanos};
+use crate::config::{Charge, Pending};
+use crate::order::Ticket;
+
+// Each takes the key and gives back the one that it has no use for, so that it is dropped outside of the lock.
+impl<K: Eq> Engine<K> {
+    /// Adds `key` now.
+    pub(crate) fn add(&mut self, hash: u64, key: K, priority: i32, now: u64) -> (Added, Option<K>) {
+        if self.mode.is_some() {
+            return (self.refuse(), Some(key));
+        }
+        let (ticket, spare) = self.entry(hash, key);
+        (self.add_ticket(ticket, priority, now), spare)
+    }
+
+    /// Adds `key` once `deadline` has come. Of several deadlines the earliest wins.
+    pub(crate) fn add_at(
+        &mut self,
+        hash: u64,
+        key: K,
+        deadline: u64,
+        kind: DelayKind,
+        priority: i32,
+        now: u64,
+    ) -> (Added, Option<K>) {
+        if self.mode.is_some() {
+            return (self.refuse(), Some(key));
+        }
+        let (ticket, spare) = self.entry(hash, key);
+        (self.delay_ticket(ticket, deadline, kind, priority, now), spare)
+    }
+
+    /// Adds `key` when the limiter says, or at `before` if that is earlier.
+    pub(crate) fn add_rate_limited(
+        &mut self,
+        hash: u64,
+        key: K,
+        before: Option<u64>,
+        priority: i32,
+        now: u64,
+    ) -> (Added, Option<K>) {
+        let shut_down = self.mode.is_some();
+        if shut_down && self.charge == Charge::IfScheduled {
+            return (self.refuse(), Some(key));
+        }
+        self.sweep_idle(now);
+        let (ticket, spare) = self.entry(hash, key);
+        let at = self.instant(now);
+        let failures = self.failures_of(ticket, now);
+        let record = &mut self.records[ticket];
+        let delay = self.limiter.delay(&record.key, failures, at);
+        let deadline = now.saturating_add(nanos(delay)).min(before.unwrap_or(u64::MAX));
+        let changes = self.delay_would_change(ticket, deadline, DelayKind::Retry);
+        if changes || self.charge == Charge::Always {
+            let record = &mut self.records[ticket];
+            self.limiter.charge(&record.key, at);
+            if self.limiter.counts_failures() {
+                record.failures = failures.saturating_add(1);
+            }
+        }
+        if shut_down {
+            let unused = self.rest(ticket, now);
+            return (self.refuse(), spare.or(unused));
+        }
+        (self.delay_ticket(ticket, deadline, DelayKind::Retry, priority, now), spare)
+    }
+
+    /// Sets the delay of `key` to end at `deadline`, whether there is one already or not.
+    pub(crate) fn replace(
+        &mut self,
+        hash: u64,
+        key: K,
+        deadline: u64,
+        kind: DelayKind,
+        now: u64,
+    ) -> (Added, Option<K>) {
+        if self.mode.is_some() {
+            return (self.refuse(), Some(key));
+        }
+        let (ticket, spare) = self.entry(hash, key);
+        if deadline <= now {
+            self.stop_waiting(ticket);
+            return (self.add_ticket(ticket, 0, now), spare);
+        }
+        self.wait(ticket, deadline, kind);
+        (Added::Scheduled, spare)
+    }
+
+    /// Moves a pending delay of `key` to `deadline` if that is later. Says whether it did.
+    pub(crate) fn postpone(&mut self, hash: u64, key: &K, deadline: u64) -> bool {
+        let Some(ticket) = self.find(hash, key) else { return false };
+        let Record { state, deadline: current, .. } = self.records[ticket];
+        let later = state.has(State::WAITING) && deadline > current;
+        if later {
+            let kind = if state.has(State::RETRY) { DelayKind::Retry } else { DelayKind::Reminder };
+            self.wait(ticket, deadline, kind);
+        }
+        later
+    }
+
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<Ticket> {
+        self.index.find(fold(hash), |ticket| self.records[ticket].key == *key)
+    }
+
+    /// The record of `key`, a new idle one if there is none.
+    fn entry(&mut self, hash: u64, key: K) -> (Ticket, Option<K>) {
+        if let Some(ticket) = self.find(hash, &key) {
+            return (ticket, Some(key));
+        }
+        let hash = fold(hash);
+        let record = Record { key, deadline: 0, hash, failures: 0, priority: 0, state: State::IDLE };
+        let ticket = self.records.insert(record);
+        self.index.insert(hash, ticket);
+        self.idle += 1;
+        (ticket, None)
+    }
+}
+
+impl<K> Engine<K> {
+    fn add_ticket(&mut self, ticket: Ticket, priority: i32, now: u64) -> Added {
+        let Record { state, priority: pending, .. } = self.records[ticket];
+        if !state.has(State::WAITING) {
+            return self.make_dirty(ticket, priority, now);
+        }
+        let priority = priority.max(pending);
+        match self.policy(state.has(State::RETRY)) {
+            Pending::Respect if !state.has(State::DIRTY) => {
+                self.records[ticket].priority = priority;
+                return Added::Merged;
+            }
+            Pending::Absorb => {
+                self.stop_waiting(ticket);
+            }
+            _ => {}
+        }
+        self.make_dirty(ticket, priority, now)
+    }
+
+    fn delay_ticket(&mut self, ticket: Ticket, deadline: u64, kind: DelayKind, priority: i32, now: u64) -> Added {
+        if deadline <= now {
+            return self.add_ticket(ticket, priority, now);
+        }
+        if !self.delay_would_change(ticket, deadline, kind) {
+            self.raise(ticket, priority, now);
+            return Added::Merged;
+        }
+        let record = &mut self.records[ticket];
+        let fresh = !record.state.has(State::WAITING) && !record.state.has(State::DIRTY);
+        record.priority = if fresh { priority } else { record.priority.max(priority) };
+        self.wait(ticket, deadline, kind);
+        Added::Scheduled
+    }
+
+    /// Whether asking for this delay has any effect on when the key is handed out.
+    fn delay_would_change(&self, ticket: Ticket, deadline: u64, kind: DelayKind) -> bool {
+        let record = &self.records[ticket];
+        if record.state.has(State::WAITING) {
+            return deadline < record.deadline;
+        }
+        !(record.state.has(State::DIRTY) && self.policy(kind == DelayKind::Retry) == Pending::Absorb)
+    }
+
+    /// The key has work to do.
+    pub(super) fn make_dirty(&mut self, ticket: Ticket, priority: i32, now: u64) -> Added {
+        let record = &mut self.records[ticket];
+        if record.state.has(State::DIRTY) {
+            self.raise(ticket, priority, now);
+            return Added::Merged;
+        }
+        if record.state.is_idle() {
+            self.idle -= 1;
+        }
+        record.priority = priority;
+        record.state.set(State::DIRTY);
+        if record.state.has(State::RUNNING) {
+            self.redirtied += 1;
+        } else {
+            self.order.push(ticket, &record.key, record.priority, now);
+        }
+        Added::Scheduled
+    }
+
+    /// One more add of a key that is dirty or waiting.
+    fn raise(&mut self, ticket: Ticket, priority: i32, now: u64) {
+        let record = &mut self.records[ticket];
+        record.priority = record.priority.max(priority);
+        if record.state.is_queued() {
+            self.order.touch(ticket, &record.key, record.priority, now);
+        }
+    }
+
+    fn wait(&mut self, ticket: Ticket, deadline: u64, kind: DelayKind) {
+        let record = &mut self.records[ticket];
+        if record.state.is_idle() {
+            self.idle -= 1;
+        }
+        if !record.state.has(State::WAITING) {
+            self.waiting += 1;
+        }
+        record.deadline = deadline;
+        record.state.set(State::WAITING);
+        match kind {
+            DelayKind::Retry => record.state.set(State::RETRY),
+            DelayKind::Reminder => record.state.clear(State::RETRY),
+        }
+        self.delays.push(deadline, ticket);
+        let records = &self.records;
+        self.delays.sweep(self.waiting, |deadline, ticket| is_live(records, deadline, ticket));
+    }
+
+    /// Takes the delay off, which may leave the record idle: the caller gives it another state, or lets it `rest`.
+    pub(super) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
+        let record = &mut self.records[ticket];
+        let waiting = record.state.has(State::WAITING);
+        if waiting {
+            record.state.clear(State::WAITING);
+            self.waiting -= 1;
+            if record.state.is_idle() {
+                self.idle += 1;
+            }
+        }
+        waiting
+    }
+}

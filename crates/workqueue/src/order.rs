@@ -1,0 +1,51 @@
+//! Which of the queued keys is next.
+
+mod fifo;
+
+use std::fmt;
+
+pub use fifo::Fifo;
+
+/// Names a queued key within one queue. Small, and copied instead of the key.
+///
+/// A ticket is given to an [`Order`] by `push` and means that key until it is popped or removed; afterwards it may name
+/// another key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub(crate) u32);
+
+impl Ticket {
+    /// A small number that is unique among the keys that are in the queue at the same time: good as an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The order in which queued keys are handed out: client-go's `Queue` interface.
+///
+/// A ticket is in the order at most once. All calls are made under the queue's lock, so none may call the queue, and none
+/// should block. `now` is in nanoseconds since the queue was made, or 0 if [`needs_time`](Order::needs_time) is false.
+pub trait Order<K>: Send + fmt::Debug {
+    /// Queues `ticket`, the ticket of `key`, with `priority`.
+    fn push(&mut self, ticket: Ticket, key: &K, priority: i32, now: u64);
+
+    /// Takes the next ticket out.
+    fn pop(&mut self) -> Option<Ticket>;
+
+    /// `key`, which is queued, has been added again; `priority` is now the highest it was ever added with.
+    fn touch(&mut self, ticket: Ticket, key: &K, priority: i32, now: u64) {
+        let _ = (ticket, key, priority, now);
+    }
+
+    /// How many tickets are queued.
+    fn len(&self) -> usize;
+
+    /// Whether no ticket is queued.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether this order looks at the time. Else the queue saves the reading of it.
+    fn needs_time(&self) -> bool {
+        false
+    }
+}

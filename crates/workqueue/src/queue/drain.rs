@@ -1,0 +1,171 @@
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc as StdArc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pintle_ratelimit::{Clock, Sleep, StdClock, Timer};
+
+use super::get::Unpark;
+use super::shared::Shared;
+use super::waiters::Wakes;
+use crate::sync::{Arc, thread};
+
+/// How a queue ends, from the gentlest to the hardest. A queue that is shutting down only ever moves to the right.
+///
+/// In every mode adds are refused and delays no longer ripen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ShutdownMode {
+    /// What is queued is still handed out, and a key that was added again while in flight is queued once more. Over when
+    /// nothing is queued and nothing in flight. client-go's `ShutDown` and `ShutDownWithDrain`.
+    FinishBacklog,
+    /// Nothing more is handed out. Over when nothing is in flight.
+    FinishInFlight,
+    /// Over at once. Guards that are still out stay valid, but nobody waits for them.
+    Abandon,
+}
+
+/// What was left when a shutdown was over, or when the wait for it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport<K> {
+    /// The mode at that time.
+    pub mode: ShutdownMode,
+    /// Whether all that the mode promises was done. False only if the deadline came first.
+    pub complete: bool,
+    /// Keys that have work to do and were not handed out for it, in no particular order. A key that was added again while
+    /// in flight is among them, and in `in_flight` too.
+    pub queued: Vec<K>,
+    /// Keys whose delay was pending.
+    pub delayed: Vec<K>,
+    /// Keys that a worker still held.
+    pub in_flight: Vec<K>,
+    /// How many adds of any kind have been refused since the shutdown began.
+    pub refused: u64,
+}
+
+/// Waits for a shutdown to be over: [`wait`](Drain::wait) in a thread, or as a future. Any number of them may wait for one
+/// queue.
+///
+/// What it waits for is what the queue's mode promises at the time, so a later, harder [`shut_down`] ends a wait that is
+/// stuck. Somebody has to go on calling `get` for a backlog to be finished.
+///
+/// # Cancel safety
+///
+/// Dropping it leaves the shutdown as it is.
+///
+/// [`shut_down`]: super::Queue::shut_down
+pub struct Drain<K, C: Clock = StdClock> {
+    shared: Arc<Shared<K, C>>,
+    deadline: Option<Instant>,
+    id: Option<DrainId>,
+    sleep: Option<Sleep>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DrainId(u64);
+
+/// Those who wait for a shutdown to be over. All are woken when it is.
+#[derive(Debug, Default)]
+pub(super) struct Drainers {
+    listed: Vec<(DrainId, Waker)>,
+    next_id: u64,
+}
+
+impl<K: Clone, C: Clock> Drain<K, C> {
+    pub(super) fn new(shared: Arc<Shared<K, C>>) -> Self {
+        Self { shared, deadline: None, id: None, sleep: None }
+    }
+
+    /// Waits no longer than `timeout` from now. The report then says what is left; the queue goes on as it was.
+    #[must_use = "nothing waits until the drain is awaited"]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.deadline = self.shared.clock.now().checked_add(timeout);
+        self.sleep = None;
+        self
+    }
+
+    /// Blocks the thread until the shutdown is over, or the timeout.
+    pub fn wait(mut self) -> ShutdownReport<K> {
+        let waker = Waker::from(StdArc::new(Unpark(thread::current())));
+        loop {
+            if let Some(report) = self.poll_report(&waker) {
+                return report;
+            }
+            self.shared.clock.park_until(self.deadline);
+        }
+    }
+
+    fn poll_report(&mut self, waker: &Waker) -> Option<ShutdownReport<K>> {
+        let over = self.deadline.is_some_and(|deadline| deadline <= self.shared.clock.now());
+        let mut state = self.shared.lock();
+        let old = self.id.take().and_then(|id| state.drainers.leave(id));
+        let report = if over || state.engine.is_drained() {
+            Some(state.engine.report())
+        } else {
+            self.id = Some(state.drainers.join(waker.clone()));
+            None
+        };
+        drop(state);
+        drop(old);
+        report
+    }
+}
+
+impl<K: Clone, C: Timer> Future for Drain<K, C> {
+    type Output = ShutdownReport<K>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            if let Some(report) = this.poll_report(cx.waker()) {
+                return Poll::Ready(report);
+            }
+            let Some(deadline) = this.deadline else { return Poll::Pending };
+            let sleep = this.sleep.get_or_insert_with(|| this.shared.clock.sleep_until(deadline));
+            if sleep.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            this.sleep = None;
+        }
+    }
+}
+
+impl<K, C: Clock> Drop for Drain<K, C> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.shared.leave_drain(id);
+        }
+    }
+}
+
+impl<K, C: Clock> fmt::Debug for Drain<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain").field("queue", &self.shared).field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+impl Drainers {
+    pub(super) fn is_idle(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    fn join(&mut self, waker: Waker) -> DrainId {
+        let id = DrainId(self.next_id);
+        self.next_id += 1;
+        self.listed.push((id, waker));
+        id
+    }
+
+    pub(super) fn leave(&mut self, id: DrainId) -> Option<Waker> {
+        let at = self.listed.iter().position(|(listed, _)| *listed == id)?;
+        Some(self.listed.swap_remove(at).1)
+    }
+
+    pub(super) fn notify_all(&mut self, wakes: &mut Wakes) {
+        for (_, waker) in self.listed.drain(..) {
+            wakes.push(waker);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The queue under tokio, with its paused clock.
+#![cfg(feature = "tokio")]
+
+use std::time::Duration;
+
+use pintle_workqueue::ratelimit::TokioClock;
+use pintle_workqueue::{RateLimitingQueue, ShutdownMode};
+use tokio::time::Instant;
+
+type Queue = RateLimitingQueue<&'static str, TokioClock>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_get_keeps_the_time_itself() {
+    let queue = Queue::new();
+    let start = Instant::now();
+    queue.add_after("b", 2 * SECOND);
+    queue.add_after("a", SECOND);
+    assert_eq!(*queue.get().await.unwrap(), "a");
+    assert_eq!(start.elapsed(), SECOND);
+    assert_eq!(*queue.get().await.unwrap(), "b");
+    assert_eq!(start.elapsed(), 2 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_get_hands_its_timer_to_another_waiter() {
+    let queue = Queue::new();
+    queue.add_after("a", SECOND);
+    let keeper = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.map(|item| *item) }
+    });
+    tokio::task::yield_now().await;
+    let other = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.map(|item| *item) }
+    });
+    tokio::task::yield_now().await;
+    keeper.abort();
+    assert_eq!(tokio::time::timeout(2 * SECOND, other).await.unwrap().unwrap(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_with_a_timeout_says_what_is_left() {
+    let queue = Queue::new();
+    queue.add("a");
+    queue.add("b");
+    queue.add_after("c", SECOND);
+    let held = queue.get().await.unwrap();
+    let report = queue.shut_down(ShutdownMode::FinishBacklog).with_timeout(SECOND).await;
+    assert!(!report.complete);
+    assert_eq!((report.queued, report.delayed, report.in_flight), (vec!["b"], vec!["c"], vec!["a"]));
+    drop(held);
+    assert!(queue.shut_down(ShutdownMode::FinishInFlight).await.complete);
+}
