@@ -24,6 +24,34 @@ xflags::xflags! {
             /// How many times each side runs (at least 5, which is the default).
             optional --runs n: usize
         }
+
+        /// Replay what a real kube-apiserver answered (crates/conformance).
+        cmd conformance {
+            /// Hold a server against the cases: the embedded one, or that of --url.
+            optional --server
+            /// Another server than the embedded one.
+            optional --url url: String
+            /// The token of an administrator of that server.
+            optional --token token: String
+            /// The authority (PEM) that signed that server's certificate.
+            optional --ca file: PathBuf
+            /// Believe any certificate.
+            optional --insecure
+            /// Only cases whose name contains this; the list of failing cases is not held to then.
+            optional --only text: String
+            /// Tell every difference.
+            optional -v, --verbose
+            /// How many cases run at once.
+            optional --at-once n: usize
+            /// Rewrite crates/conformance/failing.txt by what comes out.
+            optional --update
+            /// Cases from this folder instead of the packed ones.
+            optional --cases dir: PathBuf
+            /// Write one line a case: name, verdict, seconds, first difference.
+            optional --tsv file: PathBuf
+            /// Pack the cases of this folder into the repository, and replay nothing.
+            optional --pack dir: PathBuf
+        }
     }
 }
 // generated start
@@ -37,6 +65,7 @@ pub struct Xtask {
 #[derive(Debug)]
 pub enum XtaskCmd {
     Bench(Bench),
+    Conformance(Conformance),
 }
 
 #[derive(Debug)]
@@ -48,6 +77,22 @@ pub struct Bench {
     pub docs: bool,
     pub only: Option<String>,
     pub runs: Option<usize>,
+}
+
+#[derive(Debug)]
+pub struct Conformance {
+    pub server: bool,
+    pub url: Option<String>,
+    pub token: Option<String>,
+    pub ca: Option<PathBuf>,
+    pub insecure: bool,
+    pub only: Option<String>,
+    pub verbose: bool,
+    pub at_once: Option<usize>,
+    pub update: bool,
+    pub cases: Option<PathBuf>,
+    pub tsv: Option<PathBuf>,
+    pub pack: Option<PathBuf>,
 }
 
 impl Xtask {

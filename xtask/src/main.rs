@@ -1,9 +1,10 @@
 //! The project's own tools, run as `cargo xtask JOB`.
 //!
-//! One file a job: [`bench`] compares us with our peers.
+//! One file a job: [`bench`] compares us with our peers, [`conformance`] the API server with a real one.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod bench;
+mod conformance;
 mod flags;
 
 use std::path::{Path, PathBuf};
@@ -28,7 +29,13 @@ fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
     sh.change_dir(root());
     match flags.subcommand {
         XtaskCmd::Bench(flags) => bench::run(&sh, &flags),
+        XtaskCmd::Conformance(flags) => conformance::run(&sh, &flags),
     }
+}
+
+/// The cargo that called us.
+fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
 /// The folder of the workspace, wherever the command was called from.

@@ -28,7 +28,7 @@ impl Built {
 
 pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<Built> {
     println!("building our side");
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let cargo = crate::cargo();
     cmd!(sh, "{cargo} build --quiet --locked --release --package pintle-bench --bins").quiet().run()?;
     let target = target_dir(sh, &cargo)?;
 

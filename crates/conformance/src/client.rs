@@ -1,0 +1,207 @@
+//! A small HTTP/1.1 client: a connection for each request, a deadline for each wait. It shares nothing with restreq, so
+//! that a mistake there cannot hide one here.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// The longest wait for a connection, for the head of an answer, and for the rest of one that is no stream.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whom to believe, where the URL is `https:`.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// Certificates that one of these authorities (PEM) has signed.
+    Authorities(Vec<u8>),
+    /// Anyone. For servers on loopback whose certificate nobody signed.
+    Anyone,
+}
+
+/// Sends requests to one server.
+pub(crate) struct Client {
+    host: String,
+    port: u16,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+/// A whole answer.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// An answer whose body is still coming. Dropping it closes the connection.
+pub(crate) struct Streaming {
+    pub(crate) response: Response<Incoming>,
+    _connection: Connection,
+}
+
+impl Client {
+    pub(crate) fn new(url: &str, trust: &Trust) -> anyhow::Result<Self> {
+        let uri: Uri = url.parse().with_context(|| format!("{url:?} is no URL"))?;
+        let host = uri.host().with_context(|| format!("{url:?} names no host"))?.to_owned();
+        let (tls, port) = match uri.scheme_str() {
+            Some("http") => (None, 80),
+            Some("https") => {
+                let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
+                (Some((tls::connector(trust)?, name.with_context(|| format!("{host:?} is no host"))?)), 443)
+            }
+            _ => bail!("{url:?} is neither http: nor https:"),
+        };
+        Ok(Self { host, port: uri.port_u16().unwrap_or(port), tls })
+    }
+
+    /// Sends one request on a new connection and waits for the whole answer.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
+        self.open(request).await?.finish().await
+    }
+
+    /// Sends one request on a new connection and waits for the head of the answer.
+    pub(crate) async fn open(&self, mut request: Request<Full<Bytes>>) -> anyhow::Result<Streaming> {
+        let host = format!("{}:{}", self.host, self.port);
+        request.headers_mut().insert(http::header::HOST, host.parse()?);
+        let work = async {
+            let stream = TcpStream::connect((self.host.trim_matches(['[', ']']), self.port)).await;
+            let stream = stream.with_context(|| format!("connecting to {host}"))?;
+            stream.set_nodelay(true)?;
+            match &self.tls {
+                Some((tls, name)) => exchange(tls.connect(name.clone(), stream).await.context("TLS")?, request).await,
+                None => exchange(stream, request).await,
+            }
+        };
+        timeout(PATIENCE, work).await.with_context(|| format!("no answer within {} s", PATIENCE.as_secs()))?
+    }
+}
+
+impl Streaming {
+    /// Waits for the rest of the body.
+    pub(crate) async fn finish(self) -> anyhow::Result<Answer> {
+        let (head, body) = self.response.into_parts();
+        let body = timeout(PATIENCE, body.collect()).await;
+        let body = body.with_context(|| format!("the answer did not end within {} s", PATIENCE.as_secs()))??;
+        let mut body = body.to_bytes();
+        if head.headers.get(http::header::CONTENT_ENCODING).is_some_and(|coding| coding == "gzip") && !body.is_empty() {
+            let mut plain = Vec::new();
+            flate2::read::MultiGzDecoder::new(&body[..]).read_to_end(&mut plain).context("gzip")?;
+            body = plain.into();
+        }
+        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+    }
+
+    /// Waits for the next piece of the body that ends a line, and gives the lines without their ends; `None` at the end.
+    pub(crate) async fn lines(&mut self, rest: &mut BytesMut) -> anyhow::Result<Option<Vec<Bytes>>> {
+        loop {
+            let mut lines = Vec::new();
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                let line = rest.split_to(end + 1).freeze();
+                lines.push(line.slice(..end));
+            }
+            if !lines.is_empty() {
+                return Ok(Some(lines));
+            }
+            let Some(frame) = self.response.body_mut().frame().await else { return Ok(None) };
+            if let Ok(data) = frame?.into_data() {
+                rest.extend_from_slice(&data);
+            }
+        }
+    }
+}
+
+/// The task that moves the bytes; it ends with its owner.
+struct Connection(JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> anyhow::Result<Streaming>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // An error of the connection comes out of the request or the body, too.
+    let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
+    let response = sender.send_request(request).await?;
+    Ok(Streaming { response, _connection: connection })
+}
+
+mod tls {
+    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, UnixTime};
+    use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+    use super::{Arc, ServerName, TlsConnector, Trust};
+
+    pub(super) fn connector(trust: &Trust) -> anyhow::Result<TlsConnector> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+        let config = match trust {
+            Trust::Authorities(pem) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in CertificateDer::pem_slice_iter(pem) {
+                    roots.add(certificate?)?;
+                }
+                config.with_root_certificates(roots)
+            }
+            Trust::Anyone => config.dangerous().with_custom_certificate_verifier(Arc::new(Believer(provider))),
+        };
+        Ok(TlsConnector::from(Arc::new(config.with_no_client_auth())))
+    }
+
+    /// Takes any certificate, but still checks that the server holds its key.
+    #[derive(Debug)]
+    struct Believer(Arc<CryptoProvider>);
+
+    impl ServerCertVerifier for Believer {
+        fn verify_server_cert(
+            &self,
+            _end_entity: &CertificateDer<'_>,
+            _intermediates: &[CertificateDer<'_>],
+            _server_name: &ServerName<'_>,
+            _ocsp_response: &[u8],
+            _now: UnixTime,
+        ) -> Result<ServerCertVerified, rustls::Error> {
+            Ok(ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.0.signature_verification_algorithms.supported_schemes()
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Holds answers against the recorded ones.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::{Json, Step};
+
+/// Where an answer departs from the recorded one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Step and path within the answer.
+    pub at: String,
+    /// What was recorded.
+    pub want: String,
+    /// What came.
+    pub got: String,
+    /// Whether it is only the wording of a message, which does not fail a case.
+    pub words: bool,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: want {}, got {}", self.at, self.want, self.got)
+    }
+}
+
+/// All differences between the recorded steps and those that were run.
+#[must_use]
+pub fn compare(want: &[Step], got: &[Step]) -> Vec<Difference> {
+    let mut out = Vec::new();
+    compare_steps(want, got, &mut out);
+    out
+}
+
+fn compare_steps(want: &[Step], got: &[Step], out: &mut Vec<Difference>) {
+    for (index, (want, got)) in want.iter().zip(got).enumerate() {
+        if let (Some(want), Some(got)) = (&want.steps, &got.steps) {
+            // They ran at once, so which of them won is not part of the case.
+            compare_steps(&in_order(want), &in_order(got), out);
+        } else if let Some(answer) = &want.answer {
+            let at = format!("step {index} {want} ");
+            diff(answer, got.answer.as_ref().unwrap_or(&Json::Null), &at, out);
+        }
+    }
+}
+
+fn in_order(steps: &[Step]) -> Vec<Step> {
+    let mut steps = steps.to_vec();
+    let status = |step: &Step| step.answer.as_ref().and_then(|answer| answer.member("status")).map(Json::plain);
+    steps.sort_by_key(|step| (step.path.clone(), status(step)));
+    steps
+}
+
+fn diff(want: &Json, got: &Json, at: &str, out: &mut Vec<Difference>) {
+    match (want, got) {
+        (Json::Object(wanted), Json::Object(gotten)) => {
+            for (key, member) in wanted {
+                match got.member(key) {
+                    Some(other) => diff(member, other, &format!("{at}/{key}"), out),
+                    None => out.push(hard(&format!("{at}/{key}"), member, "absent")),
+                }
+            }
+            for (key, member) in gotten.iter().filter(|(key, _)| want.member(key).is_none()) {
+                out.push(hard(&format!("{at}/{key}"), "absent", member));
+            }
+        }
+        (Json::Array(wanted), Json::Array(gotten)) => {
+            if wanted.len() != gotten.len() {
+                let count = |items: &[Json], all: &Json| format!("{} items {}", items.len(), all);
+                out.push(hard(at, count(wanted, want), count(gotten, got)));
+            }
+            let as_set = at.ends_with("/managedFields");
+            let (wanted, gotten) = (sorted(wanted, as_set), sorted(gotten, as_set));
+            for (index, (want, got)) in wanted.into_iter().zip(gotten).enumerate() {
+                diff(want, got, &format!("{at}/{index}"), out);
+            }
+        }
+        _ if want == got => {}
+        _ => {
+            let words = matches!(at.rsplit('/').next(), Some("message" | "text" | "warning"));
+            out.push(Difference { words, ..hard(at, want, got) });
+        }
+    }
+}
+
+/// Entries of managedFields are a set, in the order of what identifies them.
+fn sorted(items: &[Json], as_set: bool) -> Vec<&Json> {
+    fn order(a: &Json, b: &Json) -> Ordering {
+        let part = |item: &Json, key: &str| item.member(key).and_then(Json::text).unwrap_or("").to_owned();
+        let key = |item: &Json| ["manager", "operation", "subresource", "apiVersion"].map(|name| part(item, name));
+        key(a).cmp(&key(b))
+    }
+    let mut items: Vec<&Json> = items.iter().collect();
+    if as_set {
+        items.sort_by(|a, b| order(a, b));
+    }
+    items
+}
+
+fn hard(at: &str, want: impl fmt::Display, got: impl fmt::Display) -> Difference {
+    Difference { at: at.to_owned(), want: short(want), got: short(got), words: false }
+}
+
+fn short(value: impl fmt::Display) -> String {
+    const LONGEST: usize = 300;
+    let text = value.to_string();
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Differences as `path` (hard) or `~path` (words).
+    #[track_caller]
+    fn check(want: &str, got: &str, differences: &[&str]) {
+        let step = |answer: &str| -> Vec<Step> {
+            serde_json::from_str(&format!(r#"[{{"do":"GET","path":"/p","answer":{answer}}}]"#)).expect("a step")
+        };
+        let out = compare(&step(want), &step(got));
+        let told: Vec<String> = out
+            .iter()
+            .map(|difference| {
+                let at = difference.at.trim_start_matches("step 0 GET /p ");
+                if difference.words { format!("~{at}") } else { at.to_owned() }
+            })
+            .collect();
+        assert_eq!(told, differences, "{out:?}");
+    }
+
+    #[test]
+    fn every_departure_is_told_where_it_is() {
+        check(r#"{"a":1,"b":[1,2]}"#, r#"{"b":[1,2.0],"a":1}"#, &[]);
+        check(r#"{"a":1,"b":2}"#, r#"{"a":3,"c":2}"#, &["/a", "/b", "/c"]);
+        check(r#"{"a":[1,2]}"#, r#"{"a":[1]}"#, &["/a"]);
+        check(r#"{"a":[]}"#, r#"{"a":null}"#, &["/a"]);
+    }
+
+    #[test]
+    fn the_wording_of_messages_is_told_apart() {
+        check(
+            r#"{"body":{"message":"x","code":1}}"#,
+            r#"{"body":{"message":"y","code":2}}"#,
+            &["~/body/message", "/body/code"],
+        );
+        check(r#"{"headers":{"warning":"x"}}"#, r#"{"headers":{"warning":"y"}}"#, &["~/headers/warning"]);
+        check(r#"{"body":{"message":"x"}}"#, r#"{"body":{}}"#, &["/body/message"]);
+    }
+
+    #[test]
+    fn managed_fields_are_a_set() {
+        let entry = |manager: &str| format!(r#"{{"manager":"{manager}","operation":"Update"}}"#);
+        let list = |a: &str, b: &str| format!(r#"{{"managedFields":[{},{}]}}"#, entry(a), entry(b));
+        check(&list("a", "b"), &list("b", "a"), &[]);
+        check(&list("a", "b"), &list("b", "c"), &["/managedFields/0/manager", "/managedFields/1/manager"]);
+    }
+
+    #[test]
+    fn what_ran_at_once_is_compared_in_any_order() {
+        let steps = |first: u16, second: u16| -> Vec<Step> {
+            let one = |status: u16| format!(r#"{{"do":"POST","path":"/p","answer":{{"status":{status}}}}}"#);
+            let text = format!(r#"[{{"do":"TOGETHER","steps":[{},{}]}}]"#, one(first), one(second));
+            serde_json::from_str(&text).expect("steps")
+        };
+        assert_eq!(compare(&steps(201, 409), &steps(409, 201)), []);
+        assert_eq!(compare(&steps(201, 409), &steps(201, 201)).len(), 1);
+    }
+}

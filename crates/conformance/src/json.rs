@@ -1,0 +1,287 @@
+//! JSON that keeps the order of its members, since the order in which names first appear numbers their placeholders.
+
+use std::{fmt, io};
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Number;
+use serde_json::ser::Formatter;
+
+/// A JSON value.
+#[derive(Clone, Debug)]
+pub enum Json {
+    /// `null`
+    Null,
+    /// `true`, `false`
+    Bool(bool),
+    /// Any number; 1 and 1.0 are equal.
+    Number(Number),
+    /// A string.
+    Text(String),
+    /// A list.
+    Array(Vec<Json>),
+    /// Members in the order they were written. Names are unique: as in most parsers, the last value of a name counts.
+    Object(Vec<(String, Json)>),
+}
+
+impl Json {
+    /// The member of this name, if this is an object that has it.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&Json> {
+        self.members()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// The string, if this is one.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// The members, if this is an object.
+    #[must_use]
+    pub fn members(&self) -> Option<&[(String, Json)]> {
+        if let Self::Object(members) = self { Some(members) } else { None }
+    }
+
+    /// Whether this is a string of nothing but digits.
+    #[must_use]
+    pub fn is_digits(&self) -> bool {
+        self.text().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
+    /// Follows a JSON pointer, in which a part `key=value` picks the list's element whose `key` has that value
+    /// (`metadata.name=a` looks one level deeper), and a negative index counts from the end.
+    #[must_use]
+    pub fn at(&self, pointer: &str) -> Option<&Json> {
+        let pointer = pointer.trim_matches('/');
+        let parts = pointer.split('/').filter(|_| !pointer.is_empty());
+        parts.map(|part| part.replace("~1", "/").replace("~0", "~")).try_fold(self, |value, part| value.part(&part))
+    }
+
+    fn part(&self, part: &str) -> Option<&Json> {
+        match self {
+            Self::Object(_) => self.member(part),
+            Self::Array(items) => match part.split_once('=') {
+                Some((key, wanted)) => items.iter().find(|item| {
+                    let value = match key.strip_prefix("metadata.") {
+                        Some(inner) => item.member("metadata").and_then(|metadata| metadata.member(inner)),
+                        None => item.member(key),
+                    };
+                    value.and_then(Json::text) == Some(wanted)
+                }),
+                None => {
+                    let index: i64 = part.parse().ok()?;
+                    let from_end = || items.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?);
+                    items.get(if index < 0 { from_end()? } else { usize::try_from(index).ok()? })
+                }
+            },
+            _ => None,
+        }
+    }
+
+    /// The value as it is put into a longer text: a string without its quotes, anything else as JSON.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        self.text().map_or_else(|| self.to_string(), str::to_owned)
+    }
+}
+
+impl Json {
+    /// The bytes that the recorder sent for this value: a space after each comma and colon, and nothing beyond ASCII. They
+    /// matter where a server quotes what it cannot read.
+    #[must_use]
+    pub fn as_sent(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Sent);
+        // Neither the value nor the vector can fail to be written.
+        if self.serialize(&mut serializer).is_err() {
+            bytes.clear();
+        }
+        bytes
+    }
+}
+
+struct Sent;
+
+impl Formatter for Sent {
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut units = [0; 2];
+        for char in fragment.chars() {
+            if char.is_ascii() {
+                write!(writer, "{char}")?;
+            } else {
+                for unit in char.encode_utf16(&mut units) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::Text(a), Self::Text(b)) => a == b,
+            (Self::Array(a), Self::Array(b)) => a == b,
+            (Self::Number(a), Self::Number(b)) => a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64()),
+            (Self::Object(a), Self::Object(b)) => {
+                a.len() == b.len() && a.iter().all(|(key, value)| other.member(key) == Some(value))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Compact JSON.
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Number(value) => value.serialize(serializer),
+            Self::Text(value) => serializer.serialize_str(value),
+            Self::Array(items) => serializer.collect_seq(items),
+            Self::Object(members) => {
+                let mut map = serializer.serialize_map(Some(members.len()))?;
+                for (key, value) in members {
+                    map.serialize_entry(key, value)?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Json, E> {
+        Ok(Json::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Json, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Json::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
+        let mut members: Vec<(String, Json)> = Vec::new();
+        while let Some((key, value)) = map.next_entry::<String, Json>()? {
+            match members.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, known)) => *known = value,
+                None => members.push((key, value)),
+            }
+        }
+        Ok(Json::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        serde_json::from_str(text).expect("test JSON")
+    }
+
+    #[test]
+    fn members_keep_their_order_and_do_not_count_for_equality() {
+        let value = json(r#"{"b":1,"a":[1.5,null,true,"x"],"b":2}"#);
+        assert_eq!(value.to_string(), r#"{"b":2,"a":[1.5,null,true,"x"]}"#);
+        assert_eq!(value, json(r#"{"a":[1.5,null,true,"x"],"b":2.0}"#));
+        assert_ne!(value, json(r#"{"a":[1.5,null,true,"x"],"c":2}"#));
+    }
+
+    #[test]
+    fn bodies_are_sent_as_the_recorder_wrote_them() {
+        let value = json(r#"{"a":[1,"é😀"],"b":{}}"#);
+        let sent = String::from_utf8(value.as_sent()).expect("ASCII");
+        assert_eq!(sent, r#"{"a": [1, "\u00e9\ud83d\ude00"], "b": {}}"#);
+    }
+
+    #[test]
+    fn numbers_are_equal_by_value() {
+        assert_eq!(json("3"), json("3.0"));
+        assert_ne!(json("9007199254740993"), json("9007199254740992"));
+        assert_ne!(json("1"), json("true"));
+    }
+
+    #[test]
+    fn pointers_pick_members_indexes_and_elements_by_key() {
+        let value = json(r#"{"a/b":[{"name":"x"},{"metadata":{"name":"y"},"n":7}]}"#);
+        let at = |pointer: &str| value.at(pointer).map(ToString::to_string);
+        assert_eq!(at("/a~1b/1/n").as_deref(), Some("7"));
+        assert_eq!(at("/a~1b/-1/n").as_deref(), Some("7"));
+        assert_eq!(at("/a~1b/metadata.name=y/n").as_deref(), Some("7"));
+        assert_eq!(at("/a~1b/name=x/name").as_deref(), Some("\"x\""));
+        assert_eq!(at("/a~1b/-3"), None);
+        assert_eq!(at("/a~1b/name=z"), None);
+        assert_eq!(at("").as_deref(), Some(value.to_string().as_str()));
+    }
+}

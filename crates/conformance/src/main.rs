@@ -1,0 +1,171 @@
+//! `pintle-conformance`: replays the recorded cases against a server, by default the embedded one.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Parser;
+use pintle_conformance::failing::{self, Drift};
+use pintle_conformance::{Target, Trust, Verdict, load, pack, packed_folder, replay};
+
+/// Replay what a real kube-apiserver answered, case by case.
+#[derive(Parser)]
+struct Flags {
+    /// The server; without it the embedded one is started.
+    #[arg(long)]
+    url: Option<String>,
+    /// The token of an administrator of that server.
+    #[arg(long, default_value = "admin-token")]
+    token: String,
+    /// The authority (PEM) that signed that server's certificate.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Believe any certificate.
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+    /// Only cases whose name contains this; the list of failing cases is not held to then.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Tell every difference.
+    #[arg(short, long)]
+    verbose: bool,
+    /// How many cases run at once.
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    at_once: usize,
+    /// Rewrite the list of failing cases by what comes out.
+    #[arg(long, conflicts_with_all = ["only", "url"])]
+    update: bool,
+    /// Cases from this folder instead of the packed ones.
+    #[arg(long, value_name = "DIR")]
+    cases: Option<PathBuf>,
+    /// Write one line a case: name, verdict, seconds, first difference.
+    #[arg(long, value_name = "FILE")]
+    tsv: Option<PathBuf>,
+    /// Pack the cases of this folder into the repository, and replay nothing.
+    #[arg(long, value_name = "DIR")]
+    pack: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Flags::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(flags: Flags) -> anyhow::Result<bool> {
+    if let Some(folder) = &flags.pack {
+        let cases = load(folder)?;
+        for file in pack(&cases, &packed_folder())? {
+            println!("wrote {}", file.display());
+        }
+        println!("{} cases", cases.len());
+        return Ok(true);
+    }
+    let mut cases = load(&flags.cases.clone().unwrap_or_else(packed_folder))?;
+    if let Some(only) = &flags.only {
+        cases.retain(|case| case.name.contains(only));
+        anyhow::ensure!(!cases.is_empty(), "no case's name contains {only:?}");
+    }
+    let url = flags.url.clone().context("--url is needed")?;
+    let trust = match &flags.ca {
+        Some(file) => Trust::Authorities(std::fs::read(file).with_context(|| format!("reading {}", file.display()))?),
+        None if flags.insecure => Trust::Anyone,
+        None => Trust::Authorities(Vec::new()),
+    };
+    let target = Target { url, token: flags.token.clone(), trust, at_once: flags.at_once };
+    let started = Instant::now();
+    let verdicts = replay(&target, cases, |verdict| {
+        if flags.verbose && !verdict.differences.is_empty() {
+            tell(verdict);
+        }
+    })
+    .await?;
+    report(&verdicts);
+    println!("{} cases in {:.1} s", verdicts.len(), started.elapsed().as_secs_f64());
+    if let Some(file) = &flags.tsv {
+        std::fs::write(file, tsv(&verdicts)).with_context(|| format!("writing {}", file.display()))?;
+    }
+    let failed = names(verdicts.iter().filter(|verdict| !verdict.passes()));
+    // The list is about the embedded server and all of its cases.
+    if flags.url.is_some() || flags.only.is_some() || flags.cases.is_some() {
+        return Ok(failed.is_empty());
+    }
+    hold_to_list(&failed, &verdicts, flags.update)
+}
+
+/// Whether exactly the listed cases fail; tells what departs, or rewrites the list.
+fn hold_to_list(failed: &BTreeSet<String>, verdicts: &[Verdict], update: bool) -> anyhow::Result<bool> {
+    let file = failing::list_file();
+    if update {
+        failing::write(&file, failed)?;
+        println!("wrote {}", file.display());
+        return Ok(true);
+    }
+    let listed = failing::read(&file)?;
+    let drift = Drift::of(&listed, &names(verdicts.iter()), failed);
+    for verdict in verdicts.iter().filter(|verdict| drift.failing.contains(&verdict.name)) {
+        tell(verdict);
+    }
+    let told = [
+        (&drift.failing, "failed and are not listed"),
+        (&drift.passing, "are listed as failing, but passed: take them off the list"),
+        (&drift.unknown, "are listed as failing, but there are no such cases"),
+    ];
+    for (names, what) in told {
+        if !names.is_empty() {
+            println!("{} cases {what}:\n  {}", names.len(), names.join("\n  "));
+        }
+    }
+    if drift == Drift::default() {
+        println!("as listed: {} pass, {} do not pass yet", verdicts.len() - failed.len(), failed.len());
+        return Ok(true);
+    }
+    println!("`cargo xtask conformance --server --update` rewrites {}", file.display());
+    Ok(false)
+}
+
+/// A case and where it departs.
+fn tell(verdict: &Verdict) {
+    println!("{} {}", verdict.state(), verdict.name);
+    for difference in verdict.differences.iter().take(12) {
+        let kind = if difference.words { "words " } else { "" };
+        println!("   {kind}{}\n      want {}\n      got  {}", difference.at, difference.want, difference.got);
+    }
+}
+
+/// A line for each area.
+fn report(verdicts: &[Verdict]) {
+    let mut areas: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    for verdict in verdicts {
+        let area = verdict.name.split_once('/').map_or("", |(area, _)| area);
+        let counts = areas.entry(area).or_default();
+        counts[["pass", "words", "fail"].iter().position(|state| *state == verdict.state()).unwrap_or(2)] += 1;
+    }
+    for (area, [pass, words, fail]) in areas {
+        println!("{area:14} {pass} pass, {words} pass but for words, {fail} fail");
+    }
+}
+
+fn tsv(verdicts: &[Verdict]) -> String {
+    let mut text = String::new();
+    for verdict in verdicts {
+        let first = verdict.differences.iter().find(|difference| !difference.words).or(verdict.differences.first());
+        let first = first.map(ToString::to_string).unwrap_or_default().replace(['\t', '\n'], " ");
+        let _ = writeln!(text, "{}\t{}\t{:.2}\t{first}", verdict.name, verdict.state(), verdict.took.as_secs_f64());
+    }
+    text
+}
+
+fn names<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> BTreeSet<String> {
+    verdicts.map(|verdict| verdict.name.clone()).collect()
+}

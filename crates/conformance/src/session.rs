@@ -1,0 +1,328 @@
+//! Runs the steps of one case against a server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use http_body_util::Full;
+use serde_json::Number;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::client::{Answer, Client};
+use crate::placeholders::{Placeholders, is_list};
+use crate::stream::Stream;
+use crate::{Case, Json, Step};
+
+/// Headers that a recorded answer keeps.
+const HEADERS: [&str; 8] =
+    ["content-type", "warning", "retry-after", "location", "allow", "etag", "content-encoding", "www-authenticate"];
+/// Headers that it keeps where the step says `all_headers`.
+const MORE_HEADERS: [&str; 7] = [
+    "vary",
+    "cache-control",
+    "transfer-encoding",
+    "audit-id",
+    "x-kubernetes-pf-flowschema-uid",
+    "x-kubernetes-pf-prioritylevel-uid",
+    "x-content-type-options",
+];
+
+/// What names are made of: no vowels, so no words.
+const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz";
+
+/// The server under test and the administrator's token.
+pub(crate) struct Server {
+    pub(crate) client: Client,
+    pub(crate) token: String,
+}
+
+/// Runs a case in a namespace of its own, which is deleted afterwards, and returns its steps with the answers that came.
+///
+/// Each wait has a deadline, so this ends; the only unbounded thing is the number of steps.
+pub(crate) async fn run(server: &Arc<Server>, case: &Case) -> anyhow::Result<Vec<Step>> {
+    let id: String = (0..6).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect();
+    let mut session = Session { server, known: Placeholders::new(&id), streams: BTreeMap::new() };
+    if !case.is_bare() {
+        let body = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"t-{id}"}}}}"#);
+        session.send(&request("POST", "/api/v1/namespaces", Some(&body))).await.context("making the namespace")?;
+    }
+    let ran = session.steps(&case.steps).await;
+    // Whatever came of it, leave nothing behind; the case does not depend on it.
+    drop(session.send(&request("DELETE", &format!("/api/v1/namespaces/t-{id}"), None)).await);
+    ran
+}
+
+struct Session<'a> {
+    server: &'a Arc<Server>,
+    known: Placeholders,
+    streams: BTreeMap<String, Stream>,
+}
+
+impl Session<'_> {
+    async fn steps(&mut self, steps: &[Step]) -> anyhow::Result<Vec<Step>> {
+        let mut ran = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            let done = self.step(step).await;
+            ran.push(done.with_context(|| format!("step {index} {step}"))?);
+        }
+        ran.iter_mut().for_each(|step| self.mask(step));
+        Ok(ran)
+    }
+
+    fn mask(&self, step: &mut Step) {
+        step.steps.iter_mut().flatten().for_each(|step| self.mask(step));
+        step.answer = step.answer.as_ref().map(|answer| self.known.mask(answer));
+    }
+
+    async fn step(&mut self, step: &Step) -> anyhow::Result<Step> {
+        let answer = match step.what.as_str() {
+            "SLEEP" => {
+                sleep(seconds(step)).await;
+                None
+            }
+            "UNTIL" => {
+                self.until(step).await?;
+                None
+            }
+            "TOGETHER" => return self.together(step).await,
+            "WATCH" => Some(self.watch(step).await?),
+            "READ" => Some(self.read(step).await?),
+            _ => {
+                let answer = self.send(step).await?;
+                Some(self.keep(step, &answer)?)
+            }
+        };
+        Ok(Step { answer, ..step.clone() })
+    }
+
+    async fn together(&mut self, step: &Step) -> anyhow::Result<Step> {
+        let mut steps = step.steps.clone().unwrap_or_default();
+        let mut running = JoinSet::new();
+        for (index, step) in steps.iter().enumerate() {
+            let (server, request) = (self.server.clone(), self.request(step)?);
+            running.spawn(async move { (index, server.client.send(request).await) });
+        }
+        while let Some(done) = running.join_next().await {
+            let (index, answer) = done?;
+            let kept = self.keep(&steps[index], &answer?)?;
+            steps[index].answer = Some(kept);
+        }
+        Ok(Step { steps: Some(steps), ..step.clone() })
+    }
+
+    async fn until(&self, step: &Step) -> anyhow::Result<()> {
+        let deadline = Instant::now() + seconds(step);
+        let pointer = step.pointer.as_deref().map(|pointer| self.known.fill(pointer)).transpose()?;
+        let equals = step.equals.as_ref().map(|value| self.known.fill_json(value)).transpose()?;
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let answer = self.send(step).await?;
+            let content = content(&answer);
+            let value = pointer.as_ref().and_then(|pointer| content.member("body")?.at(pointer));
+            let holds = match (step.status, &equals, step.present) {
+                (Some(status), ..) => answer.status == status,
+                (_, Some(equals), _) => value == Some(equals),
+                (.., Some(present)) => value.is_some_and(|value| !matches!(value, Json::Null)) == present,
+                _ => bail!("UNTIL names nothing to wait for"),
+            };
+            if holds {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                bail!("did not hold within {} s; last: {} {content}", seconds(step).as_secs(), answer.status);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    async fn watch(&mut self, step: &Step) -> anyhow::Result<Json> {
+        let streaming = self.server.client.open(self.request(step)?).await?;
+        if streaming.response.status() != 200 {
+            let answer = streaming.finish().await?;
+            let whole = whole(&answer, false);
+            whole.member("body").into_iter().for_each(|body| self.known.learn(body));
+            return Ok(whole);
+        }
+        let headers = kept_headers(streaming.response.headers(), false, |values| Json::Text(values.join(", ")));
+        let name = step.stream.clone().context("WATCH without a name")?;
+        self.streams.insert(name, Stream::new(streaming));
+        Ok(Json::Object(vec![("status".to_owned(), Json::Number(200.into())), ("headers".to_owned(), headers)]))
+    }
+
+    async fn read(&mut self, step: &Step) -> anyhow::Result<Json> {
+        let name = step.stream.as_deref().unwrap_or_default();
+        let stream = self.streams.get_mut(name).with_context(|| format!("no stream {name:?} was opened"))?;
+        let taken = stream.take(step, Instant::now() + seconds(step)).await?;
+        let mut answer = vec![("frames".to_owned(), Json::Array(taken))];
+        if step.end.is_some() || step.frames.is_none() {
+            answer.push(("ended".to_owned(), Json::Bool(stream.ended())));
+        }
+        self.known.learn(&answer[0].1);
+        Ok(Json::Object(answer))
+    }
+
+    async fn send(&self, step: &Step) -> anyhow::Result<Answer> {
+        self.server.client.send(self.request(step)?).await
+    }
+
+    fn request(&self, step: &Step) -> anyhow::Result<Request<Full<Bytes>>> {
+        let mut headers = vec![("User-Agent", "recorder/1 (cases)".to_owned())];
+        let token = match step.user.as_deref() {
+            None => Some(self.server.token.as_str()),
+            Some("nobody") => Some("nobody-token"),
+            Some("bad") => Some("bad-token"),
+            Some("none") => None,
+            Some(token) => Some(token),
+        };
+        headers.extend(token.map(|token| ("Authorization", format!("Bearer {token}"))));
+        let body = self.body(step)?;
+        if step.body.is_some() || step.raw.is_some() {
+            headers.push(("Content-Type", "application/json".to_owned()));
+        }
+        for (name, value) in step.headers.iter().flatten() {
+            headers.retain(|(known, _)| known != name);
+            if let Some(value) = value {
+                headers.push((name, self.known.fill(value)?));
+            }
+        }
+        if body.is_some() || matches!(step.what.as_str(), "POST" | "PUT" | "PATCH") {
+            headers.push(("Content-Length", body.as_ref().map_or(0, Bytes::len).to_string()));
+        }
+        let method = if matches!(step.what.as_str(), "WATCH" | "UNTIL") { "GET" } else { &step.what };
+        let path = quote(&self.known.fill(step.path.as_deref().unwrap_or("/"))?);
+        let mut request = Request::builder().method(Method::from_bytes(method.as_bytes())?).uri(path);
+        for (name, value) in headers {
+            let value = HeaderValue::from_bytes(value.as_bytes()).with_context(|| format!("header {name}"))?;
+            request = request.header(HeaderName::from_bytes(name.as_bytes())?, value);
+        }
+        Ok(request.body(Full::new(body.unwrap_or_default()))?)
+    }
+
+    fn body(&self, step: &Step) -> anyhow::Result<Option<Bytes>> {
+        Ok(if let Some(body) = &step.body {
+            Some(self.known.fill_json(body)?.as_sent().into())
+        } else if let Some(raw) = &step.raw {
+            Some(self.known.fill(raw)?.into())
+        } else if let Some(b64) = &step.b64 {
+            Some(STANDARD.decode(b64)?.into())
+        } else {
+            step.fill.as_ref().map(|fill| fill.text.repeat(fill.times).into())
+        })
+    }
+
+    /// Learns from an answer, saves the variables it is asked for, and cuts it down to what the case keeps.
+    fn keep(&mut self, step: &Step, answer: &Answer) -> anyhow::Result<Json> {
+        let mut whole = whole(answer, step.all_headers.unwrap_or(false));
+        let body = whole.member("body").cloned();
+        body.iter().for_each(|body| self.known.learn(body));
+        for (name, place) in step.save.iter().flatten() {
+            let value = match place.strip_prefix("header:") {
+                Some(header) => {
+                    let value = answer.headers.get(header);
+                    value.map(|value| Json::Text(latin1(value)))
+                }
+                None => body.as_ref().and_then(|body| body.at(&self.known.fill(place).ok()?)).cloned(),
+            };
+            let value = value.with_context(|| format!("nothing at {place}: {} {whole}", answer.status))?;
+            self.known.save(name, &value);
+        }
+        let Json::Object(members) = &mut whole else { return Ok(whole) };
+        if step.fill.is_some() {
+            members.retain(|(name, _)| name != "b64");
+        }
+        let Some(only) = &step.only else { return Ok(whole) };
+        members.retain(|(name, _)| name != "body" && (body.is_some() || name != "b64"));
+        if let Some(body) = body {
+            let mut at = Vec::new();
+            for pointer in only {
+                let mut value = body.at(&self.known.fill(pointer)?).cloned().unwrap_or(Json::Null);
+                if pointer == "/metadata/resourceVersion" && is_list(&body) && value.is_digits() {
+                    value = Json::from("<list-rv>");
+                }
+                at.push((pointer.clone(), value));
+            }
+            members.push(("at".to_owned(), Json::Object(at)));
+        }
+        Ok(whole)
+    }
+}
+
+fn request(method: &str, path: &str, body: Option<&str>) -> Step {
+    Step { what: method.to_owned(), path: Some(path.to_owned()), raw: body.map(str::to_owned), ..Step::default() }
+}
+
+fn seconds(step: &Step) -> Duration {
+    let seconds = step.seconds.as_ref().and_then(Number::as_f64).unwrap_or(5.0);
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(5))
+}
+
+/// An answer as it is recorded: status, headers, and one of body, text, b64.
+fn whole(answer: &Answer, all_headers: bool) -> Json {
+    let headers = kept_headers(&answer.headers, all_headers, |mut values| match values.len() {
+        1 => Json::Text(values.remove(0)),
+        _ => {
+            values.sort();
+            Json::Array(values.into_iter().map(Json::Text).collect())
+        }
+    });
+    let status = ("status".to_owned(), Json::Number(answer.status.into()));
+    let mut members = vec![status, ("headers".to_owned(), headers)];
+    if let Json::Object(content) = content(answer) {
+        members.extend(content);
+    }
+    if all_headers && answer.body.starts_with(b"{\n") {
+        members.push(("indented".to_owned(), Json::Bool(true)));
+    }
+    Json::Object(members)
+}
+
+/// The content of an answer, as the one member `body`, `text` or `b64`; no member if there is none.
+fn content(answer: &Answer) -> Json {
+    let kind = answer.headers.get(http::header::CONTENT_TYPE).map(latin1).unwrap_or_default();
+    let text = || Json::Text(String::from_utf8_lossy(&answer.body).into_owned());
+    // Some JSON goes out as text/plain.
+    let (name, content) = if kind.contains("json") || answer.body.starts_with(b"{\"") {
+        serde_json::from_slice(&answer.body).map_or_else(|_| ("text", text()), |body| ("body", body))
+    } else if kind.contains("protobuf") {
+        ("b64", Json::Text(STANDARD.encode(&answer.body)))
+    } else if answer.body.is_empty() {
+        return Json::Object(Vec::new());
+    } else {
+        ("text", text())
+    };
+    Json::Object(vec![(name.to_owned(), content)])
+}
+
+fn kept_headers(headers: &HeaderMap, all: bool, join: impl Fn(Vec<String>) -> Json) -> Json {
+    let names = HEADERS.iter().chain(MORE_HEADERS.iter().filter(|_| all));
+    let found = names.filter_map(|name| {
+        let values: Vec<String> = headers.get_all(*name).iter().map(latin1).collect();
+        (!values.is_empty()).then(|| ((*name).to_owned(), join(values)))
+    });
+    Json::Object(found.collect())
+}
+
+/// A header's bytes as the characters of ISO 8859-1, as they were recorded.
+fn latin1(value: &HeaderValue) -> String {
+    value.as_bytes().iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// Percent-encodes what may not stand in a request line; what is encoded already stays.
+fn quote(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_.-~/?=&%:,+!()*'@$;".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

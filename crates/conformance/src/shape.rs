@@ -1,0 +1,130 @@
+//! Finds what differs from run to run in a text: UUIDs, times, revisions in messages.
+
+/// Puts `<time>`, `<microtime>`, `<uuid>` or what `uid` and `revision` say in place of what differs from run to run.
+pub(crate) fn mask(
+    text: &str,
+    uid: impl Fn(&str) -> Option<String>,
+    revision: impl Fn(u128) -> Option<String>,
+) -> String {
+    let text = replace(text, |rest| {
+        let found = uuid(rest)?;
+        Some((found.len(), uid(found).unwrap_or_else(|| "<uuid>".to_owned())))
+    });
+    let text = replace(&text, time);
+    let text = replace(&text, too_old);
+    replace(&text, |rest| named_revision(rest, &revision))
+}
+
+/// Whether all of the text is a UUID in lower case.
+pub(crate) fn is_uuid(text: &str) -> bool {
+    uuid(text).is_some_and(|found| found.len() == text.len())
+}
+
+/// Goes through the text once; where `at` matches a beginning, its length is left out and its replacement put in.
+fn replace(text: &str, at: impl Fn(&str) -> Option<(usize, String)>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        match at(rest) {
+            Some((length, replacement)) => {
+                out.push_str(&replacement);
+                rest = &rest[length..];
+            }
+            None => {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+/// `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`
+fn uuid(text: &str) -> Option<&str> {
+    let found = text.get(..36)?;
+    let fits = found.bytes().enumerate().all(|(index, byte)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+    });
+    fits.then_some(found)
+}
+
+/// `dddd-dd-ddTdd:dd:dd[.d…]Z`
+fn time(text: &str) -> Option<(usize, String)> {
+    const FORM: &[u8] = b"dddd-dd-ddTdd:dd:dd";
+    let bytes = text.as_bytes();
+    let head = bytes.get(..FORM.len())?;
+    let fits = |(byte, form): (&u8, &u8)| if *form == b'd' { byte.is_ascii_digit() } else { byte == form };
+    if !head.iter().zip(FORM).all(fits) {
+        return None;
+    }
+    let tail = &bytes[FORM.len()..];
+    let fraction = match tail {
+        [b'.', digits @ ..] => 1 + digits.iter().take_while(|byte| byte.is_ascii_digit()).count(),
+        _ => 0,
+    };
+    let closed = fraction != 1 && tail.get(fraction) == Some(&b'Z');
+    let name = if fraction > 0 { "<microtime>" } else { "<time>" };
+    closed.then(|| (FORM.len() + fraction + 1, name.to_owned()))
+}
+
+/// `too old resource version: 5 (9` and `Too large resource version: 9, current: 5`
+fn too_old(text: &str) -> Option<(usize, String)> {
+    let words = ["too old resource version: ", "Too large resource version: "];
+    let head = words.into_iter().find(|words| text.starts_with(words))?;
+    let first = digits(&text[head.len()..])?;
+    let after = &text[head.len() + first.len()..];
+    let middle = [" (", ", current: "].into_iter().find(|middle| after.starts_with(middle))?;
+    let second = digits(&after[middle.len()..])?;
+    Some((head.len() + first.len() + middle.len() + second.len(), format!("{head}<n>{middle}<n>")))
+}
+
+/// `resourceVersion=5`, `resourceVersion: 5`, `resourceVersion: "5`
+fn named_revision(text: &str, revision: impl Fn(u128) -> Option<String>) -> Option<(usize, String)> {
+    let after = text.strip_prefix("resourceVersion")?;
+    let after = after.strip_prefix('=').or_else(|| after.strip_prefix(": "))?;
+    let after = after.strip_prefix('"').unwrap_or(after);
+    let number = digits(after)?;
+    let head = text.len() - after.len();
+    let name = revision(number.parse().ok()?)?;
+    Some((head + number.len(), format!("{}{name}", &text[..head])))
+}
+
+fn digits(text: &str) -> Option<&str> {
+    let length = text.bytes().take_while(u8::is_ascii_digit).count();
+    (length > 0).then(|| &text[..length])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, masked: &str) {
+        let uid = |uuid: &str| uuid.starts_with("0000").then(|| "<uid:1>".to_owned());
+        let revision = |number: u128| (number == 7).then(|| "<rv:1>".to_owned());
+        assert_eq!(mask(text, uid, revision), masked);
+    }
+
+    #[test]
+    fn uuids_known_and_unknown() {
+        check("a 00000000-0000-0000-0000-000000000000.", "a <uid:1>.");
+        check("a 12345678-0000-0000-0000-00000000000f", "a <uuid>");
+        check("12345678-0000-0000-0000-00000000000F", "12345678-0000-0000-0000-00000000000F");
+        check("é12345678-0000", "é12345678-0000");
+    }
+
+    #[test]
+    fn times_with_and_without_a_fraction() {
+        check("at 2026-01-02T03:04:05Z", "at <time>");
+        check("at 2026-01-02T03:04:05.123456Z!", "at <microtime>!");
+        check("2026-01-02T03:04:05.Z 2026-01-02", "2026-01-02T03:04:05.Z 2026-01-02");
+    }
+
+    #[test]
+    fn revisions_in_messages() {
+        check("too old resource version: 1 (99)", "too old resource version: <n> (<n>)");
+        check("Too large resource version: 9, current: 5", "Too large resource version: <n>, current: <n>");
+        check("resourceVersion: \"7\" resourceVersion=8", "resourceVersion: \"<rv:1>\" resourceVersion=8");
+    }
+}

@@ -1,0 +1,92 @@
+//! One open watch: frames gather in the background until a step takes them.
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use anyhow::bail;
+
+use crate::client::Streaming;
+use crate::{Json, Step};
+
+/// Frames that a stream may be ahead of its reader. Far more than a case has; a server that floods us has to wait.
+const AHEAD: usize = 10_000;
+
+pub(crate) struct Stream {
+    frames: Vec<Json>,
+    taken: usize,
+    /// `None` once the stream has ended, however it did.
+    coming: Option<mpsc::Receiver<Json>>,
+    pump: JoinHandle<()>,
+}
+
+impl Stream {
+    pub(crate) fn new(streaming: Streaming) -> Self {
+        let (sender, coming) = mpsc::channel(AHEAD);
+        Self { frames: Vec::new(), taken: 0, coming: Some(coming), pump: tokio::spawn(pump(streaming, sender)) }
+    }
+
+    pub(crate) fn ended(&self) -> bool {
+        self.coming.is_none()
+    }
+
+    /// Takes the frames that a READ step asks for.
+    ///
+    /// # Errors
+    ///
+    /// Fewer frames than asked for came in time.
+    pub(crate) async fn take(&mut self, step: &Step, deadline: Instant) -> anyhow::Result<Vec<Json>> {
+        loop {
+            if step.skip.is_some() {
+                let mut index = 0;
+                self.frames.retain(|frame| {
+                    index += 1;
+                    index <= self.taken || !is_plain_bookmark(frame)
+                });
+            }
+            let enough = step.frames.is_some_and(|wanted| self.frames.len() - self.taken >= wanted);
+            if enough && step.end != Some(true) {
+                break;
+            }
+            let Some(coming) = &mut self.coming else { break };
+            match timeout_at(deadline, coming.recv()).await {
+                Ok(Some(frame)) => self.frames.push(frame),
+                Ok(None) => self.coming = None,
+                Err(_late) => break,
+            }
+        }
+        let there = &self.frames[self.taken..];
+        let count = step.frames.unwrap_or(there.len());
+        let Some(taken) = there.get(..count) else {
+            bail!("read {} of {count} frames: {}", there.len(), Json::Array(there.to_vec()));
+        };
+        let taken = taken.to_vec();
+        self.taken += count;
+        Ok(taken)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.pump.abort();
+    }
+}
+
+/// Moves frames until the stream ends, breaks, or carries what is no JSON.
+async fn pump(mut streaming: Streaming, frames: mpsc::Sender<Json>) {
+    let mut rest = BytesMut::new();
+    while let Ok(Some(lines)) = streaming.lines(&mut rest).await {
+        for line in lines.into_iter().filter(|line: &Bytes| !line.trim_ascii().is_empty()) {
+            let Ok(frame) = serde_json::from_slice(&line) else { return };
+            if frames.send(frame).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A bookmark that is not the end mark of the initial events; its moment is the server's own.
+fn is_plain_bookmark(frame: &Json) -> bool {
+    frame.member("type").and_then(Json::text) == Some("BOOKMARK") && !frame.to_string().contains("initial-events-end")
+}

@@ -1,0 +1,35 @@
+//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use xshell::{Shell, cmd};
+
+use crate::flags::Conformance;
+
+pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
+    if !flags.server && flags.pack.is_none() {
+        bail!("what is to be held against the cases? `cargo xtask conformance --server`");
+    }
+    let mut args: Vec<String> = Vec::new();
+    let values = [
+        ("--url", flags.url.clone()),
+        ("--token", flags.token.clone()),
+        ("--ca", flags.ca.as_ref().map(|file| file.display().to_string())),
+        ("--only", flags.only.clone()),
+        ("--at-once", flags.at_once.map(|count| count.to_string())),
+        ("--cases", flags.cases.as_ref().map(|folder| folder.display().to_string())),
+        ("--tsv", flags.tsv.as_ref().map(|file| file.display().to_string())),
+        ("--pack", flags.pack.as_ref().map(|folder| folder.display().to_string())),
+    ];
+    for (name, value) in values {
+        args.extend(value.map(|value| format!("{name}={value}")));
+    }
+    for (name, given) in [("--insecure", flags.insecure), ("--update", flags.update), ("--verbose", flags.verbose)] {
+        args.extend(given.then(|| name.to_owned()));
+    }
+    let cargo = crate::cargo();
+    let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
+    // It has said itself what is wrong.
+    Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
