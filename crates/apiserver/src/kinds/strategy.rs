@@ -125,6 +125,11 @@ pub trait Strategy: Send + Sync {
         Arc::clone(stored)
     }
 
+    /// The OpenAPI schema of a custom resource.
+    fn openapi(&self) -> Option<Value> {
+        None
+    }
+
     /// The columns of a table; `None` for the columns of a kind without a printer.
     fn columns(&self) -> Option<&[Column]> {
         None

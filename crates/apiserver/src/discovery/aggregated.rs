@@ -1,0 +1,62 @@
+use pintle_meta::Scope;
+use serde_json::{Value, json};
+
+use super::elsewhere;
+use crate::kinds::edit::set;
+use crate::kinds::{Kind, Registry};
+
+/// `/api` (the core group alone) or `/apis` (all others) in one document: groups, versions, resources.
+pub fn aggregated(registry: &Registry, core: bool) -> Value {
+    let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == core);
+    let items: Vec<_> = groups
+        .map(|(group, versions)| {
+            let metadata = if core { json!({}) } else { json!({"name": group}) };
+            let versions: Vec<_> = versions.iter().map(|version| one_version(registry, group, version)).collect();
+            json!({"metadata": metadata, "versions": versions})
+        })
+        .collect();
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
+}
+
+fn one_version(registry: &Registry, group: &str, version: &str) -> Value {
+    let resources: Vec<_> = registry.version(group, version).into_iter().map(|kind| resource(kind)).collect();
+    json!({"version": version, "resources": resources, "freshness": "Current"})
+}
+
+fn resource(kind: &Kind) -> Value {
+    let mut entry = json!({
+        "resource": kind.plural,
+        "responseKind": own_kind(kind, &kind.kind),
+        "scope": if kind.scope == Scope::Cluster { "Cluster" } else { "Namespaced" },
+        "singularResource": kind.singular,
+        "verbs": kind.verbs,
+    });
+    for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
+        if !names.is_empty() {
+            set(&mut entry, key, json!(names));
+        }
+    }
+    let subresources: Vec<_> = kind
+        .subresources
+        .iter()
+        .map(|subresource| {
+            let response = match elsewhere(kind, subresource) {
+                Some(gvk) => json!({"group": gvk.group, "version": gvk.version, "kind": gvk.kind}),
+                None => own_kind(kind, subresource.kind.as_ref().map_or(&kind.kind, |gvk| &gvk.kind)),
+            };
+            json!({"subresource": subresource.name, "responseKind": response, "verbs": subresource.verbs})
+        })
+        .collect();
+    if !subresources.is_empty() {
+        set(&mut entry, "subresources", subresources.into());
+    }
+    entry
+}
+
+/// Clients fill in group and version of built-in kinds themselves.
+fn own_kind(kind: &Kind, name: &str) -> Value {
+    match kind.custom {
+        true => json!({"group": kind.group, "version": kind.version, "kind": name}),
+        false => json!({"group": "", "version": "", "kind": name}),
+    }
+}

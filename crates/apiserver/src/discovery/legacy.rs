@@ -1,0 +1,99 @@
+use serde_json::{Value, json};
+
+use super::{elsewhere, storage_version_hash};
+use crate::kinds::edit::set;
+use crate::kinds::{Kind, Registry};
+
+/// `/api`: the versions of the core group. `address` is where the server listens, as `host:port`.
+pub fn api_versions(address: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    })
+}
+
+/// `/apis`: all other groups.
+pub fn group_list(registry: &Registry) -> Value {
+    let groups = registry.groups().into_iter().filter(|(group, _)| !group.is_empty());
+    let groups: Vec<_> = groups.map(|(group, versions)| group_members(group, &versions)).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/GROUP`.
+pub fn group(registry: &Registry, name: &str) -> Option<Value> {
+    let (group, versions) = registry.groups().into_iter().find(|(group, _)| *group == name && !group.is_empty())?;
+    let mut value = group_members(group, &versions);
+    set(&mut value, "kind", "APIGroup".into());
+    set(&mut value, "apiVersion", "v1".into());
+    Some(value)
+}
+
+/// `/api/v1` or `/apis/GROUP/VERSION`.
+pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let kinds = registry.version(group, version);
+    let first = kinds.first()?;
+    let group_version = first.api_version();
+    let resources: Vec<_> = kinds.iter().flat_map(|kind| resources(kind)).collect();
+    let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
+    if !group.is_empty() {
+        set(&mut list, "apiVersion", "v1".into());
+    }
+    Some(list)
+}
+
+/// `/`: where else to look.
+pub fn paths(registry: &Registry) -> Value {
+    let mut paths: Vec<String> =
+        ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(Into::into).into();
+    for (group, versions) in registry.groups().into_iter().filter(|(group, _)| !group.is_empty()) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+    }
+    paths.extend(
+        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/readyz", "/version"].map(Into::into),
+    );
+    paths.sort();
+    json!({"paths": paths})
+}
+
+fn group_members(group: &str, versions: &[&str]) -> Value {
+    let version = |version: &&str| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    let versions: Vec<_> = versions.iter().map(version).collect();
+    json!({"name": group, "preferredVersion": versions.first(), "versions": versions})
+}
+
+/// The entries of a kind: itself, and its subresources.
+fn resources(kind: &Kind) -> Vec<Value> {
+    let mut entry = json!({
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced(),
+        "kind": kind.kind,
+        "verbs": kind.verbs,
+    });
+    for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
+        if !names.is_empty() {
+            set(&mut entry, key, json!(names));
+        }
+    }
+    if let Some(hash) = storage_version_hash(kind) {
+        set(&mut entry, "storageVersionHash", hash.into());
+    }
+    let mut entries = vec![entry];
+    for subresource in &kind.subresources {
+        let mut entry = json!({
+            "name": format!("{}/{}", kind.plural, subresource.name),
+            "singularName": "",
+            "namespaced": kind.namespaced(),
+            "kind": subresource.kind.as_ref().map_or(&kind.kind, |gvk| &gvk.kind),
+            "verbs": subresource.verbs,
+        });
+        if let Some(gvk) = elsewhere(kind, subresource) {
+            set(&mut entry, "group", gvk.group.clone().into());
+            set(&mut entry, "version", gvk.version.clone().into());
+        }
+        entries.push(entry);
+    }
+    entries
+}

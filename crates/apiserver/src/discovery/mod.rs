@@ -1,0 +1,33 @@
+//! What a server tells of itself: groups, versions, resources, and their OpenAPI documents.
+
+mod aggregated;
+mod legacy;
+mod openapi;
+#[cfg(test)]
+mod tests;
+
+use sha2::{Digest, Sha256, Sha512};
+
+pub use aggregated::aggregated;
+pub use legacy::{api_versions, group, group_list, paths, resource_list};
+pub use openapi::{document, document_v2, index};
+
+use crate::kinds::{Kind, Subresource};
+
+/// The entity tag of a document, without its quotes: 128 upper-case hexadecimal digits.
+pub fn etag(document: &[u8]) -> String {
+    Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// What discovery shows of the version that is stored; `None` where nothing is.
+fn storage_version_hash(kind: &Kind) -> Option<String> {
+    use base64::Engine as _;
+    let stored = kind.stored_version.as_ref()?;
+    let digest = Sha256::digest(format!("{}/{}/{}", stored.group, stored.version, kind.kind));
+    Some(base64::engine::general_purpose::STANDARD.encode(&digest[..8]))
+}
+
+/// The group, version and kind of a subresource, where they are not those of the object's own version.
+fn elsewhere<'a>(kind: &Kind, subresource: &'a Subresource) -> Option<&'a pintle_meta::GroupVersionKind> {
+    subresource.kind.as_ref().filter(|gvk| gvk.group != kind.group || gvk.version != kind.version)
+}

@@ -1,0 +1,156 @@
+use serde_json::{Map, Value, json};
+
+use super::etag;
+use crate::kinds::edit::set;
+use crate::kinds::{Kind, Registry};
+
+const PATCHES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+const APPLY: &str = "application/apply-patch+yaml";
+const PATCH_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+
+/// `/openapi/v3`: each group and version with the path of its document, by which the document can be kept for ever.
+pub fn index(registry: &Registry) -> Value {
+    let mut paths = Map::new();
+    for (group, versions) in registry.groups() {
+        for version in versions {
+            let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+            let Some(document) = document(registry, group, version) else { continue };
+            let hash = etag(document.to_string().as_bytes());
+            paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
+        }
+    }
+    json!({"paths": paths})
+}
+
+/// The OpenAPI 3 document of one group and version: its paths, and the schemas of its custom resources.
+pub fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let kinds = registry.version(group, version);
+    let custom = kinds.first()?.custom;
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    schemas.insert(PATCH_SCHEMA.into(), json!({"type": "object"}));
+    schemas.insert(METADATA_SCHEMA.into(), json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    schemas
+        .insert(LIST_METADATA_SCHEMA.into(), json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    for kind in kinds {
+        paths.extend(kind_paths(kind, Form::Three));
+        if let Some(schema) = kind.strategy.openapi() {
+            schemas.extend(custom_schemas(kind, schema));
+        }
+    }
+    let title = if custom { "Kubernetes CRD Swagger" } else { "Kubernetes" };
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": {"title": title, "version": if custom { "v0.1.0" } else { "unversioned" }},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }))
+}
+
+/// `/openapi/v2`: the paths of all kinds in one OpenAPI 2 document.
+pub fn document_v2(registry: &Registry) -> Value {
+    let mut paths = Map::new();
+    let mut definitions = Map::new();
+    for kind in registry.kinds().filter(|kind| !kind.conduct.transient) {
+        paths.extend(kind_paths(kind, Form::Two));
+        let schema =
+            json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-group-version-kind": [gvk(kind)]});
+        definitions.insert(schema_name(kind), schema);
+    }
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "paths": paths,
+        "definitions": definitions,
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Two,
+    Three,
+}
+
+/// The paths of single objects, with what clients look for there: how PATCH can be asked.
+fn kind_paths(kind: &Kind, form: Form) -> Vec<(String, Value)> {
+    if !kind.allows("patch") {
+        return Vec::new();
+    }
+    let root = kind.group_version().path();
+    let place = if kind.namespaced() { "/namespaces/{namespace}" } else { "" };
+    let object = format!("{root}{place}/{}/{{name}}", kind.plural);
+    let patchable = kind.subresources.iter().filter(|subresource| subresource.verbs.iter().any(|verb| verb == "patch"));
+    let below: Vec<_> = patchable.map(|subresource| format!("{object}/{}", subresource.name)).collect();
+    let paths = std::iter::once(object).chain(below);
+    paths.map(|path| (path, json!({"patch": patch_operation(kind, form)}))).collect()
+}
+
+fn patch_operation(kind: &Kind, form: Form) -> Value {
+    let parameter = |(name, of_type): (&str, &str)| match form {
+        Form::Two => json!({"name": name, "in": "query", "type": of_type, "uniqueItems": true}),
+        Form::Three => json!({"name": name, "in": "query", "schema": {"type": of_type, "uniqueItems": true}}),
+    };
+    let parameters: Vec<_> =
+        [("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")]
+            .map(parameter)
+            .into();
+    let types =
+        PATCHES.iter().copied().filter(|content| !(kind.custom && content.contains("strategic"))).chain([APPLY]);
+    let mut operation = json!({
+        "parameters": parameters,
+        "responses": {"200": {"description": "OK"}},
+        "x-kubernetes-action": "patch",
+        "x-kubernetes-group-version-kind": gvk(kind),
+    });
+    match form {
+        Form::Two => set(&mut operation, "consumes", types.collect::<Vec<_>>().into()),
+        Form::Three => {
+            let schema = json!({"schema": {"$ref": format!("#/components/schemas/{PATCH_SCHEMA}")}});
+            let content: Map<_, _> = types.map(|content| (content.to_owned(), schema.clone())).collect();
+            set(&mut operation, "requestBody", json!({"content": content, "required": true}));
+        }
+    }
+    operation
+}
+
+/// The schemas of a custom resource and of its list.
+fn custom_schemas(kind: &Kind, mut schema: Value) -> [(String, Value); 2] {
+    let reference = |name: &str| json!([{"$ref": format!("#/components/schemas/{name}")}]);
+    if let Some(properties) = crate::kinds::edit::member(&mut schema, "properties") {
+        set(properties, "apiVersion", json!({"type": "string"}));
+        set(properties, "kind", json!({"type": "string"}));
+        set(properties, "metadata", json!({"allOf": reference(METADATA_SCHEMA)}));
+    }
+    set(&mut schema, "x-kubernetes-group-version-kind", json!([gvk(kind)]));
+    let name = schema_name(kind);
+    let list = json!({
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"allOf": reference(LIST_METADATA_SCHEMA)},
+            "items": {"type": "array", "items": {"allOf": reference(&name)}},
+        },
+        "x-kubernetes-group-version-kind": [{"group": kind.group, "kind": kind.list_kind, "version": kind.version}],
+    });
+    [(format!("{name}List"), list), (name, schema)]
+}
+
+fn gvk(kind: &Kind) -> Value {
+    json!({"group": kind.group, "kind": kind.kind, "version": kind.version})
+}
+
+/// `com.example.v1.Widget`, `io.k8s.api.apps.v1.Deployment`.
+fn schema_name(kind: &Kind) -> String {
+    let package = match kind.custom {
+        true => kind.group.rsplit('.').collect::<Vec<_>>().join("."),
+        false => {
+            format!("io.k8s.api.{}", kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core"))
+        }
+    };
+    format!("{package}.{}.{}", kind.version, kind.kind)
+}

@@ -1,0 +1,106 @@
+use serde_json::{Value, json};
+
+use super::{aggregated, etag, group, group_list, resource_list};
+use crate::kinds::{Registry, compare_versions};
+
+#[track_caller]
+fn check_resource(group: &str, version: &str, name: &str, expected: Value) {
+    let list = resource_list(&Registry::builtin(), group, version).expect("a known version");
+    let found = list["resources"].as_array().into_iter().flatten().find(|resource| resource["name"] == name);
+    assert_eq!(found, Some(&expected), "{group}/{version} {name}");
+}
+
+#[test]
+fn a_resource_shows_names_verbs_and_the_hash_of_its_stored_version() {
+    let all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    for (group, version, name, expected) in [
+        (
+            "",
+            "v1",
+            "configmaps",
+            json!({"name": "configmaps", "singularName": "configmap", "namespaced": true, "kind": "ConfigMap", "verbs": all,
+                   "shortNames": ["cm"], "storageVersionHash": "qFsyl6wFWjQ="}),
+        ),
+        (
+            "autoscaling",
+            "v1",
+            "horizontalpodautoscalers",
+            json!({"name": "horizontalpodautoscalers", "singularName": "horizontalpodautoscaler", "namespaced": true,
+                   "kind": "HorizontalPodAutoscaler", "verbs": all, "shortNames": ["hpa"], "categories": ["all"],
+                   "storageVersionHash": "qwQve8ut294="}),
+        ),
+        (
+            "",
+            "v1",
+            "pods/eviction",
+            json!({"name": "pods/eviction", "singularName": "", "namespaced": true, "group": "policy", "version": "v1",
+                   "kind": "Eviction", "verbs": ["create"]}),
+        ),
+        (
+            "",
+            "v1",
+            "pods/binding",
+            json!({"name": "pods/binding", "singularName": "", "namespaced": true, "kind": "Binding", "verbs": ["create"]}),
+        ),
+        (
+            "",
+            "v1",
+            "namespaces/finalize",
+            json!({"name": "namespaces/finalize", "singularName": "", "namespaced": false, "kind": "Namespace", "verbs": ["update"]}),
+        ),
+    ] {
+        check_resource(group, version, name, expected);
+    }
+}
+
+#[test]
+fn the_core_list_alone_has_no_api_version() {
+    let registry = Registry::builtin();
+    assert_eq!(resource_list(&registry, "", "v1").expect("core").get("apiVersion"), None);
+    assert_eq!(resource_list(&registry, "apps", "v1").expect("apps")["apiVersion"], "v1");
+    assert_eq!(resource_list(&registry, "apps", "v9"), None);
+}
+
+#[test]
+fn groups_stand_in_the_order_of_a_real_server_and_prefer_their_first_version() {
+    let registry = Registry::builtin();
+    let groups = group_list(&registry);
+    let names: Vec<_> =
+        groups["groups"].as_array().into_iter().flatten().filter_map(|group| group["name"].as_str()).collect();
+    assert_eq!(&names[..3], ["apiregistration.k8s.io", "apps", "events.k8s.io"]);
+    let autoscaling = group(&registry, "autoscaling").expect("a known group");
+    assert_eq!(autoscaling["preferredVersion"]["version"], "v2");
+    assert_eq!(group(&registry, ""), None);
+}
+
+#[test]
+fn aggregated_discovery_leaves_the_versions_of_built_in_kinds_to_the_client() {
+    let core = aggregated(&Registry::builtin(), true);
+    assert_eq!(core["items"][0]["metadata"], json!({}));
+    let resources = core["items"][0]["versions"][0]["resources"].as_array().expect("resources");
+    let pods = resources.iter().find(|resource| resource["resource"] == "pods").expect("pods");
+    assert_eq!(pods["responseKind"], json!({"group": "", "version": "", "kind": "Pod"}));
+    let eviction =
+        pods["subresources"].as_array().and_then(|all| all.iter().find(|sub| sub["subresource"] == "eviction"));
+    assert_eq!(
+        eviction.expect("eviction")["responseKind"],
+        json!({"group": "policy", "version": "v1", "kind": "Eviction"})
+    );
+}
+
+#[test]
+fn versions_are_ordered_by_stability_then_number_then_name() {
+    let mut versions =
+        vec!["v1alpha1", "foo1", "v10", "v1beta1", "v11alpha2", "v2", "v1", "v2beta1", "v1beta10", "foo10", "v01"];
+    versions.sort_by(|a, b| compare_versions(a, b));
+    assert_eq!(
+        versions,
+        ["v10", "v2", "v1", "v2beta1", "v1beta10", "v1beta1", "v11alpha2", "v1alpha1", "foo1", "foo10", "v01"]
+    );
+}
+
+#[test]
+fn an_etag_is_the_sha_512_in_upper_case() {
+    assert_eq!(&etag(b"")[..16], "CF83E1357EEFB8BD");
+    assert_eq!(etag(b"x").len(), 128);
+}
