@@ -1,5 +1,55 @@
 //! A queue of keyed changes, and the store contracts around it.
+//!
+//! ```
+//! use pintle_delta_fifo::{DeletedObject, Delta, DeltaFifo};
+//!
+//! #[derive(Clone, Debug, PartialEq)]
+//! struct Pod {
+//!     name: &'static str,
+//!     phase: &'static str,
+//! }
+//!
+//! let mut fifo = DeltaFifo::new(|pod: &Pod| Ok(pod.name)).emit_replaced();
+//! fifo.replace(vec![Pod { name: "a", phase: "Pending" }, Pod { name: "b", phase: "Pending" }], "17")?;
+//! fifo.update(Pod { name: "a", phase: "Running" })?;
+//! fifo.delete(Pod { name: "b", phase: "Failed" })?;
+//!
+//! // One key at a time, with everything that happened to it.
+//! let popped = fifo.pop().expect("two keys wait");
+//! assert_eq!((popped.key, popped.is_in_initial_list), ("a", true));
+//! assert_eq!(popped.deltas.oldest(), &Delta::Replaced(Pod { name: "a", phase: "Pending" }));
+//! assert_eq!(popped.deltas.newest(), &Delta::Updated(Pod { name: "a", phase: "Running" }));
+//! assert!(!fifo.has_synced());
+//!
+//! let popped = fifo.pop().expect("one key waits");
+//! let deleted = DeletedObject::Observed(Pod { name: "b", phase: "Failed" });
+//! assert_eq!(popped.deltas.newest(), &Delta::Deleted(deleted));
+//! assert!(fifo.has_synced());
+//! # Ok::<(), pintle_delta_fifo::StoreError>(())
+//! ```
+//!
+//! # Nouns
+//!
+//! - A [`Delta`] is one change of one object; [`Deltas`] are all that wait for one key, oldest first.
+//! - A [`DeletedFinalStateUnknown`] is a tombstone: the object is gone, and nobody saw how it ended.
+//! - A [`DeltaFifo`] keeps each change, by key; a [`CoalescingFifo`] keeps one [`Change`] a key, for a consumer that wants the
+//!   present and not the history.
+//! - *Known objects* are what the consumer holds, which the queue sees as a [`KeyListerGetter`].
+//! - [`Store`], [`Indexer`] and [`Queue`] are the contracts that these share with caches.
+//! - A [`BlockingDeltaFifo`] puts a [`DeltaFifo`] between threads.
+//!
+//! Nothing here knows of Kubernetes, of a runtime, or of any other crate.
 
+mod blocking;
 mod coalescing;
+mod delta;
+mod delta_fifo;
+mod error;
+mod store;
 
+pub use blocking::{BlockingDeltaFifo, Guard};
 pub use coalescing::{Change, CoalescingFifo};
+pub use delta::{DeletedFinalStateUnknown, DeletedObject, Delta, DeltaType, Deltas, ZeroLengthDeltas};
+pub use delta_fifo::{DeltaFifo, Popped};
+pub use error::{BoxError, FifoClosed, KeyError, StoreError};
+pub use store::{Indexer, KeyGetter, KeyLister, KeyListerGetter, Queue, Store};

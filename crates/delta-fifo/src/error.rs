@@ -1,0 +1,85 @@
+use std::error::Error;
+use std::fmt;
+
+/// Any error of the user's own functions.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The key of an object cannot be told.
+#[derive(Debug)]
+pub struct KeyError {
+    cause: BoxError,
+}
+
+impl KeyError {
+    /// For the reason `cause`.
+    pub fn new(cause: impl Into<BoxError>) -> Self {
+        Self { cause: cause.into() }
+    }
+
+    /// The error at the bottom of all that wrap it.
+    pub fn root_cause(&self) -> &(dyn Error + 'static) {
+        let mut root: &(dyn Error + 'static) = &*self.cause;
+        while let Some(cause) = root.source() {
+            root = cause;
+        }
+        root
+    }
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot tell the key of an object: {}", self.cause)
+    }
+}
+
+impl Error for KeyError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.cause)
+    }
+}
+
+/// An object was not taken up.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Its key cannot be told.
+    Key(KeyError),
+    /// The transformer refused it.
+    Transform(BoxError),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(error) => error.fmt(f),
+            Self::Transform(cause) => write!(f, "cannot transform an object: {cause}"),
+        }
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Key(error) => error.source(),
+            Self::Transform(cause) => Some(&**cause),
+        }
+    }
+}
+
+impl From<KeyError> for StoreError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
+    }
+}
+
+/// The queue is closed, and nothing is left in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FifoClosed;
+
+impl fmt::Display for FifoClosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the queue is closed and empty")
+    }
+}
+
+impl Error for FifoClosed {}
