@@ -1,4 +1,11 @@
 //! The tests of leader election: machines in simulated worlds, and electors on tokio's paused clock.
 
+#![allow(clippy::unwrap_used)]
+
+mod contender;
+mod elector;
+mod fake;
+mod flaws;
 mod simulation;
+mod table;
 mod world;

@@ -1,0 +1,192 @@
+//! An elector in a task, with work that tells what becomes of it.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use pintle_leaderelect::{
+    Clock, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, LossReason, Now,
+};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::fake::{Client, NAME, NAMESPACE, Server};
+
+/// tokio's clock, and a wall clock that goes with it until it is set.
+#[derive(Debug)]
+pub(crate) struct TestClock {
+    start: Instant,
+    wall_offset: AtomicI64,
+    elapsed_offset: AtomicI64,
+}
+
+impl TestClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { start: Instant::now(), wall_offset: AtomicI64::new(0), elapsed_offset: AtomicI64::new(0) })
+    }
+
+    pub(crate) fn jump_wall(&self, seconds: i64) {
+        self.wall_offset.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    /// Time passes without any task being run.
+    pub(crate) fn hang(&self, seconds: i64) {
+        self.elapsed_offset.fetch_add(seconds, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Now {
+        let hung = Duration::from_secs(self.elapsed_offset.load(Ordering::Relaxed) as u64);
+        let elapsed = self.start.elapsed() + hung;
+        let jumped = SignedDuration::from_secs(self.wall_offset.load(Ordering::Relaxed));
+        let wall = Timestamp::from_second(1_800_000_000).unwrap() + SignedDuration::try_from(elapsed).unwrap() + jumped;
+        Now { elapsed, wall }
+    }
+}
+
+/// What happened to whom, and when: `7.0 a started`.
+#[derive(Clone, Debug)]
+pub(crate) struct Story {
+    start: Instant,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Story {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), lines: Arc::default() }
+    }
+
+    fn tell(&self, line: &str) {
+        let time = self.start.elapsed().as_secs_f64();
+        self.lines.lock().unwrap().push(format!("{time:.1} {line}"));
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.lines.lock().unwrap())
+    }
+
+    /// The same without the times.
+    pub(crate) fn take_deeds(&self) -> Vec<String> {
+        self.take().into_iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+    }
+}
+
+pub(crate) struct Contender {
+    pub(crate) client: Client,
+    pub(crate) status: ElectionStatus,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) story: Story,
+    pub(crate) leadership: Arc<Mutex<Option<Leadership>>>,
+    pub(crate) run: JoinHandle<Option<LossReason>>,
+}
+
+/// How a contender differs from the usual.
+pub(crate) struct Setup {
+    pub(crate) config: LeaderElectionConfig,
+    /// How long the work goes on after it was asked to end.
+    pub(crate) drain: Duration,
+    /// After how long the work ends by itself.
+    pub(crate) work: Option<Duration>,
+    pub(crate) watch: bool,
+    pub(crate) once: bool,
+    pub(crate) story: Option<Story>,
+    pub(crate) clock: Option<Arc<TestClock>>,
+}
+
+impl Setup {
+    pub(crate) fn new(identity: &str) -> Self {
+        let mut config = LeaderElectionConfig::new(identity);
+        config.seed = Some(7);
+        let (drain, work) = (Duration::ZERO, None);
+        Self { config, drain, work, watch: false, once: false, story: None, clock: None }
+    }
+
+    pub(crate) fn start(self, server: &Server) -> Contender {
+        let client = server.client(&self.config.identity);
+        self.start_with(client)
+    }
+
+    pub(crate) fn start_with(self, client: Client) -> Contender {
+        let Self { config, drain, work, watch, once, .. } = self;
+        let story = self.story.unwrap_or_else(Story::new);
+        let clock = self.clock.unwrap_or_else(TestClock::new);
+        let stop = CancellationToken::new();
+        let who = config.identity.clone();
+        let lock = LeaseLock::new(client.clone(), NAMESPACE, NAME);
+        let mut elector = LeaderElector::new(lock, config).unwrap().with_clock(clock.clone());
+        if watch {
+            elector = elector.with_watch(client.clone());
+        }
+        let status = elector.status();
+        let leadership = Arc::new(Mutex::new(None));
+        let callbacks = {
+            let (story, who, leadership) = (story.clone(), who.clone(), leadership.clone());
+            let (told, me) = (story.clone(), who.clone());
+            LeaderCallbacks::new(move |guard: Leadership| {
+                *leadership.lock().unwrap() = Some(guard.clone());
+                work_of(guard, story.clone(), who.clone(), drain, work)
+            })
+            .on_new_leader({
+                let (told, me) = (told.clone(), me.clone());
+                move |leader| told.tell(&format!("{me} sees {leader:?}"))
+            })
+            .on_stopped_leading(move |reason| told.tell(&format!("{me} stopped: {reason:?}")))
+        };
+        let run = tokio::spawn({
+            let stop = stop.clone();
+            async move {
+                match once {
+                    true => elector.run_once(&stop, callbacks).await,
+                    false => elector.run(&stop, callbacks).await,
+                }
+            }
+        });
+        Contender { client, status, clock, stop, story, leadership, run }
+    }
+}
+
+impl Contender {
+    /// The guard of the last term.
+    pub(crate) fn guard(&self) -> Leadership {
+        self.leadership.lock().unwrap().clone().expect("never led")
+    }
+
+    pub(crate) async fn stop(self) -> Option<LossReason> {
+        self.stop.cancel();
+        self.run.await.unwrap()
+    }
+}
+
+async fn work_of(guard: Leadership, story: Story, who: String, drain: Duration, work: Option<Duration>) {
+    story.tell(&format!("{who} works"));
+    let end = Ending { story, who };
+    match work {
+        Some(work) => tokio::time::sleep(work).await,
+        None => {
+            guard.cancelled().await;
+            tokio::time::sleep(drain).await;
+        }
+    }
+    drop(end);
+}
+
+/// Tells of the end of the work, be it finished or dropped.
+struct Ending {
+    story: Story,
+    who: String,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.story.tell(&format!("{} rests", self.who));
+    }
+}
+
+/// Lets time pass, and everyone act.
+pub(crate) async fn pass(seconds: f64) {
+    tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+}

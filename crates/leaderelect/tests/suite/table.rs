@@ -1,0 +1,258 @@
+//! The cases of client-go's own tests: which requests are made, and what comes of them.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_leaderelect::LeaderElectionRecord;
+use pintle_meta::{MicroTime, Reason};
+
+use crate::contender::{Contender, Setup, pass};
+use crate::fake::{Fault, Server};
+
+/// What stands in the lock before "baz" comes.
+#[derive(Clone, Debug)]
+enum Given {
+    Nothing,
+    Empty,
+    Held { by: &'static str, seconds: i32 },
+}
+
+fn server(given: &Given) -> Server {
+    let server = Server::default();
+    let time = Some(MicroTime(Timestamp::from_second(1_000_000_000).unwrap()));
+    match given {
+        Given::Nothing => {}
+        Given::Empty => server.put(&LeaderElectionRecord::default()),
+        Given::Held { by, seconds } => server.put(&LeaderElectionRecord {
+            holder_identity: (*by).into(),
+            lease_duration_seconds: *seconds,
+            acquire_time: time,
+            renew_time: time,
+            leader_transitions: 0,
+        }),
+    }
+    server
+}
+
+fn baz() -> Setup {
+    let seconds = Duration::from_secs;
+    let mut setup = Setup::new("baz");
+    setup.config = setup.config.with_durations(seconds(10), seconds(8), seconds(2));
+    setup
+}
+
+/// Baz meets what is given. After `wait` seconds, the requests are `verbs`, and the holder and the transitions are as said.
+async fn check(given: Given, wait: f64, verbs: &[&str], holder: &str, transitions: i32) {
+    let server = server(&given);
+    let baz = baz().start(&server);
+    pass(wait).await;
+    assert_eq!(server.take_verbs(), verbs, "{given:?} after {wait} s");
+    let record = server.record();
+    assert_eq!((&*record.holder_identity, record.leader_transitions), (holder, transitions), "{given:?}");
+    assert_eq!(baz.status.is_leader(), holder == "baz", "{given:?}");
+    assert_eq!(baz.status.leader().as_deref(), Some(holder), "{given:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_takes_what_nobody_holds() {
+    check(Given::Nothing, 0.1, &["get", "create"], "baz", 0).await;
+    check(Given::Empty, 0.1, &["get", "update"], "baz", 1).await;
+    check(Given::Held { by: "", seconds: 10 }, 0.1, &["get", "update"], "baz", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_waits_for_as_long_as_the_record_says() {
+    let polls = |count| [vec!["get"; count], vec!["update"]].concat();
+    check(Given::Held { by: "bing", seconds: 10 }, 0.1, &["get"], "bing", 0).await;
+    // Two polls: the second comes when the three seconds are over.
+    check(Given::Held { by: "bing", seconds: 3 }, 3.5, &polls(2), "baz", 1).await;
+    check(Given::Held { by: "bing", seconds: 3 }, 2.9, &["get"], "bing", 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_without_a_duration_counts_with_our_own() {
+    for seconds in [0, -1] {
+        let server = server(&Given::Held { by: "bing", seconds });
+        let baz = baz().start(&server);
+        pass(9.9).await;
+        assert_eq!(server.holder(), "bing");
+        pass(4.5).await;
+        assert!(baz.status.is_leader());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_change_by_the_holder_starts_the_wait_anew() {
+    let server = server(&Given::Held { by: "bing", seconds: 10 });
+    let baz = baz().start(&server);
+    for _ in 0..10 {
+        pass(9.0).await;
+        // Even one that changes no field of the record.
+        server.change(|lease| {
+            drop(lease.metadata.annotations.insert("note".into(), lease.metadata.resource_version.clone()))
+        });
+    }
+    assert_eq!(server.holder(), "bing");
+    pass(16.0).await;
+    assert!(baz.status.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_of_our_identity_that_we_did_not_write_is_foreign() {
+    let given = Given::Held { by: "baz", seconds: 10 };
+    let server = server(&given);
+    let mut setup = baz();
+    let waiting = baz().start(&server);
+    pass(9.9).await;
+    assert!(!waiting.status.is_leader());
+    drop(waiting.run);
+
+    setup.config.reuse_identity = true;
+    let server = self::server(&given);
+    let reusing = setup.start(&server);
+    pass(0.1).await;
+    assert_eq!(server.take_verbs(), ["get", "update"]);
+    assert!(reusing.status.is_leader());
+    assert_eq!(server.record().leader_transitions, 0, "the holder did not change");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_renews_without_reading_first() {
+    let server = Server::default();
+    let baz = baz().start(&server);
+    pass(7.0).await;
+    assert_eq!(server.take_verbs(), ["get", "create", "update", "update", "update"]);
+    assert_eq!(baz.status.metrics().slow_paths, 0);
+    assert_eq!(baz.status.metrics().renewals, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_meets_a_change_reads_and_writes_again_at_once() {
+    let server = Server::default();
+    let baz = baz().start(&server);
+    pass(1.0).await;
+    server.change(|lease| drop(lease.metadata.labels.insert("foreign".into(), "label".into())));
+    pass(1.5).await;
+    assert_eq!(server.take_verbs(), ["get", "create", "update", "get", "update"]);
+    assert!(baz.status.is_leader());
+    assert_eq!(baz.status.metrics().slow_paths, 1);
+    assert_eq!(server.lease().unwrap().metadata.labels["foreign"], "label");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_keeps_the_acquire_time_and_the_transitions() {
+    let server = server(&Given::Held { by: "", seconds: 1 });
+    let _baz = baz().start(&server);
+    pass(0.1).await;
+    let first = server.record();
+    pass(20.0).await;
+    let later = server.record();
+    assert_eq!((later.acquire_time, later.leader_transitions), (first.acquire_time, 1));
+    let gained = later.renew_time.unwrap().0.duration_since(first.renew_time.unwrap().0);
+    assert_eq!(gained.as_secs(), 20);
+}
+
+async fn led(server: &Server) -> Contender {
+    let baz = baz().start(server);
+    pass(0.1).await;
+    assert!(baz.status.is_leader());
+    server.take_log();
+    baz
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_reads_and_then_writes_an_empty_holder() {
+    let server = server(&Given::Empty);
+    let baz = led(&server).await;
+    baz.stop.cancel();
+    assert!(baz.run.await.unwrap().is_some());
+    assert_eq!(server.take_verbs(), ["get", "update"]);
+    let record = server.record();
+    assert_eq!((&*record.holder_identity, record.lease_duration_seconds, record.leader_transitions), ("", 1, 1));
+    assert_eq!(record.acquire_time, record.renew_time);
+    assert_eq!(baz.story.take_deeds().last().unwrap(), "baz sees \"\"");
+    assert_eq!(baz.status.leader().as_deref(), Some(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_meets_a_conflict_is_tried_again() {
+    let server = Server::default();
+    let baz = led(&server).await;
+    baz.client.fail_next([Fault::Pass, Fault::Refused(409, Reason::Conflict)]);
+    baz.stop().await;
+    assert_eq!(server.take_verbs(), ["get", "update", "get", "update"]);
+    assert_eq!(server.holder(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_a_renewal_still_releases() {
+    for fault in [Fault::AnswerSlow(Duration::from_secs(1)), Fault::AnswerLost, Fault::Lost] {
+        let server = Server::default();
+        let baz = led(&server).await;
+        baz.client.fail_next([fault.clone()]);
+        pass(2.0).await;
+        baz.stop().await;
+        assert_eq!(server.holder(), "", "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_given_up_after_the_renew_deadline() {
+    let server = Server::default();
+    let baz = led(&server).await;
+    baz.client.cut_off(true);
+    let start = tokio::time::Instant::now();
+    baz.stop().await;
+    assert_eq!(start.elapsed().as_secs(), 8);
+    assert_eq!(server.holder(), "baz");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_release_on_cancel_the_record_stays() {
+    let server = Server::default();
+    let mut setup = baz();
+    setup.config.release_on_cancel = false;
+    let baz = setup.start(&server);
+    pass(1.0).await;
+    server.take_log();
+    baz.stop().await;
+    assert_eq!(server.holder(), "baz");
+    assert!(server.take_log().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_are_set_and_foreign_ones_kept() {
+    use pintle_leaderelect::{LeaseLock, Lock};
+    let server = Server::default();
+    let ours = || [("team".to_owned(), "us".to_owned())].into();
+    let lock = LeaseLock::new(server.client("a"), "kube-system", "lock").with_labels(ours());
+    let record = LeaderElectionRecord { holder_identity: "a".into(), ..Default::default() };
+    assert_eq!(lock.describe(), "kube-system/lock");
+    assert!(lock.get().await.unwrap().is_none());
+    lock.create(&record).await.unwrap();
+    assert!(lock.create(&record).await.unwrap_err().is_already_exists());
+    server.change(|lease| {
+        lease.metadata.labels = [("team", "them"), ("foreign", "x")].map(|(k, v)| (k.into(), v.into())).into()
+    });
+    let read = lock.get().await.unwrap().unwrap();
+    lock.update(&read.object, &record).await.unwrap();
+    let labels = server.lease().unwrap().metadata.labels;
+    assert_eq!((&*labels["team"], &*labels["foreign"]), ("us", "x"));
+}
+
+#[tokio::test]
+async fn an_update_without_uid_or_version_is_never_sent() {
+    use pintle_leaderelect::{Lease, LeaseLock, Lock};
+    use pintle_meta::{ApiError, ObjectMeta};
+    let server = Server::default();
+    let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
+    let record = LeaderElectionRecord::default();
+    for (uid, version) in [("", "7"), ("uid-1", ""), ("", "")] {
+        let mut base = Lease::new(ObjectMeta::new("kube-system", "lock"), &record);
+        (base.metadata.uid, base.metadata.resource_version) = (uid.into(), version.into());
+        let error = lock.update(&base, &record).await.unwrap_err();
+        assert!(matches!(error, ApiError::InvalidRequest(_)), "{error}");
+        assert!(error.to_string().contains("kube-system/lock"), "{error}");
+    }
+    assert!(server.take_log().is_empty());
+}
