@@ -1,0 +1,52 @@
+//! The only place where the server reads a clock.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use pintle_meta::Time;
+use tokio::time::Instant;
+
+/// Wall time that follows tokio's clock, so that a test which pauses the one holds the other too.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    origin: Instant,
+    wall: Timestamp,
+    skew_millis: AtomicI64,
+}
+
+impl Clock {
+    /// Starts from the machine's wall time.
+    pub(crate) fn new() -> Self {
+        Self { origin: Instant::now(), wall: Timestamp::now(), skew_millis: AtomicI64::new(0) }
+    }
+
+    /// For ordering and ageing.
+    pub(crate) fn instant(&self) -> std::time::Instant {
+        Instant::now().into_std()
+    }
+
+    /// For timestamps that clients see.
+    pub(crate) fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.origin.elapsed()).unwrap_or(SignedDuration::MAX);
+        let skew = SignedDuration::from_millis(self.skew_millis.load(Ordering::Relaxed));
+        self.wall.saturating_add(elapsed.saturating_add(skew)).unwrap_or(self.wall)
+    }
+
+    /// Now, as objects write it.
+    pub(crate) fn now_text(&self) -> String {
+        Time(self.now()).to_string()
+    }
+
+    /// Sets how far the server's wall time runs ahead of the machine's.
+    pub(crate) fn set_skew(&self, ahead: SignedDuration) {
+        let millis = i64::try_from(ahead.as_millis()).unwrap_or(0);
+        self.skew_millis.store(millis, Ordering::Relaxed);
+    }
+
+    /// Now plus `after`, as objects write it.
+    pub(crate) fn text_after(&self, after: Duration) -> String {
+        let after = SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX);
+        Time(self.now().saturating_add(after).unwrap_or(Timestamp::MAX)).to_string()
+    }
+}

@@ -1,0 +1,126 @@
+//! Content negotiation: which representation of an answer a client gets.
+
+/// A media type that the server writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Media {
+    Json,
+    Yaml,
+}
+
+impl Media {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+        }
+    }
+}
+
+/// One clause of an `Accept` header.
+#[derive(Clone, Debug)]
+pub(crate) struct Clause {
+    /// Before the slash.
+    pub(crate) kind: String,
+    /// After it.
+    pub(crate) subtype: String,
+    parameters: Vec<(String, String)>,
+    quality: f64,
+}
+
+/// What a clause asks to turn the answer into, by its parameters `as`, `g` and `v`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Transform {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) version: String,
+}
+
+impl Clause {
+    /// A parameter's value.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The transform that is asked for, if any.
+    pub(crate) fn transform(&self) -> Transform {
+        let of = |name| self.parameter(name).unwrap_or_default().to_owned();
+        Transform { name: of("as"), group: of("g"), version: of("v") }
+    }
+
+    /// Whether the answer shall be indented.
+    pub(crate) fn pretty(&self) -> bool {
+        self.parameter("pretty") == Some("1")
+    }
+
+    fn wildcards(&self) -> u8 {
+        u8::from(self.kind == "*") + u8::from(self.subtype == "*")
+    }
+
+    /// The media type that the clause allows, preferring JSON.
+    pub(crate) fn media(&self) -> Option<Media> {
+        match (self.kind.as_str(), self.subtype.as_str()) {
+            ("application", "json" | "*") | ("*", "*") => Some(Media::Json),
+            ("application", "yaml") => Some(Media::Yaml),
+            _ => None,
+        }
+    }
+
+    /// Whether a protobuf answer is what the clause wants. None is written, so such a clause is skipped.
+    pub(crate) fn is_protobuf(&self) -> bool {
+        self.kind == "application" && self.subtype == "vnd.kubernetes.protobuf"
+    }
+}
+
+/// The clauses of an `Accept` header, best first: by quality, then the more exact, then as written. An absent or empty
+/// header accepts everything.
+pub(crate) fn clauses(header: &str) -> Vec<Clause> {
+    if header.trim().is_empty() {
+        return vec![Clause { kind: "*".into(), subtype: "*".into(), parameters: Vec::new(), quality: 1.0 }];
+    }
+    let mut clauses: Vec<_> = header.split(',').filter_map(clause).collect();
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then(a.wildcards().cmp(&b.wildcards())));
+    clauses
+}
+
+fn clause(text: &str) -> Option<Clause> {
+    let mut parts = text.split(';').map(str::trim);
+    let (kind, subtype) = match parts.next()? {
+        "*" => ("*", "*"),
+        media => media.split_once('/')?,
+    };
+    let parameters: Vec<(String, String)> = parts
+        .filter_map(|part| part.split_once('='))
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+        .collect();
+    let quality = parameters.iter().find(|(name, _)| name == "q").map_or(1.0, |(_, q)| q.parse().unwrap_or(0.0));
+    Some(Clause { kind: kind.trim().into(), subtype: subtype.trim().into(), parameters, quality })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_clause_comes_first() {
+        let check = |header: &str, expected: Option<Media>| {
+            assert_eq!(clauses(header).iter().find_map(Clause::media), expected, "{header:?}");
+        };
+        check("", Some(Media::Json));
+        check("application/json;q=0.1, application/yaml;q=0.9", Some(Media::Yaml));
+        check("application/yaml;q=0", Some(Media::Yaml));
+        check("application/yaml;q=x, application/json", Some(Media::Json));
+        check("application/yaml;q=1.5,application/json", Some(Media::Yaml));
+        check("*/*, application/yaml", Some(Media::Yaml));
+        check("text/html, */*", Some(Media::Json));
+        check("text/html", None);
+        check(",,,", None);
+    }
+
+    #[test]
+    fn a_transform_is_read_from_its_three_parameters() {
+        let clauses = clauses("application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
+        let table = Transform { name: "Table".into(), group: "meta.k8s.io".into(), version: "v1".into() };
+        assert_eq!(clauses[0].transform(), table);
+        assert_eq!(clauses[1].transform(), Transform::default());
+    }
+}

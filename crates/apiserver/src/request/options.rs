@@ -1,0 +1,391 @@
+//! The options of requests, read from the query and from bodies, and held against their rules.
+
+use serde_json::Value;
+
+use super::query::Query;
+use crate::failure::{Failure, Outcome, quoted};
+use crate::validate::{FaultReason, FieldFault};
+
+/// How strictly unknown and repeated fields are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// Dropped silently.
+    Ignore,
+    /// Dropped with a warning.
+    #[default]
+    Warn,
+    /// Refused.
+    Strict,
+}
+
+/// The options of POST, PUT and PATCH.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WriteOptions {
+    pub(crate) dry_run: bool,
+    /// Who writes, as `managedFields` will say. Empty: by the user agent.
+    pub(crate) field_manager: String,
+    pub(crate) field_validation: FieldValidation,
+    /// Apply takes over what others own.
+    pub(crate) force: bool,
+}
+
+/// Which options of a write the rules are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    Create,
+    Update,
+    Patch { apply: bool },
+}
+
+impl WriteOptions {
+    pub(crate) fn parse(query: &Query, write: Write) -> Outcome<Self> {
+        let mut faults = Vec::new();
+        let force = query.flag("force");
+        let manager = query.text("fieldManager");
+        if let Write::Patch { apply } = write {
+            match apply {
+                true if manager.is_empty() => {
+                    faults.push(FieldFault::required("fieldManager", "is required for apply patch"));
+                }
+                false if force.is_some() => {
+                    faults.push(FieldFault::forbidden("force", "may not be specified for non-apply patch"));
+                }
+                _ => (),
+            }
+        }
+        faults.extend(manager_faults(manager));
+        let (dry_run, fault) = dry_run(query.all("dryRun"));
+        faults.extend(fault);
+        let field_validation = match query.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                faults.push(not_supported("fieldValidation", &quoted(other), r#""", "Ignore", "Warn", "Strict""#));
+                FieldValidation::Warn
+            }
+        };
+        if !faults.is_empty() {
+            let kind = match write {
+                Write::Create => "CreateOptions",
+                Write::Update => "UpdateOptions",
+                Write::Patch { .. } => "PatchOptions",
+            };
+            return Err(Failure::invalid_options(kind, faults));
+        }
+        Ok(Self { dry_run, field_manager: manager.into(), field_validation, force: force.unwrap_or(false) })
+    }
+}
+
+/// How a resource version binds a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    Exact,
+    NotOlderThan,
+}
+
+/// The options of LIST, WATCH and DELETE of a collection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListOptions {
+    pub(crate) label_selector: String,
+    pub(crate) field_selector: String,
+    pub(crate) resource_version: String,
+    pub(crate) version_match: Option<Match>,
+    /// None: no limit.
+    pub(crate) limit: Option<u64>,
+    pub(crate) continue_token: String,
+    pub(crate) watch: bool,
+    pub(crate) allow_bookmarks: bool,
+    pub(crate) send_initial_events: Option<bool>,
+    /// Seconds; may be negative.
+    pub(crate) timeout: Option<i64>,
+    match_text: Option<String>,
+}
+
+impl ListOptions {
+    /// Reads the query. The rules between the options are for [`check`](Self::check).
+    pub(crate) fn parse(query: &Query) -> Outcome<Self> {
+        let limit = query.integer("limit")?;
+        let timeout = query.integer("timeoutSeconds")?;
+        let match_text = query.first("resourceVersionMatch").filter(|text| !text.is_empty()).map(str::to_owned);
+        Ok(Self {
+            label_selector: query.text("labelSelector").into(),
+            field_selector: query.text("fieldSelector").into(),
+            resource_version: query.text("resourceVersion").into(),
+            version_match: match match_text.as_deref() {
+                Some("Exact") => Some(Match::Exact),
+                Some("NotOlderThan") => Some(Match::NotOlderThan),
+                _ => None,
+            },
+            limit: limit.and_then(|limit| u64::try_from(limit).ok()).filter(|limit| *limit > 0),
+            continue_token: query.text("continue").into(),
+            watch: query.flag("watch").unwrap_or(false),
+            allow_bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
+            send_initial_events: query.flag("sendInitialEvents"),
+            timeout,
+            match_text,
+        })
+    }
+
+    /// Holds the options against each other.
+    pub(crate) fn check(&self) -> Outcome<()> {
+        let faults = match self.watch {
+            true => self.watch_faults(),
+            false => self.list_faults(),
+        };
+        if faults.is_empty() { Ok(()) } else { Err(Failure::invalid_options("ListOptions", faults)) }
+    }
+
+    fn watch_faults(&self) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        match (&self.match_text, self.send_initial_events) {
+            (None, None) => return faults,
+            (Some(_), None) => faults.push(FieldFault::forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )),
+            (_, Some(_)) if self.version_match != Some(Match::NotOlderThan) => faults.push(FieldFault::forbidden(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            )),
+            _ => (),
+        }
+        if let Some(text) = &self.match_text
+            && self.version_match != Some(Match::NotOlderThan)
+            && self.send_initial_events.is_some()
+        {
+            faults.push(not_supported("resourceVersionMatch", &quoted(text), r#""NotOlderThan""#));
+        }
+        if self.send_initial_events.is_some() && !self.continue_token.is_empty() {
+            faults.push(FieldFault::forbidden(
+                "continue",
+                "sendInitialEvents is forbidden with continue",
+            ));
+        }
+        faults
+    }
+
+    fn list_faults(&self) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        if let Some(text) = &self.match_text {
+            if self.resource_version.is_empty() {
+                faults.push(FieldFault::forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
+            }
+            if !self.continue_token.is_empty() {
+                faults.push(FieldFault::forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
+            }
+            if self.version_match.is_none() {
+                let known = r#""Exact", "NotOlderThan", """#;
+                faults.push(not_supported("resourceVersionMatch", &quoted(text), known));
+            }
+            if self.version_match == Some(Match::Exact) && self.resource_version == "0" {
+                faults.push(FieldFault::forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                ));
+            }
+        }
+        if self.send_initial_events.is_some() {
+            faults.push(FieldFault::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        }
+        faults
+    }
+}
+
+/// What becomes of the dependents of what is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+/// The options of DELETE.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeleteOptions {
+    pub(crate) grace_seconds: Option<i64>,
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    pub(crate) orphan_dependents: Option<bool>,
+    pub(crate) propagation: Option<Propagation>,
+    pub(crate) dry_run: bool,
+}
+
+impl DeleteOptions {
+    /// Reads the query, which counts where there is no body.
+    pub(crate) fn from_query(query: &Query) -> Outcome<Self> {
+        let policy = query.first("propagationPolicy").filter(|text| !text.is_empty());
+        let owned = |name| query.first(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let options = Self {
+            grace_seconds: query.integer("gracePeriodSeconds")?,
+            uid: owned("uid"),
+            resource_version: owned("resourceVersion"),
+            orphan_dependents: query.flag("orphanDependents"),
+            ..Self::default()
+        };
+        options.checked(policy, query.all("dryRun"))
+    }
+
+    /// Reads a body, which replaces the query.
+    pub(crate) fn from_body(body: &Value) -> Outcome<Self> {
+        let wrong = |why: &str| Failure::bad_request(format!("DeleteOptions in the body cannot be read: {why}"));
+        let object = body.as_object().ok_or_else(|| wrong("it is no object"))?;
+        let text = |value: Option<&Value>, field: &str| match value {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(wrong(&format!("{field} is no text"))),
+        };
+        if let Some(kind) = text(object.get("kind"), "kind")?
+            && !matches!(kind.as_str(), "" | "DeleteOptions")
+        {
+            let version = text(object.get("apiVersion"), "apiVersion")?.unwrap_or_default();
+            let why = format!("no kind {} is registered for version {}", quoted(&kind), quoted(&version));
+            return Err(Failure::bad_request(why));
+        }
+        let integer = |field: &str| match object.get(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => value.as_i64().map(Some).ok_or_else(|| wrong(&format!("{field} is no whole number"))),
+        };
+        let preconditions = match object.get("preconditions") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(conditions)) => Some(conditions),
+            Some(_) => return Err(wrong("preconditions is no object")),
+        };
+        let orphan_dependents = match object.get("orphanDependents") {
+            None | Some(Value::Null) => None,
+            Some(Value::Bool(orphan)) => Some(*orphan),
+            Some(_) => return Err(wrong("orphanDependents is no boolean")),
+        };
+        let runs = match object.get("dryRun") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(runs)) => runs
+                .iter()
+                .map(|run| run.as_str().ok_or_else(|| wrong("dryRun holds what is no text")))
+                .collect::<Outcome<_>>()?,
+            Some(_) => return Err(wrong("dryRun is no list")),
+        };
+        let options = Self {
+            grace_seconds: integer("gracePeriodSeconds")?,
+            uid: text(preconditions.and_then(|conditions| conditions.get("uid")), "preconditions.uid")?,
+            resource_version: text(
+                preconditions.and_then(|conditions| conditions.get("resourceVersion")),
+                "preconditions.resourceVersion",
+            )?,
+            orphan_dependents,
+            ..Self::default()
+        };
+        let policy = text(object.get("propagationPolicy"), "propagationPolicy")?;
+        options.checked(policy.as_deref(), runs.into_iter())
+    }
+
+    fn checked<'a>(mut self, policy: Option<&str>, runs: impl Iterator<Item = &'a str>) -> Outcome<Self> {
+        let mut faults = Vec::new();
+        if let Some(text) = policy {
+            if self.orphan_dependents.is_some() {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                faults.push(FieldFault::invalid_text("propagationPolicy", text, why));
+            }
+            self.propagation = match text {
+                "Background" => Some(Propagation::Background),
+                "Foreground" => Some(Propagation::Foreground),
+                "Orphan" => Some(Propagation::Orphan),
+                other => {
+                    let known = r#""Foreground", "Background", "Orphan", "nil""#;
+                    faults.push(not_supported("propagationPolicy", &quoted(other), known));
+                    None
+                }
+            };
+        }
+        let (dry_run, fault) = dry_run(runs);
+        self.dry_run = dry_run;
+        faults.extend(fault);
+        if faults.is_empty() { Ok(self) } else { Err(Failure::invalid_options("DeleteOptions", faults)) }
+    }
+}
+
+fn dry_run<'a>(values: impl Iterator<Item = &'a str>) -> (bool, Option<FieldFault>) {
+    let values: Vec<_> = values.collect();
+    let fault = values.iter().any(|value| *value != "All").then(|| {
+        let shown: Vec<_> = values.iter().map(|value| quoted(value)).collect();
+        not_supported("dryRun", &format!("[{}]", shown.join(",")), r#""All""#)
+    });
+    (!values.is_empty(), fault)
+}
+
+fn manager_faults(manager: &str) -> Vec<FieldFault> {
+    const LONGEST: usize = 128;
+    let mut faults = Vec::new();
+    if manager.len() > LONGEST {
+        let why = format!("Too long: may not be more than {LONGEST} bytes");
+        faults.push(FieldFault::new(FaultReason::TooLong, "fieldManager", why));
+    }
+    if let Some((at, c)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+        let why = format!("Invalid value: {}: invalid character U+{:04X} (at position {at})", quoted(manager), c as u32);
+        faults.push(FieldFault::new(FaultReason::Invalid, "fieldManager", why));
+    }
+    faults
+}
+
+fn not_supported(field: &str, shown: &str, known: &str) -> FieldFault {
+    FieldFault::new(FaultReason::NotSupported, field, format!("Unsupported value: {shown}: supported values: {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn causes(failure: &Failure) -> Vec<(&str, &str)> {
+        let details = failure.status.details.as_ref().expect("details");
+        details.causes.iter().map(|cause| (cause.field.as_str(), cause.reason.as_str())).collect()
+    }
+
+    #[test]
+    fn the_options_of_a_list_exclude_each_other_as_the_table_says() {
+        let check = |query: &str, expected: &[(&str, &str)]| {
+            let outcome = ListOptions::parse(&Query::parse(query)).and_then(|options| options.check());
+            let failure = outcome.as_ref().err();
+            assert_eq!(failure.map(causes).unwrap_or_default(), expected, "{query}");
+        };
+        let forbidden = ("resourceVersionMatch", "FieldValueForbidden");
+        let unknown = ("resourceVersionMatch", "FieldValueNotSupported");
+        check("resourceVersion=0&resourceVersionMatch=Exact", &[forbidden]);
+        check("resourceVersionMatch=Exact", &[forbidden]);
+        check("resourceVersionMatch=x&resourceVersion=1", &[unknown]);
+        check("resourceVersionMatch=x", &[forbidden, unknown]);
+        check("resourceVersionMatch=Exact&resourceVersion=5&continue=x", &[forbidden]);
+        check("sendInitialEvents=false", &[("sendInitialEvents", "FieldValueForbidden")]);
+        check("resourceVersion=5&resourceVersionMatch=NotOlderThan&limit=1", &[]);
+        check("watch=1&sendInitialEvents=true", &[forbidden]);
+        check("watch=1&sendInitialEvents=true&resourceVersionMatch=Exact", &[forbidden, unknown]);
+        check("watch=1&resourceVersionMatch=NotOlderThan", &[forbidden]);
+        check("watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", &[]);
+    }
+
+    #[test]
+    fn apply_needs_a_manager_and_only_apply_may_force() {
+        let parse = |query: &str, write| WriteOptions::parse(&Query::parse(query), write);
+        let failure = parse("", Write::Patch { apply: true }).unwrap_err();
+        assert_eq!(causes(&failure), [("fieldManager", "FieldValueRequired")]);
+        let failure = parse("force=false", Write::Patch { apply: false }).unwrap_err();
+        assert_eq!(causes(&failure), [("force", "FieldValueForbidden")]);
+        assert!(parse("force=true", Write::Create).is_ok());
+        assert!(parse("fieldManager=m&force=1", Write::Patch { apply: true }).unwrap().force);
+    }
+
+    #[test]
+    fn a_body_of_delete_is_read_leniently_but_for_its_types() {
+        let read = |body: Value| DeleteOptions::from_body(&body);
+        let body = serde_json::json!({"kind": "DeleteOptions", "preconditions": {"uid": "u"}, "extra": 1});
+        assert_eq!(read(body).unwrap().uid.as_deref(), Some("u"));
+        assert_eq!(read(serde_json::json!({"kind": "Pod"})).unwrap_err().code(), 400);
+        assert_eq!(read(serde_json::json!([])).unwrap_err().code(), 400);
+        assert_eq!(read(serde_json::json!({"gracePeriodSeconds": "x"})).unwrap_err().code(), 400);
+        assert_eq!(read(serde_json::json!({"propagationPolicy": ""})).unwrap_err().code(), 422);
+    }
+}

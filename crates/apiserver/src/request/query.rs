@@ -1,0 +1,114 @@
+//! The query of a URL, read as Go reads it.
+
+use percent_encoding::percent_decode;
+
+use crate::failure::Failure;
+
+/// The parameters of a query, in the order in which they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads the text after the question mark. A part that cannot be decoded, or that has a raw `;`, is dropped.
+    pub(crate) fn parse(text: &str) -> Self {
+        let parts = text.split('&').filter(|part| !part.is_empty() && !part.contains(';'));
+        Self(
+            parts
+                .filter_map(|part| {
+                    let (name, value) = part.split_once('=').unwrap_or((part, ""));
+                    Some((decode(name)?, decode(value)?))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a parameter; what follows it is ignored.
+    pub(crate) fn first(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// The first value, or the empty text.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.first(name).unwrap_or_default()
+    }
+
+    /// Every value of a parameter.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A boolean: `0` and `false` in any letter case are false, everything else is true, the empty value included.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        self.first(name).map(is_true)
+    }
+
+    /// A whole number.
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Failure> {
+        let Some(text) = self.first(name) else { return Ok(None) };
+        parse_int(text).map(Some)
+    }
+}
+
+/// A boolean as queries spell it.
+pub(crate) fn is_true(text: &str) -> bool {
+    text != "0" && !text.eq_ignore_ascii_case("false")
+}
+
+/// A whole number as Go's `strconv.ParseInt` reads it, with its words where it cannot.
+fn parse_int(text: &str) -> Result<i64, Failure> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let why = match text.parse() {
+        Ok(number) => return Ok(number),
+        Err(_) if digits.is_empty() || digits.bytes().any(|byte| !byte.is_ascii_digit()) => "invalid syntax",
+        Err(_) => "value out of range",
+    };
+    Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}")))
+}
+
+/// Undoes percent encoding and `+`; none where an escape is broken.
+fn decode(text: &str) -> Option<String> {
+    if has_broken_escape(text) {
+        return None;
+    }
+    let spaced = text.replace('+', " ");
+    Some(percent_decode(spaced.as_bytes()).decode_utf8_lossy().into_owned())
+}
+
+/// A `%` that two hexadecimal digits do not follow.
+pub(crate) fn has_broken_escape(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
+    (0..bytes.len()).any(|at| bytes[at] == b'%' && !(is_hex(at + 1) && is_hex(at + 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_go_would_drop_are_dropped() {
+        let query = Query::parse("a=1&b=x;y&c=%zz&d=a+b%2Cc&&e&a=2");
+        assert_eq!(query.first("a"), Some("1"));
+        assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!((query.first("b"), query.first("c")), (None, None));
+        assert_eq!(query.first("d"), Some("a b,c"));
+        assert_eq!(query.first("e"), Some(""));
+    }
+
+    #[test]
+    fn only_zero_and_false_are_false() {
+        for (text, expected) in [("0", false), ("false", false), ("FaLse", false), ("", true), ("no", true), ("1", true)] {
+            assert_eq!(Query::parse(&format!("watch={text}")).flag("watch"), Some(expected), "{text:?}");
+        }
+        assert_eq!(Query::parse("Watch=1").flag("watch"), None);
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_told_in_gos_words() {
+        let told = |text: &str| Query::parse(text).integer("limit").unwrap_err().status.message;
+        assert_eq!(told("limit=x"), r#"strconv.ParseInt: parsing "x": invalid syntax"#);
+        assert_eq!(told("limit="), r#"strconv.ParseInt: parsing "": invalid syntax"#);
+        assert_eq!(told("limit=9223372036854775808"), r#"strconv.ParseInt: parsing "9223372036854775808": value out of range"#);
+        assert_eq!(Query::parse("limit=-1").integer("limit").unwrap(), Some(-1));
+    }
+}

@@ -1,0 +1,182 @@
+//! The one ordered log: every object, every change, and the revision that numbers them all.
+//!
+//! [`Store`] is a plain engine. It does no I/O, reads no clock, takes no lock and starts no task: it is told what to write and
+//! when, and answers questions about now and about every revision back to the compaction point. The lock, the clock and the
+//! watchers' wake-ups live in [`Db`](crate::db::Db).
+//!
+//! All resources share one sequence of revisions, as with one etcd; a change is filed under its resource, so that a watch of
+//! one resource never reads past the changes of the others.
+
+mod object;
+mod past;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) use object::{Change, ChangeKind, Key, ResourceKey, Stored};
+pub(crate) use past::{Past, Range};
+use serde_json::Value;
+use table::Table;
+
+/// How much of the past is kept. What is older can neither be watched from nor listed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct History {
+    /// Changes kept for each resource.
+    pub(crate) max_changes: usize,
+    /// How long a change is kept.
+    pub(crate) max_age: Duration,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { max_changes: 100_000, max_age: Duration::from_secs(300) }
+    }
+}
+
+/// What a write expects to find; a write that finds something else does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// No object of that key.
+    Absent,
+    /// The object as that revision left it.
+    At(u64),
+}
+
+/// A write found something else than it expected: the object that is there, if one is.
+#[derive(Clone, Debug)]
+pub(crate) struct Mismatch {
+    pub(crate) found: Option<Arc<Stored>>,
+}
+
+/// The asked-for revision is no longer kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compacted {
+    /// The oldest revision that can still be asked for.
+    pub(crate) oldest: u64,
+}
+
+/// Every object and its past, numbered by one sequence of revisions.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    revision: u64,
+    compacted: u64,
+    history: History,
+    tables: HashMap<ResourceKey, Table>,
+}
+
+impl Store {
+    /// An empty store at revision 1, as a new etcd is.
+    pub(crate) fn new(history: History) -> Self {
+        Self { revision: 1, compacted: 0, history, tables: HashMap::new() }
+    }
+
+    /// The revision of the last write.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The object of that key, as it is now.
+    pub(crate) fn get(&self, resource: &str, key: &str) -> Option<&Arc<Stored>> {
+        self.tables.get(resource)?.get(key)
+    }
+
+    /// The objects of `range`, as they are now, in the order of their keys.
+    pub(crate) fn range<'a>(&'a self, resource: &str, range: &Range) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
+        self.tables.get(resource).into_iter().flat_map(|table| table.range(range))
+    }
+
+    /// The number of objects of a resource.
+    pub(crate) fn len(&self, resource: &str) -> usize {
+        self.tables.get(resource).map_or(0, Table::len)
+    }
+
+    /// Writes an object, if what is there is as expected. The value's `metadata.resourceVersion` is set to the new revision.
+    pub(crate) fn put(
+        &mut self,
+        now: Instant,
+        resource: &ResourceKey,
+        key: &str,
+        expect: Expect,
+        value: Value,
+    ) -> Result<Arc<Change>, Mismatch> {
+        self.check(resource, key, expect)?;
+        self.revision += 1;
+        let object = Arc::new(Stored::new(self.revision, value));
+        let table = self.tables.entry(resource.clone()).or_default();
+        let change = table.put(now, self.revision, resource, key, object);
+        table.trim(now, self.history);
+        Ok(change)
+    }
+
+    /// Removes an object, if what is there is as expected. The change carries the last content with the new revision.
+    pub(crate) fn remove(
+        &mut self,
+        now: Instant,
+        resource: &ResourceKey,
+        key: &str,
+        at: u64,
+    ) -> Result<Arc<Change>, Mismatch> {
+        self.check(resource, key, Expect::At(at))?;
+        let Some(table) = self.tables.get_mut(resource) else { return Err(Mismatch { found: None }) };
+        let Some(change) = table.remove(now, self.revision + 1, resource, key) else {
+            return Err(Mismatch { found: None });
+        };
+        self.revision += 1;
+        table.trim(now, self.history);
+        Ok(change)
+    }
+
+    /// The changes of a resource after `revision`, oldest first.
+    pub(crate) fn changes_since(
+        &self,
+        resource: &str,
+        revision: u64,
+    ) -> Result<impl Iterator<Item = &Arc<Change>>, Compacted> {
+        let oldest = self.oldest(resource);
+        if revision < oldest {
+            return Err(Compacted { oldest });
+        }
+        Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
+    }
+
+    /// A resource as `revision` left it.
+    pub(crate) fn past(&self, resource: &str, revision: u64) -> Result<Past<'_>, Compacted> {
+        let oldest = self.oldest(resource);
+        if revision < oldest {
+            return Err(Compacted { oldest });
+        }
+        Ok(Past::new(self.tables.get(resource), revision))
+    }
+
+    /// Forgets what came before `revision`: it stays the oldest that can be asked for.
+    pub(crate) fn compact(&mut self, revision: u64) {
+        self.compacted = self.compacted.max(revision.min(self.revision));
+        for table in self.tables.values_mut() {
+            table.compact(self.compacted);
+        }
+    }
+
+    /// Forgets the past of one resource, as a server does whose storage for it is made anew.
+    pub(crate) fn forget_past(&mut self, resource: &ResourceKey) {
+        let revision = self.revision;
+        self.tables.entry(resource.clone()).or_default().compact(revision);
+    }
+
+    /// The oldest revision of a resource that can still be asked for.
+    pub(crate) fn oldest(&self, resource: &str) -> u64 {
+        self.tables.get(resource).map_or(0, Table::floor).max(self.compacted)
+    }
+
+    fn check(&self, resource: &str, key: &str, expect: Expect) -> Result<(), Mismatch> {
+        let found = self.get(resource, key);
+        let holds = match expect {
+            Expect::Absent => found.is_none(),
+            Expect::At(revision) => found.is_some_and(|object| object.revision() == revision),
+        };
+        if holds { Ok(()) } else { Err(Mismatch { found: found.cloned() }) }
+    }
+}

@@ -1,0 +1,76 @@
+//! What the log holds.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+/// Under which name a resource's objects are stored: `pods`, `deployments.apps`.
+pub(crate) type ResourceKey = Arc<str>;
+
+/// An object's place within its resource: `namespace/name`, or `name` alone in cluster scope.
+pub(crate) type Key = Arc<str>;
+
+/// An object as one write left it. It never changes; the next write makes another.
+///
+/// The value lacks `apiVersion` and `kind`: which one is shown depends on the version that it is read through, and in typed
+/// lists neither is.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    revision: u64,
+    value: Arc<Value>,
+    json: OnceLock<Bytes>,
+}
+
+impl Stored {
+    pub(super) fn new(revision: u64, mut value: Value) -> Self {
+        if let Some(object) = value.as_object_mut() {
+            object.remove("apiVersion");
+            object.remove("kind");
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.insert("resourceVersion".into(), revision.to_string().into());
+            }
+        }
+        Self { revision, value: Arc::new(value), json: OnceLock::new() }
+    }
+
+    /// The revision of the write.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The object without `apiVersion` and `kind`.
+    pub(crate) fn value(&self) -> &Arc<Value> {
+        &self.value
+    }
+
+    /// The object as JSON, without `apiVersion` and `kind`. It is encoded once, however often it is served.
+    pub(crate) fn json(&self) -> &Bytes {
+        self.json.get_or_init(|| self.value.to_string().into())
+    }
+}
+
+/// What a change did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    Created,
+    Updated,
+    Deleted,
+}
+
+/// One entry of the log.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) revision: u64,
+    pub(crate) at: Instant,
+    pub(crate) kind: ChangeKind,
+    pub(crate) resource: ResourceKey,
+    pub(crate) key: Key,
+    /// What was there before.
+    pub(crate) old: Option<Arc<Stored>>,
+    /// What is there now; of a deletion, the last content with the deletion's revision.
+    pub(crate) new: Arc<Stored>,
+    /// The watch frame that nearly all watchers get, encoded by the first that needs it.
+    pub(crate) frame: OnceLock<Bytes>,
+}

@@ -1,0 +1,119 @@
+//! The objects of one resource, and their past.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::{Change, ChangeKind, History, Key, Range, ResourceKey, Stored};
+
+/// The objects of one resource by key, and the changes that made them, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    objects: BTreeMap<Key, Arc<Stored>>,
+    log: VecDeque<Arc<Change>>,
+    /// Every change after this revision is in `log`.
+    floor: u64,
+}
+
+impl Table {
+    pub(super) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
+        self.objects.get(key)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(super) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    pub(super) fn range(&self, range: &Range) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
+        let prefix = range.prefix().to_owned();
+        self.objects
+            .range::<str, _>((Bound::Included(range.start()), Bound::Unbounded))
+            .take_while(move |(key, _)| key.starts_with(&prefix))
+    }
+
+    pub(super) fn put(
+        &mut self,
+        now: Instant,
+        revision: u64,
+        resource: &ResourceKey,
+        key: &str,
+        new: Arc<Stored>,
+    ) -> Arc<Change> {
+        let (key, old, kind) = match self.objects.get_mut(key) {
+            Some(place) => {
+                let old = std::mem::replace(place, new.clone());
+                let shared = old_key(&self.objects, key);
+                (shared, Some(old), ChangeKind::Updated)
+            }
+            None => {
+                let key = Key::from(key);
+                self.objects.insert(key.clone(), new.clone());
+                (key, None, ChangeKind::Created)
+            }
+        };
+        self.record(Change { revision, at: now, kind, resource: resource.clone(), key, old, new, frame: OnceLock::new() })
+    }
+
+    pub(super) fn remove(
+        &mut self,
+        now: Instant,
+        revision: u64,
+        resource: &ResourceKey,
+        key: &str,
+    ) -> Option<Arc<Change>> {
+        let (key, old) = self.objects.remove_entry(key)?;
+        let new = Arc::new(Stored::new(revision, Value::clone(old.value())));
+        Some(self.record(Change {
+            revision,
+            at: now,
+            kind: ChangeKind::Deleted,
+            resource: resource.clone(),
+            key,
+            old: Some(old),
+            new,
+            frame: OnceLock::new(),
+        }))
+    }
+
+    pub(super) fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Arc<Change>> {
+        let first = self.log.partition_point(|change| change.revision <= revision);
+        self.log.range(first..)
+    }
+
+    pub(super) fn compact(&mut self, revision: u64) {
+        while self.log.front().is_some_and(|change| change.revision <= revision) {
+            self.log.pop_front();
+        }
+        self.floor = self.floor.max(revision);
+    }
+
+    /// Drops what `history` no longer keeps.
+    pub(super) fn trim(&mut self, now: Instant, history: History) {
+        while let Some(oldest) = self.log.front() {
+            let expired = now.saturating_duration_since(oldest.at) > history.max_age;
+            if !expired && self.log.len() <= history.max_changes {
+                break;
+            }
+            self.floor = oldest.revision;
+            self.log.pop_front();
+        }
+    }
+
+    fn record(&mut self, change: Change) -> Arc<Change> {
+        let change = Arc::new(change);
+        self.log.push_back(change.clone());
+        change
+    }
+}
+
+/// The key as the map holds it, so that all changes of an object share one.
+fn old_key(objects: &BTreeMap<Key, Arc<Stored>>, key: &str) -> Key {
+    objects.get_key_value(key).map_or_else(|| key.into(), |(key, _)| key.clone())
+}

@@ -1,0 +1,169 @@
+//! The store against a model that keeps a full copy of the world for every revision.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+type World = BTreeMap<String, (u64, Value)>;
+
+fn object(text: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": text}})
+}
+
+fn text(stored: &Stored) -> Value {
+    stored.value()["data"]["k"].clone()
+}
+
+fn resources() -> [ResourceKey; 2] {
+    ["configmaps".into(), "pods".into()]
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { resource: usize, key: usize, stale: bool },
+    Remove { resource: usize, key: usize },
+    Compact { back: u64 },
+}
+
+const KEYS: [&str; 5] = ["a/x", "a/y", "a-b/x", "b/x", "c"];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0..2usize, 0..KEYS.len(), prop::bool::weighted(0.1))
+            .prop_map(|(resource, key, stale)| Step::Put { resource, key, stale }),
+        3 => (0..2usize, 0..KEYS.len()).prop_map(|(resource, key)| Step::Remove { resource, key }),
+        1 => (0..6u64).prop_map(|back| Step::Compact { back }),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+proptest! {
+    /// Every revision that is still kept reads as it was, and the changes since it lead from there to now.
+    #[test]
+    fn each_kept_revision_reads_as_it_was_and_its_changes_lead_to_now(steps in steps()) {
+        let resources = resources();
+        let now = Instant::now();
+        let mut store = Store::new(History::default());
+        let mut worlds: BTreeMap<u64, [World; 2]> = [(1, Default::default())].into();
+        let mut compacted = 0;
+        for (number, step) in steps.into_iter().enumerate() {
+            let mut world = worlds.last_key_value().unwrap().1.clone();
+            match step {
+                Step::Put { resource, key, stale } => {
+                    let present = world[resource].get(KEYS[key]).map(|(revision, _)| *revision);
+                    let expect = present.map_or(Expect::Absent, Expect::At);
+                    let expect = if stale { Expect::At(u64::MAX) } else { expect };
+                    let value = object(&number.to_string());
+                    match store.put(now, &resources[resource], KEYS[key], expect, value.clone()) {
+                        Ok(change) => {
+                            prop_assert!(!stale);
+                            prop_assert_eq!(change.old.is_some(), present.is_some());
+                            world[resource].insert(KEYS[key].into(), (change.revision, value["data"]["k"].clone()));
+                            worlds.insert(change.revision, world);
+                        }
+                        Err(mismatch) => {
+                            prop_assert!(stale);
+                            prop_assert_eq!(mismatch.found.map(|found| found.revision()), present);
+                        }
+                    }
+                }
+                Step::Remove { resource, key } => {
+                    let present = world[resource].remove(KEYS[key]);
+                    let at = present.as_ref().map_or(0, |(revision, _)| *revision);
+                    let removed = store.remove(now, &resources[resource], KEYS[key], at);
+                    prop_assert_eq!(removed.is_ok(), present.is_some());
+                    if let Ok(change) = removed {
+                        prop_assert_eq!(change.kind, ChangeKind::Deleted);
+                        worlds.insert(change.revision, world);
+                    }
+                }
+                Step::Compact { back } => {
+                    let to = store.revision().saturating_sub(back);
+                    store.compact(to);
+                    compacted = compacted.max(to);
+                }
+            }
+            prop_assert_eq!(store.revision(), *worlds.last_key_value().unwrap().0);
+        }
+        for (index, resource) in resources.iter().enumerate() {
+            for (&revision, world) in &worlds {
+                for namespace in [None, Some("a"), Some("b")] {
+                    let range = Range::namespace(namespace);
+                    match store.past(resource, revision) {
+                        Ok(past) => {
+                            prop_assert!(revision >= compacted);
+                            let read: Vec<_> = past.range(&range).map(|(key, o)| (key.to_string(), o.revision(), text(o))).collect();
+                            let expected: Vec<_> = world[index].iter()
+                                .filter(|(key, _)| namespace.is_none_or(|ns| key.starts_with(&format!("{ns}/"))))
+                                .map(|(key, (revision, value))| (key.clone(), *revision, value.clone())).collect();
+                            prop_assert_eq!(read, expected);
+                        }
+                        Err(error) => prop_assert!(revision < compacted && error.oldest == compacted),
+                    }
+                }
+                let Ok(changes) = store.changes_since(resource, revision) else { continue };
+                let mut replayed = world[index].clone();
+                let mut last = revision;
+                for change in changes {
+                    prop_assert!(change.revision > last);
+                    last = change.revision;
+                    match change.kind {
+                        ChangeKind::Deleted => prop_assert!(replayed.remove(&*change.key).is_some()),
+                        _ => { replayed.insert(change.key.to_string(), (change.revision, text(&change.new))); }
+                    }
+                }
+                prop_assert_eq!(&replayed, &worlds.last_key_value().unwrap().1[index]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_deletion_carries_the_last_content_with_its_own_revision() {
+    let (mut store, [resource, _]) = (Store::new(History::default()), resources());
+    let created = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
+    let deleted = store.remove(Instant::now(), &resource, "a/x", created.revision).unwrap();
+    assert_eq!(deleted.revision, created.revision + 1);
+    assert_eq!(deleted.new.value()["data"], json!({"k": "1"}));
+    assert_eq!(deleted.new.value()["metadata"]["resourceVersion"], json!(deleted.revision.to_string()));
+}
+
+#[test]
+fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
+    let (mut store, [resource, _]) = (Store::new(History::default()), resources());
+    let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
+    assert_eq!(**change.new.value(), json!({"metadata": {"name": "a", "resourceVersion": "2"}, "data": {"k": "1"}}));
+    assert_eq!(serde_json::from_slice::<Value>(change.new.json()).unwrap(), **change.new.value());
+}
+
+#[test]
+fn history_is_bounded_by_number_and_by_age() {
+    let (start, [resource, other]) = (Instant::now(), resources());
+    let mut store = Store::new(History { max_changes: 3, max_age: Duration::from_secs(10) });
+    for number in 0..5 {
+        store.put(start, &resource, &format!("a/{number}"), Expect::Absent, object("1")).unwrap();
+    }
+    assert_eq!(store.oldest(&resource), 3);
+    assert_eq!(store.changes_since(&resource, 2).err(), Some(Compacted { oldest: 3 }));
+    assert_eq!(store.changes_since(&resource, 3).unwrap().count(), 3);
+    assert_eq!(store.changes_since(&other, 0).unwrap().count(), 0);
+    let change = store.put(start + Duration::from_secs(11), &resource, "a/9", Expect::Absent, object("1")).unwrap();
+    assert_eq!(store.oldest(&resource), change.revision - 1);
+}
+
+#[test]
+fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
+    let (mut store, [resource, other]) = (Store::new(History::default()), resources());
+    let first = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
+    store.put(Instant::now(), &other, "a/x", Expect::Absent, object("1")).unwrap();
+    store.forget_past(&resource);
+    assert!(store.changes_since(&resource, first.revision).is_err());
+    assert_eq!(store.changes_since(&resource, store.revision()).unwrap().count(), 0);
+    assert_eq!(store.changes_since(&other, first.revision).unwrap().count(), 1);
+    assert_eq!(Arc::strong_count(store.get(&resource, "a/x").unwrap()), 2, "the object itself stays");
+}
