@@ -107,7 +107,7 @@ impl Failure {
 
     /// 422 with everything spelt out.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, faults: Vec<FieldFault>) -> Self {
-        let causes: Vec<_> = faults.into_iter().map(FieldFault::into_cause).collect();
+        let causes: Vec<_> = faults.into_iter().map(StatusCause::from).collect();
         let told: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let told = match &told[..] {
             [one] => one.clone(),

@@ -1,7 +1,23 @@
 //! An in-process Kubernetes API server: real HTTP on loopback, no cluster, no binaries, scripted faults.
 
+mod api;
+mod auth;
+mod clock;
+mod db;
+mod decode;
 pub mod discovery;
+mod failure;
+pub mod faults;
 pub mod kinds;
+mod manager;
+mod request;
+mod rest;
 pub mod selector;
+mod serve;
+mod server;
+mod store;
 pub mod table;
 pub mod validate;
+mod watch;
+
+pub use server::{ApiServer, Builder, StartError};

@@ -1,2 +1,68 @@
 //! `pintle-apiserver`: the embedded API server as a program.
-fn main() {}
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use pintle_apiserver::ApiServer;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A Kubernetes API server in one process: nothing to install, nothing kept.
+#[derive(Debug, Parser)]
+#[command(name = "pintle-apiserver", version)]
+struct Arguments {
+    /// The port of 127.0.0.1 to listen on; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Speak TLS, with a certificate made at the start.
+    #[arg(long)]
+    tls: bool,
+    /// Know users by the tokens in this CSV file: token,user,uid,"group1,group2". Without it every caller is an administrator.
+    #[arg(long, value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+    /// Create the objects of the manifests below this folder.
+    #[arg(long, value_name = "DIR")]
+    load: Option<PathBuf>,
+    /// Write a kubeconfig for this server here.
+    #[arg(long, value_name = "OUT")]
+    kubeconfig: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error is all there is to tell of it.
+            let _ = writeln!(std::io::stderr(), "pintle-apiserver: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let mut builder = ApiServer::builder().port(arguments.port).tls(arguments.tls);
+    if let Some(path) = arguments.token_auth_file {
+        builder = builder.token_auth_file(path);
+    }
+    let server = builder.start().await?;
+    if let Some(dir) = arguments.load {
+        server.load_dir(&dir)?;
+    }
+    if let Some(path) = arguments.kubeconfig {
+        std::fs::write(&path, server.kubeconfig())
+            .map_err(|cause| format!("the kubeconfig {} cannot be written: {cause}", path.display()))?;
+    }
+    writeln!(std::io::stdout(), "{}", server.url())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = terminate.recv() => (),
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+    }
+    server.shutdown().await;
+    Ok(())
+}

@@ -27,6 +27,8 @@ pub(crate) struct ResourcePath {
     pub(crate) subresource: String,
     /// What follows the subresource.
     pub(crate) rest: Vec<String>,
+    /// The path named a namespace before the resource.
+    pub(crate) in_namespace: bool,
     /// The deprecated spelling `/api/v1/watch/…`.
     pub(crate) old_watch: bool,
 }
@@ -61,6 +63,7 @@ impl ResourcePath {
             path.namespace = parts[1].clone();
             let is_subresource = matches!(parts.get(2).map(String::as_str), None | Some("status" | "finalize"));
             if !is_subresource {
+                path.in_namespace = true;
                 parts = &parts[2..];
             }
         }

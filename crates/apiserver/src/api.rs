@@ -1,0 +1,109 @@
+//! What all requests and background tasks share.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::auth::Tokens;
+use crate::clock::Clock;
+use crate::db::Db;
+use crate::faults::Faults;
+use crate::kinds::{Context, Registry};
+use crate::store::History;
+
+/// How the server behaves where one server may differ from another.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// How much of the past is kept.
+    pub(crate) history: History,
+    /// How many events a watcher may lag before it is cut.
+    pub(crate) watch_buffer: usize,
+    /// How often a watch that allows bookmarks gets one.
+    pub(crate) bookmark_interval: Duration,
+    /// How long a request waits for a revision that is yet to come.
+    pub(crate) version_patience: Duration,
+    /// Seeds names and identifiers, so that a run can be repeated.
+    pub(crate) seed: Option<u64>,
+    /// Whether owner references, namespaces and definitions are cleaned up after.
+    pub(crate) controllers: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            history: History::default(),
+            watch_buffer: 4096,
+            bookmark_interval: Duration::from_secs(60),
+            version_patience: Duration::from_secs(3),
+            seed: None,
+            controllers: true,
+        }
+    }
+}
+
+/// The API behind the HTTP shell: state, and the handlers of [`rest`](crate::rest) as its methods.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(crate) db: Db,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) settings: Settings,
+    pub(crate) tokens: RwLock<Option<Tokens>>,
+    pub(crate) faults: Faults,
+    kinds: RwLock<Arc<Registry>>,
+    random: Mutex<fastrand::Rng>,
+}
+
+impl Api {
+    pub(crate) fn new(settings: Settings, tokens: Option<Tokens>) -> Self {
+        let clock = Arc::new(Clock::new());
+        let db = Db::new(settings.history, settings.watch_buffer, clock.clone());
+        let random = settings.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        Self {
+            db,
+            clock,
+            tokens: RwLock::new(tokens),
+            faults: Faults::new(settings.seed.unwrap_or(0)),
+            kinds: RwLock::new(Arc::new(Registry::builtin())),
+            random: Mutex::new(random),
+            settings,
+        }
+    }
+
+    /// The kinds that are served now. The answer does not change while a request works with it.
+    pub(crate) fn kinds(&self) -> Arc<Registry> {
+        self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the kinds that are served; requests that have begun keep the old ones.
+    pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Registry)) {
+        let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut kinds));
+    }
+
+    /// What the rules of kinds may look at.
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context { now: self.clock.now(), cluster: &self.db }
+    }
+
+    /// A random UUID, version 4.
+    pub(crate) fn uuid(&self) -> String {
+        let bits = self.with_random(|random| random.u128(..));
+        let bits = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+        let hex = format!("{bits:032x}");
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    }
+
+    /// A name made from a base, as `generateName` asks.
+    pub(crate) fn generated_name(&self, base: &str) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        const LONGEST_BASE: usize = 58;
+        let base = base.char_indices().nth(LONGEST_BASE).map_or(base, |(end, _)| &base[..end]);
+        let suffix: String = self.with_random(|random| {
+            (0..5).map(|_| char::from(ALPHABET[random.usize(..ALPHABET.len())])).collect()
+        });
+        format!("{base}{suffix}")
+    }
+
+    pub(crate) fn with_random<R>(&self, use_it: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
+        use_it(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,99 @@
+//! Who asks, and whether they may.
+
+mod authorize;
+mod tokens;
+
+use std::collections::BTreeMap;
+
+pub(crate) use authorize::{Attributes, forbidden};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+pub use tokens::TokenFileError;
+pub(crate) use tokens::Tokens;
+
+use crate::failure::{Failure, Outcome};
+
+/// The group whose members may do everything.
+pub(crate) const MASTERS: &str = "system:masters";
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// The server itself, and everybody where no token file was given.
+    pub(crate) fn admin() -> Self {
+        Self {
+            name: "admin".into(),
+            uid: String::new(),
+            groups: vec![MASTERS.into(), AUTHENTICATED.into()],
+            extra: BTreeMap::new(),
+        }
+    }
+
+    fn anonymous() -> Self {
+        Self { name: "system:anonymous".into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
+    }
+
+    pub(crate) fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|known| known == group)
+    }
+}
+
+/// Finds out who asks. Without tokens everybody is an administrator.
+pub(crate) fn authenticate(tokens: Option<&Tokens>, headers: &HeaderMap) -> Outcome<User> {
+    let Some(tokens) = tokens else { return Ok(User::admin()) };
+    let Some(token) = bearer_token(headers) else { return Ok(User::anonymous()) };
+    let mut user = tokens.user(token).cloned().ok_or_else(Failure::unauthorized)?;
+    user.groups.push(AUTHENTICATED.into());
+    Ok(user)
+}
+
+/// The token of `Authorization: Bearer TOKEN`; text after the token is ignored, two blanks before it make none.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let header = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
+    let mut parts = header.split(' ');
+    let scheme = parts.next()?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| parts.next()).flatten().filter(|token| !token.is_empty())
+}
+
+/// As whom the request asks to act, if it does.
+pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
+    let first = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let name = first("impersonate-user");
+    let uid = first("impersonate-uid");
+    let values = headers.get_all("impersonate-group").iter();
+    let mut groups: Vec<String> = values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (header, value) in headers {
+        if let Some(key) = header.as_str().strip_prefix("impersonate-extra-")
+            && let Ok(value) = value.to_str()
+        {
+            let key = percent_encoding::percent_decode_str(key).decode_utf8_lossy().to_lowercase();
+            extra.entry(key).or_default().push(value.into());
+        }
+    }
+    if name.is_empty() {
+        if !uid.is_empty() || !groups.is_empty() || !extra.is_empty() {
+            return Err(Failure::bad_request("impersonating a group, a uid or extra data needs a user to impersonate too"));
+        }
+        return Ok(None);
+    }
+    if groups.is_empty() && let Some(account) = name.strip_prefix("system:serviceaccount:") {
+        let namespace = account.split(':').next().unwrap_or_default();
+        groups.extend(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
+    }
+    let anonymous = name == "system:anonymous" || groups.iter().any(|group| group == UNAUTHENTICATED);
+    let implied = if anonymous { UNAUTHENTICATED } else { AUTHENTICATED };
+    if !groups.iter().any(|group| group == implied) {
+        groups.push(implied.into());
+    }
+    Ok(Some(User { name: name.into(), uid: uid.into(), groups, extra }))
+}

@@ -1,0 +1,134 @@
+//! Static bearer tokens, in the CSV format of the kube-apiserver: `token,user,uid[,"group1,group2"]`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::User;
+
+/// Who is behind each token.
+#[derive(Clone, Default)]
+pub(crate) struct Tokens(HashMap<String, User>);
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tokens([{} redacted])", self.0.len())
+    }
+}
+
+/// Why a token file cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TokenFileError {
+    /// It cannot be read.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A line has fewer than the three columns token, user and uid, or an unclosed quote.
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: usize,
+    },
+}
+
+impl fmt::Display for TokenFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, cause } => write!(f, "the token file {} cannot be read: {cause}", path.display()),
+            Self::Line { path, line } => {
+                write!(f, "{}, line {line}: expected token,user,uid[,\"group1,group2\"]", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for TokenFileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable { cause, .. } => Some(cause),
+            Self::Line { .. } => None,
+        }
+    }
+}
+
+impl Tokens {
+    pub(crate) fn load(path: &Path) -> Result<Self, TokenFileError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|cause| TokenFileError::Unreadable { path: path.to_owned(), cause })?;
+        Self::parse(&text).map_err(|line| TokenFileError::Line { path: path.to_owned(), line })
+    }
+
+    /// Reads the text of a token file; the error is the number of the line at fault.
+    fn parse(text: &str) -> Result<Self, usize> {
+        let mut tokens = HashMap::new();
+        for (number, line) in text.lines().enumerate() {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let columns = columns(line).ok_or(number + 1)?;
+            let [token, name, uid, groups @ ..] = &columns[..] else { return Err(number + 1) };
+            if token.is_empty() || name.is_empty() {
+                return Err(number + 1);
+            }
+            let groups = groups.first().map(String::as_str).unwrap_or_default().split(',');
+            let groups = groups.map(str::trim).filter(|group| !group.is_empty()).map(str::to_owned).collect();
+            let user = User { name: name.clone(), uid: uid.clone(), groups, extra: BTreeMap::new() };
+            tokens.insert(token.clone(), user);
+        }
+        Ok(Self(tokens))
+    }
+
+    pub(crate) fn user(&self, token: &str) -> Option<&User> {
+        self.0.get(token)
+    }
+
+    pub(crate) fn insert(&mut self, token: &str, user: User) {
+        self.0.insert(token.into(), user);
+    }
+}
+
+/// The columns of one line, with quotes undone; none where a quote stays open.
+fn columns(line: &str) -> Option<Vec<String>> {
+    let mut columns = vec![String::new()];
+    let mut quoted = false;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                columns.last_mut()?.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => columns.push(String::new()),
+            c => columns.last_mut()?.push(c),
+        }
+    }
+    let columns = columns.iter().map(|column| column.trim().to_owned()).collect();
+    (!quoted).then_some(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_file_is_csv_with_quoted_groups() {
+        let tokens = Tokens::parse("t1,admin,u1,\"system:masters,ops\"\n\n# comment\nt2,bob,u2\n").unwrap();
+        assert_eq!(tokens.user("t1").unwrap().groups, ["system:masters", "ops"]);
+        assert_eq!(tokens.user("t2").unwrap().name, "bob");
+        assert!(tokens.user("t3").is_none());
+    }
+
+    #[test]
+    fn a_broken_line_is_named_by_its_number() {
+        for (text, line) in [("t1,admin\n", 1), ("t1,a,u\n,b,u\n", 2), ("t1,a,u,\"g\n", 1)] {
+            assert_eq!(Tokens::parse(text).err(), Some(line), "{text:?}");
+        }
+    }
+}

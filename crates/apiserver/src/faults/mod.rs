@@ -1,0 +1,129 @@
+//! Faults, scripted by value: what goes wrong, for whom, and how often.
+
+mod rule;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+pub use rule::{Answer, Fault, Rule};
+
+use crate::rest::Selection;
+
+/// The scripted faults of a server, in the order in which they were added.
+#[derive(Debug)]
+pub struct Faults {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    rules: Vec<Rule>,
+    random: fastrand::Rng,
+    hits: u64,
+}
+
+/// What a request looks like to a rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) verb: &'a str,
+    pub(crate) group: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) user_agent: &'a str,
+}
+
+/// What a rule does to a request before it is served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Before {
+    pub(crate) delay: Duration,
+    pub(crate) answer: Option<Answer>,
+    /// Serve it, then lose the answer.
+    pub(crate) lose_answer: Option<Answer>,
+}
+
+/// What a rule does to a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WatchFault {
+    /// It begins too old.
+    Expired,
+    /// Its connection is cut after so many frames.
+    CutAfter(u32),
+    /// Its connection is cut in the middle of the frame after so many.
+    CutMidFrame(u32),
+}
+
+impl Faults {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { inner: Mutex::new(Inner { rules: Vec::new(), random: fastrand::Rng::with_seed(seed), hits: 0 }) }
+    }
+
+    /// Adds a rule. Rules are looked at in the order in which they were added.
+    pub fn add(&self, rule: Rule) {
+        self.lock().rules.push(rule);
+    }
+
+    /// Removes all rules.
+    pub fn clear(&self) {
+        self.lock().rules.clear();
+    }
+
+    /// How often a rule has struck so far.
+    pub fn hits(&self) -> u64 {
+        self.lock().hits
+    }
+
+    /// What befalls a request.
+    pub(crate) fn before(&self, request: &Request<'_>) -> Before {
+        let mut before = Before::default();
+        let mut inner = self.lock();
+        let Inner { rules, random, hits } = &mut *inner;
+        for rule in rules.iter_mut() {
+            let matches = !rule.fault.is_about_watches() && rule.strikes(request, random);
+            if !matches {
+                continue;
+            }
+            *hits += 1;
+            match &rule.fault {
+                Fault::Delay(delay) => before.delay += *delay,
+                Fault::Answer(answer) => {
+                    before.answer = Some(answer.clone());
+                    break;
+                }
+                Fault::LoseAnswer(answer) => before.lose_answer = Some(answer.clone()),
+                Fault::Expire | Fault::CutAfter(_) | Fault::CutMidFrame(_) => (),
+            }
+        }
+        rules.retain(|rule| !rule.is_spent());
+        before
+    }
+
+    /// What befalls a watch that begins.
+    pub(crate) fn watch(&self, selection: &Selection) -> Option<WatchFault> {
+        let request = Request {
+            verb: "watch",
+            group: &selection.kind.group,
+            resource: &selection.kind.plural,
+            namespace: &selection.namespace,
+            name: selection.name().unwrap_or_default(),
+            user_agent: "",
+        };
+        let mut inner = self.lock();
+        let Inner { rules, random, hits } = &mut *inner;
+        let mut about_watches = rules.iter_mut().filter(|rule| rule.fault.is_about_watches());
+        let fault = about_watches.find_map(|rule| {
+            rule.strikes(&request, random).then(|| match rule.fault {
+                Fault::CutAfter(frames) => WatchFault::CutAfter(frames),
+                Fault::CutMidFrame(frames) => WatchFault::CutMidFrame(frames),
+                _ => WatchFault::Expired,
+            })
+        });
+        *hits += u64::from(fault.is_some());
+        rules.retain(|rule| !rule.is_spent());
+        fault
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

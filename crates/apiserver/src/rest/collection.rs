@@ -1,0 +1,30 @@
+//! DELETE of a collection.
+
+use super::list::{ListReply, Selection};
+use super::meta::text;
+use super::object::Place;
+use crate::api::Api;
+use crate::failure::Outcome;
+use crate::request::options::{DeleteOptions, ListOptions};
+
+impl Api {
+    /// Deletes a page of the objects that are meant; answers them as they were listed. Objects that go meanwhile are passed
+    /// over; the first other failure ends it, with what was deleted before staying so.
+    pub(crate) fn delete_collection(
+        &self,
+        selection: &Selection,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Outcome<ListReply> {
+        let listed = self.list(selection, list)?;
+        for item in &listed.items {
+            let place = Place::new(selection.kind.clone(), text(&item.value, "namespace"), text(&item.value, "name"));
+            match self.delete(&place, options) {
+                Err(failure) if failure.is_not_found() => (),
+                Err(failure) => return Err(failure),
+                Ok(_) => (),
+            }
+        }
+        Ok(listed)
+    }
+}

@@ -1,0 +1,175 @@
+//! POST.
+
+use std::sync::Arc;
+
+use pintle_meta::{Reason, StatusCause, StatusDetails};
+use serde_json::Value;
+
+use super::meta::{metadata_mut, text};
+use super::object::{Place, Served, Written};
+use crate::api::Api;
+use crate::failure::{Failure, Outcome, details};
+use crate::kinds::{GroupResource, Kind};
+use crate::manager::Manager;
+use crate::store::Expect;
+use crate::validate;
+
+/// How many generated names are tried.
+const CREATE_TRIES: usize = 8;
+
+impl Api {
+    /// Creates an object in `place`, whose own name does not count.
+    pub(crate) fn create(&self, place: &Place, object: Value, manager: &Manager<'_>) -> Outcome<Written> {
+        self.create_with(place, object, manager, false)
+    }
+
+    /// Creates an object; one that a PUT makes keeps what a POST would wipe, but for the uid and the time.
+    pub(super) fn create_with(
+        &self,
+        place: &Place,
+        mut object: Value,
+        manager: &Manager<'_>,
+        by_put: bool,
+    ) -> Outcome<Written> {
+        let kind = &place.kind;
+        check_namespace(kind, &place.namespace, &mut object)?;
+        if kind.namespaced() {
+            self.check_namespace_is_open(kind, &place.namespace, text(&object, "name"))?;
+        }
+        let version = text(&object, "resourceVersion").to_owned();
+        self.prepare(kind, &mut object, by_put);
+        let generate = text(&object, "name").is_empty() && !text(&object, "generateName").is_empty();
+        let base = text(&object, "generateName").to_owned();
+        for _ in 0..CREATE_TRIES {
+            let mut object = object.clone();
+            if generate {
+                metadata_mut(&mut object).insert("name".into(), self.generated_name(&base).into());
+            }
+            let name = text(&object, "name").to_owned();
+            let warnings = self.complete(kind, &mut object, manager)?;
+            if !by_put && !manager.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
+                let why = "resourceVersion should not be set on objects to be created";
+                return Err(Failure::plain(500, why));
+            }
+            let place = Place { name: name.clone(), ..place.clone() };
+            let stored = kind.strategy.to_stored(object);
+            if let Some(found) = self.db.get(&place.resource_key(), &place.key()) {
+                if generate {
+                    continue;
+                }
+                return Err(taken(&kind.resource(), &name, found.value()));
+            }
+            if manager.options.dry_run {
+                let mut shown = Value::clone(&kind.shown(&Arc::new(stored)));
+                if !version.is_empty() && version != "0" {
+                    metadata_mut(&mut shown).insert("resourceVersion".into(), version.into());
+                }
+                return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
+            }
+            match self.db.put(&place.resource_key(), &place.key(), Expect::Absent, stored) {
+                Ok(change) => {
+                    let object = Served::stored(kind, &change.new);
+                    return Ok(Written { object, created: true, warnings });
+                }
+                Err(_) if generate => (),
+                Err(mismatch) => {
+                    let found = mismatch.found.map(|found| found.value().clone()).unwrap_or_default();
+                    return Err(taken(&kind.resource(), &name, &found));
+                }
+            }
+        }
+        let mut failure = Failure::already_exists(&kind.resource(), &base);
+        failure.status.message = format!("no unique name could be found for {base:?} in {CREATE_TRIES} tries");
+        if let Some(details) = &mut failure.status.details {
+            details.retry_after_seconds = 1;
+        }
+        Err(failure)
+    }
+
+    /// Wipes what a client may not set, and sets what only the server sets.
+    fn prepare(&self, kind: &Kind, object: &mut Value, by_put: bool) {
+        let metadata = metadata_mut(object);
+        for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
+            metadata.remove(field);
+        }
+        if !by_put {
+            metadata.remove("deletionTimestamp");
+            metadata.remove("deletionGracePeriodSeconds");
+        }
+        metadata.insert("uid".into(), self.uuid().into());
+        metadata.insert("creationTimestamp".into(), self.clock.now_text().into());
+        if kind.conduct.generation {
+            metadata.insert("generation".into(), 1.into());
+        }
+    }
+
+    /// Everything between decoding and the store: what the schema does not know goes, defaults come, rules are held.
+    fn complete(&self, kind: &Arc<Kind>, object: &mut Value, manager: &Manager<'_>) -> Outcome<Vec<String>> {
+        let context = self.context();
+        if kind.splits_status() && kind.kind != "Node" {
+            object.as_object_mut().map(|object| object.remove("status"));
+        }
+        kind.strategy.defaults(object);
+        kind.strategy.prepare_for_create(&context, object);
+        kind.strategy.admit(&context, object, None, None)?;
+        super::namespace::label(kind, object);
+        let mut faults = validate::metadata(kind, object);
+        faults.extend(kind.strategy.validate_create(object));
+        if !faults.is_empty() {
+            return Err(Failure::invalid(kind, text(object, "name"), faults));
+        }
+        let mut warnings = validate::metadata_warnings(kind, object);
+        warnings.extend(kind.strategy.warnings(object, None));
+        manager.track(kind, None, object, None);
+        Ok(warnings)
+    }
+
+    /// The namespace must be there and not be going away.
+    pub(super) fn check_namespace_is_open(&self, kind: &Kind, namespace: &str, name: &str) -> Outcome<()> {
+        let namespaces = GroupResource::new("", "namespaces");
+        let Some(found) = self.db.get("namespaces", namespace) else {
+            return Err(Failure::not_found(&namespaces, namespace));
+        };
+        if !super::meta::is_deleting(found.value()) {
+            return Ok(());
+        }
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let cause = StatusCause {
+            reason: "NamespaceTerminating".into(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".into(),
+        };
+        let resource = kind.resource();
+        let details = StatusDetails { causes: vec![cause], ..details(&resource.group, &resource.resource, name) };
+        Err(Failure::forbidden(&resource, name, &why).with(details))
+    }
+}
+
+/// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
+pub(super) fn check_namespace(kind: &Kind, namespace: &str, object: &mut Value) -> Outcome<()> {
+    let metadata = metadata_mut(object);
+    if !kind.namespaced() {
+        metadata.remove("namespace");
+        return Ok(());
+    }
+    match metadata.get("namespace").and_then(Value::as_str).unwrap_or_default() {
+        "" => {
+            metadata.insert("namespace".into(), namespace.into());
+            Ok(())
+        }
+        same if same == namespace => Ok(()),
+        _ => Err(Failure::new(
+            400,
+            Reason::BadRequest,
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )),
+    }
+}
+
+fn taken(resource: &GroupResource, name: &str, found: &Value) -> Failure {
+    let mut failure = Failure::already_exists(resource, name);
+    if super::meta::is_deleting(found) {
+        failure.status.message = format!("object is being deleted: {}", failure.status.message);
+    }
+    failure
+}

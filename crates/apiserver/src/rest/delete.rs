@@ -1,0 +1,207 @@
+//! DELETE of one object.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_meta::{Status, StatusDetails, TypeMeta};
+use serde_json::Value;
+
+use super::meta::{self, metadata_mut, text};
+use super::namespace;
+use super::object::{Place, Served};
+use crate::api::Api;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::{GroupResource, Kind};
+use crate::request::options::{DeleteOptions, Propagation};
+use crate::store::{Expect, Stored};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+const FOR_EVER: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// What a deletion answers with.
+#[derive(Debug)]
+pub(crate) enum Deleted {
+    /// The object: it is still there, or its kind answers so.
+    Object(Served),
+    /// A Status that names what is gone.
+    Gone(Box<Status>),
+}
+
+impl Api {
+    /// Deletes the object at `place`, or begins to.
+    pub(crate) fn delete(&self, place: &Place, options: &DeleteOptions) -> Outcome<Deleted> {
+        let kind = &place.kind;
+        loop {
+            let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
+                return Err(Failure::not_found(&kind.resource(), &place.name));
+            };
+            check_preconditions(kind, &place.name, stored.value(), options)?;
+            if namespace::is_namespace(kind) && FOR_EVER.contains(&place.name.as_str()) {
+                let why = "this namespace may not be deleted";
+                return Err(Failure::forbidden(&kind.resource(), &place.name, why));
+            }
+            if let Some(deleted) = self.try_delete(place, &stored, options) {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    /// One try; none if the object was written meanwhile.
+    fn try_delete(&self, place: &Place, stored: &Arc<Stored>, options: &DeleteOptions) -> Option<Deleted> {
+        let kind = &place.kind;
+        let old = stored.value();
+        let mut new = Value::clone(old);
+        let finalizers = finalizers_for(kind, old, options);
+        meta::set_finalizers(&mut new, &finalizers);
+        let grace = grace(kind, old, options);
+        let held = !finalizers.is_empty() || !namespace::may_go(kind, &new);
+        if !held && grace == 0 && !(kind.conduct.graceful && !meta::is_deleting(old)) {
+            return self.remove(place, stored, options.dry_run);
+        }
+        let shrinks = meta::is_deleting(old) && meta::grace_seconds(old).is_some_and(|left| grace < left);
+        if !meta::is_deleting(old) || shrinks {
+            self.mark(kind, &mut new, old, grace);
+        }
+        let changed = new != **old;
+        if options.dry_run {
+            return Some(Deleted::Object(Served::value(kind, Value::clone(&kind.shown(&Arc::new(new))))));
+        }
+        let marked = match changed {
+            true => self.db.put(&place.resource_key(), &place.key(), Expect::At(stored.revision()), new).ok()?.new.clone(),
+            false => stored.clone(),
+        };
+        if !held && grace == 0 {
+            // A graceful object that need not wait is seen twice by watchers: as going, and as gone.
+            self.db.remove(&place.resource_key(), &place.key(), marked.revision()).ok()?;
+        }
+        Some(Deleted::Object(Served::stored(kind, &marked)))
+    }
+
+    fn remove(&self, place: &Place, stored: &Arc<Stored>, dry_run: bool) -> Option<Deleted> {
+        let kind = &place.kind;
+        let shown = match dry_run {
+            true => Served::stored(kind, stored),
+            false => {
+                let change = self.db.remove(&place.resource_key(), &place.key(), stored.revision()).ok()?;
+                let last = change.old.as_ref().unwrap_or(&change.new);
+                Served::stored(kind, last)
+            }
+        };
+        if kind.conduct.answers_deleted {
+            return Some(Deleted::Object(shown));
+        }
+        let GroupResource { group, resource } = kind.resource();
+        Some(Deleted::Gone(Box::new(Status {
+            types: TypeMeta { api_version: "v1".into(), kind: "Status".into() },
+            status: "Success".into(),
+            details: Some(StatusDetails {
+                name: place.name.clone(),
+                group,
+                kind: resource,
+                uid: text(stored.value(), "uid").into(),
+                ..StatusDetails::default()
+            }),
+            ..Status::default()
+        })))
+    }
+
+    /// Notes that the object is going.
+    fn mark(&self, kind: &Kind, new: &mut Value, old: &Value, grace: i64) {
+        let first = !meta::is_deleting(old);
+        let seconds = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+        let time = match first {
+            true => self.clock.text_after(seconds),
+            false => earlier_end(old, grace).unwrap_or_else(|| self.clock.text_after(seconds)),
+        };
+        let generation = meta::generation(old).filter(|generation| first && *generation > 0 && !is_definition(kind));
+        let metadata = metadata_mut(new);
+        metadata.insert("deletionTimestamp".into(), time.into());
+        if namespace::is_namespace(kind) {
+            new["status"]["phase"] = "Terminating".into();
+            return;
+        }
+        metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        if let Some(generation) = generation {
+            metadata.insert("generation".into(), (generation + 1).into());
+        }
+    }
+}
+
+/// When a deletion under way ends, if its grace shrinks.
+fn earlier_end(old: &Value, grace: i64) -> Option<String> {
+    let end: jiff::Timestamp = text(old, "deletionTimestamp").parse().ok()?;
+    let less = meta::grace_seconds(old)? - grace;
+    let end = end.checked_sub(jiff::SignedDuration::from_secs(less)).ok()?;
+    Some(pintle_meta::Time(end).to_string())
+}
+
+fn is_definition(kind: &Kind) -> bool {
+    kind.group == "apiextensions.k8s.io"
+}
+
+/// The finalizers that the options leave the object with.
+fn finalizers_for(kind: &Kind, object: &Value, options: &DeleteOptions) -> Vec<String> {
+    let present: Vec<String> = meta::finalizers(object).into_iter().map(str::to_owned).collect();
+    let asked = match (options.orphan_dependents, options.propagation) {
+        (Some(true), _) => Some(Propagation::Orphan),
+        (Some(false), _) => Some(Propagation::Background),
+        (None, propagation) => propagation,
+    };
+    let has = |name: &str| present.iter().any(|known| known == name);
+    let policy = asked.unwrap_or_else(|| match () {
+        () if has(ORPHAN) => Propagation::Orphan,
+        () if has(FOREGROUND) => Propagation::Foreground,
+        () if kind.conduct.orphans => Propagation::Orphan,
+        () => Propagation::Background,
+    });
+    let wanted = match policy {
+        Propagation::Background => None,
+        Propagation::Foreground => Some(FOREGROUND),
+        Propagation::Orphan => Some(ORPHAN),
+    };
+    let mut finalizers: Vec<String> = present
+        .iter()
+        .filter(|name| !matches!(name.as_str(), ORPHAN | FOREGROUND) || Some(name.as_str()) == wanted)
+        .cloned()
+        .collect();
+    if let Some(wanted) = wanted
+        && !has(wanted)
+    {
+        finalizers.push(wanted.into());
+    }
+    finalizers
+}
+
+/// The seconds that the object is left.
+fn grace(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
+    if !kind.conduct.graceful {
+        return 0;
+    }
+    let left = meta::grace_seconds(object).filter(|_| meta::is_deleting(object));
+    let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
+    let asked = options.grace_seconds.or(left).unwrap_or(own);
+    let asked = if asked < 0 { 1 } else { asked };
+    let unscheduled = object.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty();
+    let phase = object.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    let over = matches!(phase, "Succeeded" | "Failed") && left.is_none();
+    if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
+}
+
+fn check_preconditions(kind: &Kind, name: &str, object: &Value, options: &DeleteOptions) -> Outcome<()> {
+    let check = |what: &str, wanted: &Option<String>, field: &str| {
+        let Some(wanted) = wanted else { return Ok(()) };
+        let found = text(object, field);
+        if wanted == found {
+            return Ok(());
+        }
+        let resource = GroupResource::new(&kind.group, if namespace::is_namespace(kind) { "namespaces" } else { &kind.kind });
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
+             The object might have been deleted and then recreated"
+        );
+        Err(Failure::conflict(&resource, name, &why))
+    };
+    check("UID", &options.uid, "uid")?;
+    check("ResourceVersion", &options.resource_version, "resourceVersion")
+}

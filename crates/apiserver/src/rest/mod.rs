@@ -1,0 +1,20 @@
+//! The verbs, for every kind alike: what a request does once it is known what it asks for.
+//!
+//! No function here awaits: each reads the store, works the new object out, and commits it only if the store still holds what
+//! it read. The HTTP shell and the background tasks call the same functions.
+
+mod collection;
+mod create;
+mod delete;
+mod list;
+mod meta;
+mod namespace;
+mod object;
+mod token;
+mod update;
+
+pub(crate) use delete::Deleted;
+pub(crate) use list::{ListReply, Selection, compacted, is_uncached, parse_number, present};
+pub(crate) use meta::metadata_mut;
+pub(crate) use object::{Place, Served, Written};
+pub(crate) use update::Change;

@@ -1,0 +1,99 @@
+//! Continue tokens: where the next page of a list begins.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Outcome};
+
+const VERSION: &str = "meta.k8s.io/v1";
+
+/// A place in a list, and the revision that the list shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    /// None: the newest state.
+    pub(super) revision: Option<u64>,
+    /// The first key of the page, relative to the collection.
+    pub(super) start: String,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Wire {
+    #[serde(default)]
+    v: String,
+    #[serde(default)]
+    rv: i64,
+    #[serde(default)]
+    start: String,
+}
+
+impl Token {
+    /// The place right after `key`, which is relative to the collection.
+    pub(super) fn after(key: &str, revision: u64) -> Self {
+        Self { revision: Some(revision), start: format!("{key}\0") }
+    }
+
+    pub(super) fn encode(&self) -> String {
+        let wire = match self.revision {
+            Some(revision) => Wire {
+                v: VERSION.into(),
+                rv: i64::try_from(revision).unwrap_or(i64::MAX),
+                start: self.start.clone(),
+            },
+            None => Wire { v: VERSION.into(), rv: -1, start: self.start.clone() },
+        };
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
+    }
+
+    pub(super) fn decode(text: &str) -> Outcome<Self> {
+        let wrong = |why: &str| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| wrong(&format!("illegal base64 data: {error}")))?;
+        let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
+        if wire.v != VERSION {
+            return Err(wrong(&format!("server does not recognize this encoded version {}", wire.v)));
+        }
+        if wire.rv == 0 {
+            return Err(wrong("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        }
+        if wire.start.is_empty() {
+            return Err(wrong("encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        let start = wire.start.strip_prefix('/').unwrap_or(&wire.start);
+        if start.split('/').any(|part| part == "..") {
+            return Err(wrong(&format!("{}", wire.start)));
+        }
+        Ok(Self { revision: u64::try_from(wire.rv).ok(), start: start.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_says_its_place_and_revision_and_nothing_else() {
+        for token in [Token::after("a/b", 7), Token { revision: None, start: "b\0".into() }] {
+            assert_eq!(Token::decode(&token.encode()).unwrap(), token);
+        }
+        // A token of a real server.
+        let real = Token::decode("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIvYlx1MDAwMCJ9").unwrap();
+        assert_eq!(real, Token { revision: Some(1), start: "b\0".into() });
+    }
+
+    #[test]
+    fn broken_tokens_are_bad_requests() {
+        let encode = |json: &str| URL_SAFE_NO_PAD.encode(json);
+        for text in [
+            "garbage".to_owned(),
+            "*".to_owned(),
+            encode("{}"),
+            encode(r#"{"v":"meta.k8s.io/v2","rv":1,"start":"a"}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":""}"#),
+            encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}"#),
+            format!("{}==", encode(r#"{"v":"meta.k8s.io/v1","rv":1,"start":"a"}"#)),
+        ] {
+            assert_eq!(Token::decode(&text).unwrap_err().code(), 400, "{text}");
+        }
+    }
+}

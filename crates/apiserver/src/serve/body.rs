@@ -1,0 +1,64 @@
+//! Bodies: those that come and those that go.
+
+use std::io;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+
+use crate::failure::{Failure, Outcome};
+use crate::watch::Watcher;
+use pintle_meta::Reason;
+
+/// The body of a request.
+pub(crate) type Incoming = hyper::body::Incoming;
+
+/// The body of an answer. An error in it breaks the connection off.
+pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
+
+/// The largest body of a request.
+const LARGEST: usize = 3 * 1024 * 1024;
+/// How much of a body that is too large is read, so that the client gets to see why it is refused.
+const READ_ON: usize = 16 * 1024 * 1024;
+
+/// A body that is known in full.
+pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The frames of a watch, as they come. Dropping the body ends the watch.
+pub(super) fn frames(watcher: Watcher) -> Body {
+    let frames = stream::unfold(watcher, |mut watcher| async {
+        let frame = watcher.next().await?;
+        let frame = frame.map(Frame::data).map_err(|cut| {
+            tracing::debug!(%cut, "a watch was cut");
+            io::Error::new(io::ErrorKind::ConnectionAborted, cut)
+        });
+        Some((frame, watcher))
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+/// Reads a request's body in full.
+pub(super) async fn read(mut incoming: Incoming) -> Outcome<Bytes> {
+    let mut bytes = Vec::new();
+    let mut size = 0;
+    while let Some(frame) = incoming.frame().await {
+        let frame = frame.map_err(|error| Failure::bad_request(format!("the body broke off: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        size += data.len();
+        if size > READ_ON {
+            break;
+        }
+        if size <= LARGEST {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    if size > LARGEST {
+        let message = format!("Request entity too large: limit is {LARGEST}");
+        return Err(Failure::new(413, Reason::RequestEntityTooLarge, message));
+    }
+    Ok(bytes.into())
+}

@@ -1,0 +1,275 @@
+//! The HTTP shell: from a request's head and body to an answer's.
+//!
+//! [`respond`] walks a request through the checks in the order in which a real server makes them, so that the first thing wrong
+//! is what the client is told: path, `timeout=`, authentication, impersonation, authorisation, route and verb, `Accept`, media
+//! type and size of the body, options, decoding. What remains is for [`rest`](crate::rest).
+
+mod body;
+mod discovery;
+mod encode;
+mod health;
+mod negotiate;
+mod resource;
+mod transform;
+mod write;
+
+use std::convert::Infallible;
+use std::sync::{Arc, PoisonError};
+
+pub(crate) use body::{Body, Incoming};
+pub(crate) use encode::Reply;
+use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response};
+pub(crate) use transform::Transform;
+
+use crate::api::Api;
+use crate::auth::{self, Attributes, User};
+use crate::failure::{Failure, Outcome};
+use crate::faults::{self, Answer, Before};
+use crate::request::path::{ResourcePath, Target};
+use crate::request::query::Query;
+
+/// A request on its way through the checks.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Query,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) user: User,
+    /// What to warn the client of, whatever the outcome.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Call {
+    /// A header as text; empty where it is absent.
+    pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn user_agent(&self) -> &str {
+        self.header(USER_AGENT)
+    }
+}
+
+/// Answers one request. Never fails: what goes wrong is an answer too. Dropping it before it is done leaves each write either
+/// whole or undone.
+pub(crate) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    let (head, incoming) = request.into_parts();
+    let mut call = Call {
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        query: Query::parse(head.uri.query().unwrap_or_default()),
+        headers: head.headers,
+        user: User::default(),
+        warnings: Vec::new(),
+    };
+    let outcome = serve(&api, &mut call, incoming).await;
+    let authenticated = !matches!(&outcome, Err(failure) if failure.code() == 401);
+    let mut response = match outcome {
+        Ok(reply) => encode::reply(&call, reply, api.clock.now()),
+        Err(failure) => encode::failure(&call, &failure),
+    };
+    add_headers(&api, &call, authenticated, &mut response);
+    Ok(response)
+}
+
+async fn serve(api: &Arc<Api>, call: &mut Call, incoming: Incoming) -> Outcome<Reply> {
+    let target = Target::parse(&call.path);
+    let target = match target {
+        Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
+        target => target,
+    };
+    let verb = verb(call, &target);
+    if verb != "watch" {
+        check_timeout(&call.query)?;
+    }
+    let tokens = api.tokens.read().unwrap_or_else(PoisonError::into_inner).clone();
+    call.user = auth::authenticate(tokens.as_ref(), &call.headers)?;
+    if let Some(user) = auth::impersonated(&call.headers)? {
+        authorize_impersonation(call, &target, &verb)?;
+        call.user = user;
+    }
+    authorize(call, &target, &verb)?;
+    let before = befalls(api, call, &target, &verb);
+    if !before.delay.is_zero() {
+        tokio::time::sleep(before.delay).await;
+    }
+    if let Some(answer) = before.answer {
+        return Ok(Reply::Fault(answer));
+    }
+    let reply = match &target {
+        Target::Resource(path) => resource::serve(api, call, path, &verb, incoming).await,
+        Target::Other(parts) => other(api, call, parts).await,
+        Target::Undeterminable => Err(Failure::page_not_found()),
+    };
+    match before.lose_answer {
+        Some(answer) => Ok(Reply::Fault(answer)),
+        None => reply,
+    }
+}
+
+const UNDETERMINABLE: &str = "Internal Server Error: \"\": unable to determine kind and namespace from url\n";
+
+/// Health, discovery and the like.
+async fn other(api: &Arc<Api>, call: &Call, parts: &[String]) -> Outcome<Reply> {
+    if let Some(reply) = health::serve(api, call, parts) {
+        return Ok(reply);
+    }
+    discovery::serve(api, call, parts)
+}
+
+/// What the request does, in the words of rules.
+fn verb(call: &Call, target: &Target) -> String {
+    let Target::Resource(path) = target else { return call.method.as_str().to_lowercase() };
+    let collection = path.name.is_empty();
+    let verb = match call.method.as_str() {
+        _ if path.old_watch && call.method == Method::GET => "watch",
+        "GET" | "HEAD" if collection && call.query.flag("watch") == Some(true) => "watch",
+        "GET" | "HEAD" if collection => "list",
+        "GET" | "HEAD" => "get",
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if collection => "deletecollection",
+        "DELETE" => "delete",
+        _ => "",
+    };
+    verb.to_owned()
+}
+
+/// Where a list or watch asks for one name, it is about that object.
+fn named(call: &Call, path: &ResourcePath, verb: &str) -> String {
+    if !path.name.is_empty() || !matches!(verb, "list" | "watch") {
+        return path.name.clone();
+    }
+    let fields = crate::selector::FieldSelector::parse(call.query.text("fieldSelector")).unwrap_or_default();
+    fields.name().unwrap_or_default().to_owned()
+}
+
+fn authorize(call: &Call, target: &Target, verb: &str) -> Outcome<()> {
+    let name;
+    let attributes = match target {
+        Target::Resource(path) => {
+            name = named(call, path, verb);
+            Attributes::Resource { verb, path, name: &name }
+        }
+        _ => Attributes::Path { verb, path: &call.path },
+    };
+    if attributes.allowed(&call.user) { Ok(()) } else { Err(auth::forbidden(&call.user, &attributes)) }
+}
+
+/// Only administrators may act as others.
+fn authorize_impersonation(call: &Call, target: &Target, verb: &str) -> Outcome<()> {
+    if call.user.is_in(auth::MASTERS) {
+        return Ok(());
+    }
+    let verb = format!("impersonate-on:user-info:{verb}");
+    let name;
+    let attributes = match target {
+        Target::Resource(path) => {
+            name = path.name.clone();
+            Attributes::Resource { verb: &verb, path, name: &name }
+        }
+        _ => Attributes::Path { verb: &verb, path: &call.path },
+    };
+    Err(auth::forbidden(&call.user, &attributes))
+}
+
+fn befalls(api: &Api, call: &Call, target: &Target, verb: &str) -> Before {
+    let nowhere = ResourcePath::default();
+    let path = match target {
+        Target::Resource(path) => path,
+        _ => &nowhere,
+    };
+    api.faults.before(&faults::Request {
+        verb,
+        group: &path.group,
+        resource: &path.resource,
+        namespace: &path.namespace,
+        name: &path.name,
+        user_agent: call.user_agent(),
+    })
+}
+
+/// `timeout=` has to be a duration in Go's spelling, on every path.
+fn check_timeout(query: &Query) -> Outcome<()> {
+    let text = query.text("timeout");
+    if text.is_empty() {
+        return Ok(());
+    }
+    let wrong = |why: &str| {
+        let why = format!("invalid timeout specified in the request URL - time: {why} {}", crate::failure::quoted(text));
+        Err(Failure::bad_request(why))
+    };
+    let mut rest = text.trim_start_matches(['-', '+']);
+    if rest == "0" {
+        return Ok(());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        if digits == 0 {
+            return wrong("invalid duration");
+        }
+        rest = &rest[digits..];
+        let unit = ["ns", "us", "µs", "ms", "s", "m", "h"].iter().find_map(|unit| rest.strip_prefix(unit));
+        match unit {
+            Some(tail) => rest = tail,
+            None if rest.is_empty() => return wrong("missing unit in duration"),
+            None => return wrong("unknown unit in duration"),
+        }
+    }
+    Ok(())
+}
+
+fn add_headers(api: &Api, call: &Call, authenticated: bool, response: &mut Response<Body>) {
+    let audit = match call.header("audit-id") {
+        "" => api.uuid(),
+        id => id.to_owned(),
+    };
+    let headers = response.headers_mut();
+    if let Ok(audit) = HeaderValue::from_str(&audit) {
+        headers.insert("audit-id", audit);
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    if authenticated {
+        // One flow schema and one priority level serve all requests.
+        headers.insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("3b5d7b35-ff3c-4aa5-a1d0-5a3b1c6f2b01"));
+        headers.insert("x-kubernetes-pf-prioritylevel-uid", HeaderValue::from_static("8c0e4f1d-2f53-44a5-9e0f-3f4a1b7c9d02"));
+    }
+    headers.remove(DATE);
+    for warning in &call.warnings {
+        if let Some(value) = warning_header(warning) {
+            headers.append("warning", value);
+        }
+    }
+}
+
+fn warning_header(text: &str) -> Option<HeaderValue> {
+    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+    HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
+}
+
+impl Reply {
+    /// What a scripted fault answers.
+    pub(super) fn of_fault(answer: &Answer) -> Failure {
+        let message = format!("a scripted fault answered {}", answer.code);
+        let reason = match answer.code {
+            401 => pintle_meta::Reason::Unauthorized,
+            403 => pintle_meta::Reason::Forbidden,
+            409 => pintle_meta::Reason::Conflict,
+            410 => pintle_meta::Reason::Expired,
+            429 => pintle_meta::Reason::TooManyRequests,
+            500 => pintle_meta::Reason::InternalError,
+            503 => pintle_meta::Reason::ServiceUnavailable,
+            504 => pintle_meta::Reason::Timeout,
+            _ => return Failure::plain(answer.code, message),
+        };
+        let mut failure = Failure::new(answer.code, reason, message);
+        if let Some(seconds) = answer.retry_after {
+            let details = pintle_meta::StatusDetails { retry_after_seconds: seconds, ..Default::default() };
+            failure = failure.with(details);
+        }
+        failure
+    }
+}

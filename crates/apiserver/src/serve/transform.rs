@@ -1,0 +1,146 @@
+//! Answers in another form than the object's own: metadata alone, or a table.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Outcome};
+use crate::kinds::Kind;
+use crate::rest::{ListReply, Served};
+use crate::table::Column;
+
+/// The form of an answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Transform {
+    /// The objects as they are.
+    None,
+    /// `PartialObjectMetadata`, or a list of it.
+    Metadata { api_version: String },
+    /// A `Table`.
+    Table { api_version: String, include: Include },
+}
+
+/// What a row of a table holds beside its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    Metadata,
+    Object,
+    Nothing,
+    /// None of the above: told only when the table is made, which for a write is after it.
+    Unknown,
+}
+
+impl Transform {
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    pub(crate) fn table(api_version: String, include: &str) -> Outcome<Self> {
+        let include = match include {
+            "" | "Metadata" => Include::Metadata,
+            "Object" => Include::Object,
+            "None" => Include::Nothing,
+            _ => Include::Unknown,
+        };
+        Ok(Self::Table { api_version, include })
+    }
+
+    /// Tells of a table whose `includeObject` is unknown.
+    pub(crate) fn check(&self, include: &str) -> Outcome<()> {
+        match self {
+            Self::Table { include: Include::Unknown, .. } => Err(Failure::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {include:?}: must be 'Metadata', \
+                 'Object', 'None', or empty"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// One object in this form.
+    pub(crate) fn one(&self, object: &Served, kind: &Kind, columns: bool, now: Timestamp) -> Value {
+        match self {
+            Self::None => object.typed(),
+            Self::Metadata { api_version } => partial(api_version, object),
+            Self::Table { api_version, include } => {
+                let rows = vec![row(api_version, *include, object, kind, now)];
+                let metadata = json!({"resourceVersion": object.value["metadata"]["resourceVersion"]});
+                table(api_version, kind, columns, rows, metadata)
+            }
+        }
+    }
+
+    /// A list in this form; none if it is to stay a list of the objects themselves.
+    pub(crate) fn many(&self, list: &ListReply, kind: &Kind, now: Timestamp) -> Option<Value> {
+        let mut metadata = json!({"resourceVersion": list.revision.to_string()});
+        if !list.continue_token.is_empty() {
+            metadata["continue"] = list.continue_token.as_str().into();
+        }
+        if let Some(remaining) = list.remaining {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        match self {
+            Self::None => None,
+            Self::Metadata { api_version } => {
+                let items: Vec<_> = list.items.iter().map(|item| partial(api_version, item)).collect();
+                Some(json!({
+                    "kind": "PartialObjectMetadataList",
+                    "apiVersion": api_version,
+                    "metadata": metadata,
+                    "items": items,
+                }))
+            }
+            Self::Table { api_version, include } => {
+                let rows = list.items.iter().map(|item| row(api_version, *include, item, kind, now)).collect();
+                Some(table(api_version, kind, true, rows, metadata))
+            }
+        }
+    }
+}
+
+fn partial(api_version: &str, object: &Served) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": object.value["metadata"]})
+}
+
+fn table(api_version: &str, kind: &Kind, columns: bool, rows: Vec<Value>, metadata: Value) -> Value {
+    let definitions = if columns { definitions(kind) } else { Value::Null };
+    json!({
+        "kind": "Table",
+        "apiVersion": api_version,
+        "metadata": metadata,
+        "columnDefinitions": definitions,
+        "rows": rows,
+    })
+}
+
+fn row(api_version: &str, include: Include, object: &Served, kind: &Kind, now: Timestamp) -> Value {
+    let mut row = json!({"cells": cells(kind, object, now)});
+    match include {
+        Include::Metadata | Include::Unknown => row["object"] = partial(api_version, object),
+        Include::Object => row["object"] = object.typed(),
+        Include::Nothing => (),
+    }
+    row
+}
+
+fn definitions(kind: &Kind) -> Value {
+    let Some(columns) = kind.strategy.columns() else {
+        return json!([
+            {"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0},
+            {"name": "Created At", "type": "date", "format": "", "description": CREATED, "priority": 0},
+        ]);
+    };
+    let column = |column: &Column| {
+        let Column { name, kind, format, description, priority } = column;
+        json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+    };
+    columns.iter().map(column).collect()
+}
+
+fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Vec<Value> {
+    match kind.strategy.columns() {
+        Some(_) => kind.strategy.cells(&object.value, now),
+        None => vec![object.value["metadata"]["name"].clone(), object.value["metadata"]["creationTimestamp"].clone()],
+    }
+}
+
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";

@@ -1,0 +1,161 @@
+//! Requests that change something.
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use pintle_meta::{Reason, StatusDetails};
+use serde_json::Value;
+
+use super::body::{self, Incoming};
+use super::encode::Reply;
+use super::negotiate::{self, Offer};
+use super::{Call, resource};
+use crate::api::Api;
+use crate::decode;
+use crate::failure::{Failure, Outcome};
+use crate::manager::Manager;
+use crate::request::options::{DeleteOptions, ListOptions, Write, WriteOptions};
+use crate::rest::{Change, Deleted, Place, Selection, Written};
+
+/// Serves a write, or a read of a subresource.
+pub(super) async fn serve(
+    api: &Arc<Api>,
+    call: &mut Call,
+    place: Place,
+    verb: &str,
+    incoming: Incoming,
+) -> Outcome<Reply> {
+    match verb {
+        "create" if place.subresource.is_none() => create(api, call, place, incoming).await,
+        "update" => update(api, call, place, incoming).await,
+        "patch" => patch(api, call, place, incoming).await,
+        "delete" => delete(api, call, place, incoming).await,
+        "deletecollection" => delete_collection(api, call, place, incoming).await,
+        "get" if place.is_status() => {
+            let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
+            let object = api.get(&place)?;
+            Ok(Reply::Object { code: 200, kind: place.kind.clone(), object, format })
+        }
+        _ => Err(Failure::method_not_allowed()),
+    }
+}
+
+async fn create(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+    let kind = place.kind.clone();
+    let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
+    let body = read_object(call, incoming, kind.custom).await?;
+    let options = WriteOptions::parse(&call.query, Write::Create)?;
+    let object = decoded(call, &place, &body, &options)?;
+    let user_agent = call.user_agent().to_owned();
+    let manager = Manager::new(&options, &user_agent, api.clock.now_text());
+    let written = api.create(&place, object, &manager)?;
+    Ok(written_reply(call, &place, written, format))
+}
+
+async fn update(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+    let kind = place.kind.clone();
+    let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
+    let body = read_object(call, incoming, kind.custom).await?;
+    let options = WriteOptions::parse(&call.query, Write::Update)?;
+    let object = decoded(call, &place, &body, &options)?;
+    let user_agent = call.user_agent().to_owned();
+    let manager = Manager::new(&options, &user_agent, api.clock.now_text());
+    let written = api.update(&place, &Change::Put(&object), &manager)?;
+    Ok(written_reply(call, &place, written, format))
+}
+
+async fn patch(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+    let kind = place.kind.clone();
+    let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
+    let patch_kind = call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
+    let patch_kind = decode::PatchKind::of(&patch_kind, kind.custom).ok_or_else(|| unsupported(kind.custom, true))?;
+    let bytes = body::read(incoming).await?;
+    let options = WriteOptions::parse(&call.query, Write::Patch { apply: patch_kind == decode::PatchKind::Apply })?;
+    let user_agent = call.user_agent().to_owned();
+    let manager = Manager::new(&options, &user_agent, api.clock.now_text());
+    let patcher = decode::Patcher::new(&kind, patch_kind, &bytes, &manager, place.subresource.as_deref())?;
+    let make = |live: Option<&Value>| patcher.make(live);
+    let apply = patch_kind == decode::PatchKind::Apply;
+    let written = api.update(&place, &Change::Patch { make: &make, apply }, &manager)?;
+    call.warnings.extend(patcher.warnings());
+    Ok(written_reply(call, &place, written, format))
+}
+
+async fn delete(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+    let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
+    let options = delete_options(call, &place, incoming).await?;
+    Ok(match api.delete(&place, &options)? {
+        Deleted::Object(object) => Reply::Object { code: 200, kind: place.kind.clone(), object, format },
+        Deleted::Gone(status) => Reply::Status { status, format },
+    })
+}
+
+async fn delete_collection(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+    let kind = place.kind.clone();
+    let format = negotiate::negotiate(call, Offer::List, kind.custom)?;
+    let mut list = ListOptions::parse(&call.query)?;
+    list.watch = false;
+    let selection = Selection::parse(&place, &list)?;
+    list.check()?;
+    let selection = selection.checked()?;
+    let options = delete_options(call, &place, incoming).await?;
+    if let Some(version) = api.version_to_wait_for(&list)? {
+        resource::wait_for(api, &kind, version).await?;
+    }
+    let list = api.delete_collection(&selection, &list, &options)?;
+    Ok(Reply::List { kind, list, format })
+}
+
+/// The options of a DELETE: the body's, if there is one, else the query's.
+async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> Outcome<DeleteOptions> {
+    let content_type = call.header(CONTENT_TYPE).to_owned();
+    let bytes = body::read(incoming).await?;
+    if bytes.is_empty() {
+        return DeleteOptions::from_query(&call.query);
+    }
+    let media = decode::media(&content_type).ok_or_else(|| unsupported(place.kind.custom, false))?;
+    let body = decode::parse(&bytes, media).map_err(|why| {
+        Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+    })?;
+    DeleteOptions::from_body(&body)
+}
+
+async fn read_object(call: &Call, incoming: Incoming, custom: bool) -> Outcome<decode::RawBody> {
+    let media = decode::media(call.header(CONTENT_TYPE));
+    let media = media.ok_or_else(|| unsupported(custom, false))?;
+    Ok(decode::RawBody { bytes: body::read(incoming).await?, media })
+}
+
+fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Value> {
+    let decoded = decode::object(&place.kind, body, options.field_validation)?;
+    call.warnings.extend(decoded.warnings);
+    Ok(decoded.value)
+}
+
+fn written_reply(call: &mut Call, place: &Place, written: Written, format: negotiate::Format) -> Reply {
+    for warning in written.warnings {
+        if !call.warnings.contains(&warning) {
+            call.warnings.push(warning);
+        }
+    }
+    let code = if written.created { 201 } else { 200 };
+    Reply::Object { code, kind: place.kind.clone(), object: written.object, format }
+}
+
+fn offer(place: &Place) -> Offer {
+    if place.kind.conduct.transient { Offer::Transient } else { Offer::Object }
+}
+
+/// 415. Built-in kinds refuse a patch without naming what they take.
+fn unsupported(custom: bool, patch: bool) -> Failure {
+    if patch && !custom {
+        return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type").with(StatusDetails::default());
+    }
+    let types = match patch {
+        true => "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        false => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    };
+    let message =
+        format!("the body of the request was in an unknown format - accepted media types include: {types}");
+    Failure::new(415, Reason::UnsupportedMediaType, message)
+}

@@ -1,0 +1,24 @@
+//! A kubeconfig file for the server.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pintle_meta::Secret;
+use serde_json::json;
+
+/// The file's text.
+pub(super) fn render(url: &str, ca: Option<&str>, token: Option<&Secret>) -> String {
+    let mut cluster = json!({"server": url});
+    if let Some(ca) = ca {
+        cluster["certificate-authority-data"] = STANDARD.encode(ca).into();
+    }
+    let user = token.map_or_else(|| json!({}), |token| json!({"token": token.expose()}));
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "pintle", "cluster": cluster}],
+        "users": [{"name": "admin", "user": user}],
+        "contexts": [{"name": "pintle", "context": {"cluster": "pintle", "user": "admin"}}],
+        "current-context": "pintle",
+    });
+    serde_yaml::to_string(&config).unwrap_or_default()
+}

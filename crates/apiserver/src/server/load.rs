@@ -1,0 +1,109 @@
+//! Objects from files, and those that every cluster has.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pintle_meta::Reason;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::LoadError;
+use crate::api::Api;
+use crate::decode::{self, BodyMedia, RawBody};
+use crate::failure::Outcome;
+use crate::manager::Manager;
+use crate::request::options::{FieldValidation, WriteOptions};
+use crate::rest::Place;
+
+const NAME: &str = "pintle-apiserver";
+
+/// What is there from the start. The past begins after it.
+pub(super) fn bootstrap(api: &Arc<Api>) {
+    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        if let Err(failure) = create(api, namespace) {
+            tracing::error!(%name, message = failure.status.message, "a namespace could not be made");
+        }
+    }
+    api.db.compact(api.db.revision());
+}
+
+/// Creates the objects of each manifest below a folder.
+pub(super) fn dir(api: &Arc<Api>, dir: &Path) -> Result<usize, LoadError> {
+    let mut files = Vec::new();
+    find(dir, &mut files)?;
+    files.sort();
+    let mut count = 0;
+    for path in files {
+        let unreadable = |cause| LoadError::Unreadable { path: path.clone(), cause };
+        let manifest = std::fs::read_to_string(&path).map_err(unreadable)?;
+        count += text(api, &manifest).map_err(|error| match error {
+            LoadError::Refused { document, why, .. } => LoadError::Refused { path: Some(path.clone()), document, why },
+            other => other,
+        })?;
+    }
+    Ok(count)
+}
+
+/// Creates the objects of a text of one or more documents.
+pub(super) fn text(api: &Arc<Api>, manifest: &str) -> Result<usize, LoadError> {
+    let mut count = 0;
+    for (number, document) in serde_yaml::Deserializer::from_str(manifest).enumerate() {
+        let refused = |why: String| LoadError::Refused { path: None, document: number + 1, why };
+        let value = Value::deserialize(document).map_err(|error| refused(error.to_string()))?;
+        let objects = match &value {
+            Value::Null => Vec::new(),
+            value if value["kind"].as_str() == Some("List") => value["items"].as_array().cloned().unwrap_or_default(),
+            value => vec![value.clone()],
+        };
+        for object in objects {
+            let what = format!(
+                "{} {}",
+                object["kind"].as_str().unwrap_or("an object without a kind"),
+                object["metadata"]["name"].as_str().unwrap_or("without a name")
+            );
+            match create(api, object) {
+                Ok(()) => count += 1,
+                Err(failure) if failure.status.reason == Some(Reason::AlreadyExists) => (),
+                Err(failure) => return Err(refused(format!("{what}: {}", failure.status.message))),
+            }
+        }
+    }
+    Ok(count)
+}
+
+fn find(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+    let unreadable = |cause| LoadError::Unreadable { path: dir.to_owned(), cause };
+    for entry in std::fs::read_dir(dir).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_dir() {
+            find(&path, files)?;
+        } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn create(api: &Arc<Api>, object: Value) -> Outcome<()> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let api_version = text("apiVersion");
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let kinds = api.kinds();
+    let Some(kind) = kinds.kind(group, version, text("kind")) else {
+        let message = format!("no kind {:?} is served in version {api_version:?}", text("kind"));
+        return Err(crate::failure::Failure::bad_request(message));
+    };
+    let namespace = match object["metadata"]["namespace"].as_str() {
+        _ if !kind.namespaced() => "",
+        Some(namespace) => namespace,
+        None => "default",
+    };
+    let place = Place::new(kind.clone(), namespace, "");
+    let body = RawBody { bytes: object.to_string().into(), media: BodyMedia::Json };
+    let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
+    let options = WriteOptions::default();
+    let manager = Manager::new(&options, NAME, api.clock.now_text());
+    api.create(&place, decoded.value, &manager)?;
+    Ok(())
+}

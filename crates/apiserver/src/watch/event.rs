@@ -1,0 +1,59 @@
+//! What a change means for one watch.
+
+use serde_json::Value;
+
+use crate::rest::{Selection, Served, metadata_mut};
+use crate::store::{Change, ChangeKind};
+
+/// The type of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventType {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl EventType {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// An event as one watch sees it.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) kind: EventType,
+    pub(crate) object: Served,
+    /// The object is the change's new one, as it is stored.
+    pub(crate) is_new: bool,
+}
+
+impl Event {
+    /// An object that comes to be selected is added; one that ceases to be is deleted, and shown as it was.
+    pub(crate) fn of(change: &Change, selection: &Selection) -> Option<Self> {
+        if !change.key.starts_with(selection.range().prefix()) {
+            return None;
+        }
+        let kind = &selection.kind;
+        let new = Served::stored(kind, &change.new);
+        let matches = |shown: &Value| selection.is_everything() || selection.matches(shown);
+        let is_in = change.kind != ChangeKind::Deleted && matches(&new.value);
+        let was_in = change.old.as_ref().is_some_and(|old| matches(&kind.shown(old.value())));
+        let event = |event, object, is_new| Some(Self { kind: event, object, is_new });
+        match (was_in, is_in) {
+            (false, false) => None,
+            (false, true) => event(EventType::Added, new, true),
+            (true, true) => event(EventType::Modified, new, true),
+            (true, false) if change.kind == ChangeKind::Deleted => event(EventType::Deleted, new, true),
+            (true, false) => {
+                let mut old = Value::clone(&kind.shown(change.old.as_ref()?.value()));
+                metadata_mut(&mut old).insert("resourceVersion".into(), change.revision.to_string().into());
+                event(EventType::Deleted, Served::value(kind, old), false)
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The frames of a watch as bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::{Event, EventType};
+use crate::clock::Clock;
+use crate::failure::Failure;
+use crate::kinds::Kind;
+use crate::rest::Served;
+use crate::serve::Transform;
+use crate::store::Change;
+
+/// How the frames of a watch look.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) transform: Transform,
+    clock: Arc<Clock>,
+    /// Whether a table's columns have been sent.
+    columns_sent: bool,
+}
+
+impl Shape {
+    pub(crate) fn new(transform: Transform, clock: Arc<Clock>) -> Self {
+        Self { transform, clock, columns_sent: false }
+    }
+
+    /// The frame of an event. That of a whole object in its stored form is encoded once for all watchers.
+    pub(crate) fn event(&mut self, event: &Event, change: &Change, kind: &Kind) -> Bytes {
+        let shared = self.transform.is_none() && event.is_new && event.object.is_as_stored() && is_stored_version(kind);
+        if !shared || event.kind == EventType::Added && change.old.is_some() {
+            return self.object(event.kind, &event.object, kind);
+        }
+        change.frame.get_or_init(|| plain(event.kind, &event.object)).clone()
+    }
+
+    /// The frame of an object.
+    pub(crate) fn object(&mut self, event: EventType, object: &Served, kind: &Kind) -> Bytes {
+        if self.transform.is_none() {
+            return plain(event, object);
+        }
+        let columns = !std::mem::replace(&mut self.columns_sent, true);
+        let value = self.transform.one(object, kind, columns, self.clock.now());
+        line(event.as_str(), &value)
+    }
+
+    /// A bookmark: an object of the kind with nothing but a version.
+    pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Bytes {
+        let mut value = bookmark_body(kind);
+        let metadata = crate::rest::metadata_mut(&mut value);
+        metadata.insert("resourceVersion".into(), revision.to_string().into());
+        if end_mark {
+            let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+            annotations["k8s.io/initial-events-end"] = "true".into();
+        }
+        let object = Served::value(kind, value);
+        if self.transform.is_none() {
+            return line("BOOKMARK", &object.typed());
+        }
+        let columns = !std::mem::replace(&mut self.columns_sent, true);
+        line("BOOKMARK", &self.transform.one(&object, kind, columns, self.clock.now()))
+    }
+}
+
+fn is_stored_version(kind: &Kind) -> bool {
+    kind.stored_version.as_ref().is_some_and(|stored| stored.group == kind.group && stored.version == kind.version)
+}
+
+/// An ERROR event.
+pub(super) fn error(failure: &Failure) -> Bytes {
+    line("ERROR", &failure.value())
+}
+
+fn plain(event: EventType, object: &Served) -> Bytes {
+    let json = object.json(true);
+    let mut frame = Vec::with_capacity(json.len() + 40);
+    frame.extend_from_slice(b"{\"type\":\"");
+    frame.extend_from_slice(event.as_str().as_bytes());
+    frame.extend_from_slice(b"\",\"object\":");
+    frame.extend_from_slice(&json);
+    frame.extend_from_slice(b"}\n");
+    frame.into()
+}
+
+fn line(event: &str, object: &Value) -> Bytes {
+    let mut line = json!({"type": event, "object": object}).to_string();
+    line.push('\n');
+    line.into()
+}
+
+/// The fields that Go writes of an otherwise empty object.
+fn bookmark_body(kind: &Kind) -> Value {
+    if kind.custom {
+        return json!({});
+    }
+    match kind.kind.as_str() {
+        "Pod" => json!({"spec": {"containers": null}, "status": {}}),
+        "Deployment" => json!({
+            "spec": {
+                "replicas": 0,
+                "selector": null,
+                "template": {"metadata": {}, "spec": {"containers": null}},
+                "strategy": {},
+            },
+            "status": {},
+        }),
+        "Role" | "ClusterRole" => json!({"rules": null}),
+        "EndpointSlice" => json!({"addressType": "", "endpoints": null, "ports": null}),
+        _ => json!({}),
+    }
+}

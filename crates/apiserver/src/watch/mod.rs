@@ -1,0 +1,298 @@
+//! Watches: from the log to the frames of one client.
+//!
+//! A [`Watcher`] takes the changes of its resource from a feed that all watchers of the resource share, so a write costs the same
+//! however many watch. What one of them shows is decided here, alone: [`event`] is a pure function. There is no queue for each
+//! watcher; one that falls further behind than the feed is long has lost events, so its stream is cut, and its client comes
+//! back with the last version it saw.
+
+mod event;
+mod frame;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+
+pub(crate) use event::{Event, EventType};
+pub(crate) use frame::Shape;
+
+use crate::api::Api;
+use crate::db::Feed;
+use crate::failure::{Failure, Outcome};
+use crate::faults::WatchFault;
+use crate::rest::{Selection, compacted, is_uncached, parse_number, present};
+use crate::request::options::ListOptions;
+
+/// Why a stream ends without an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The client read so slowly that events were lost for it.
+    TooSlow,
+    /// A fault that a test asked for.
+    Fault,
+}
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::TooSlow => "the watcher fell too far behind",
+            Self::Fault => "a scripted fault",
+        })
+    }
+}
+
+impl std::error::Error for Cut {}
+
+/// How long a watch lasts where the client does not say: half an hour, and up to as much again.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// How long before the end of a watch its last bookmark comes.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+/// One client's watch. Dropping it ends the watch.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    api: Arc<Api>,
+    selection: Selection,
+    shape: Shape,
+    feed: Feed,
+    /// Events up to this revision are none of this watch's.
+    after: u64,
+    ready: VecDeque<Bytes>,
+    state: State,
+    bookmarks: Option<Bookmarks>,
+    ends: Instant,
+    wait_for: Option<u64>,
+    fault: Option<WatchFault>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Live,
+    Ending,
+}
+
+#[derive(Debug)]
+struct Bookmarks {
+    next: Instant,
+    before_end: Option<Instant>,
+}
+
+/// How a watch begins.
+struct Start {
+    /// Show what is there first.
+    initial: bool,
+    /// Close that part with a marked bookmark.
+    end_mark: bool,
+    /// Then send what comes after this revision; none: after now.
+    after: Option<u64>,
+}
+
+impl Watcher {
+    /// Begins a watch. What is wrong with its options is told now; a version that is too old, or too far ahead, in the stream.
+    pub(crate) fn start(api: Arc<Api>, selection: Selection, options: &ListOptions, shape: Shape) -> Outcome<Self> {
+        let version = match options.resource_version.as_str() {
+            "" => 0,
+            text => parse_number(text).map_err(|error| {
+                let why = &error.status.message;
+                Failure::plain(500, format!("resourceVersion: Invalid value: {text:?}: {why}"))
+            })?,
+        };
+        let start = Start::new(options, version);
+        let resource = selection.kind.store.to_string().into();
+        let ((shown, old, revision), feed) = api.db.follow(&resource, |store| {
+            let shown = if start.initial { present(store, &selection) } else { Vec::new() };
+            let old = start.after.map(|after| store.changes_since(&resource, after).map(|changes| changes.cloned().collect::<Vec<_>>()));
+            (shown, old, store.revision())
+        });
+        let now = Instant::now();
+        let timeout = timeout(&api, options.timeout);
+        let ends = now + timeout;
+        let uncached = is_uncached(&selection.kind);
+        let bookmarks = options.allow_bookmarks.then(|| Bookmarks {
+            next: now + api.settings.bookmark_interval,
+            before_end: (!uncached && timeout > LAST_BOOKMARK).then(|| ends - LAST_BOOKMARK),
+        });
+        let mut watcher = Self {
+            fault: api.faults.watch(&selection),
+            api,
+            selection,
+            shape,
+            feed,
+            after: start.after.unwrap_or(0),
+            ready: VecDeque::new(),
+            state: State::Live,
+            bookmarks,
+            ends,
+            wait_for: (start.initial && version > revision).then_some(version),
+        };
+        if timeout.is_zero() {
+            watcher.state = State::Ending;
+        }
+        if watcher.fault == Some(WatchFault::Expired) {
+            watcher.fail(&Failure::expired(format!("too old resource version: {version} ({revision})")));
+            return Ok(watcher);
+        }
+        if watcher.wait_for.is_none() {
+            for object in shown {
+                let frame = watcher.shape.object(EventType::Added, &object, &watcher.selection.kind);
+                watcher.ready.push_back(frame);
+            }
+            if start.end_mark {
+                watcher.push_bookmark(revision, true);
+            }
+        }
+        match old {
+            Some(Ok(changes)) => changes.iter().for_each(|change| watcher.push(change)),
+            Some(Err(_)) if uncached => {
+                watcher.fail(&Failure::expired("The resourceVersion for the provided watch is too old."));
+            }
+            Some(Err(error)) => watcher.fail(&compacted(error, version)),
+            None => (),
+        }
+        watcher.after = watcher.after.max(revision);
+        Ok(watcher)
+    }
+
+    /// The next frame; none at the end. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Cut>> {
+        if let Some(version) = self.wait_for.take() {
+            self.await_version(version).await;
+        }
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(self.faulted(frame));
+            }
+            if self.state == State::Ending {
+                return None;
+            }
+            let wake = self.bookmarks.as_ref().map_or(self.ends, |bookmarks| {
+                bookmarks.before_end.unwrap_or(self.ends).min(bookmarks.next).min(self.ends)
+            });
+            tokio::select! {
+                biased;
+                change = self.feed.recv() => match change {
+                    Ok(change) => self.push(&change),
+                    Err(RecvError::Lagged(_)) => {
+                        self.state = State::Ending;
+                        return Some(Err(Cut::TooSlow));
+                    }
+                    // The resource is no more, or was made anew.
+                    Err(RecvError::Closed) => self.state = State::Ending,
+                },
+                () = tokio::time::sleep_until(wake) => self.on_time(),
+            }
+        }
+    }
+
+    /// What a change means for this watch, if anything.
+    fn push(&mut self, change: &Arc<crate::store::Change>) {
+        if change.revision <= self.after {
+            return;
+        }
+        if let Some(event) = Event::of(change, &self.selection) {
+            let frame = self.shape.event(&event, change, &self.selection.kind);
+            self.ready.push_back(frame);
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        if now >= self.ends {
+            self.state = State::Ending;
+            return;
+        }
+        let Some(bookmarks) = &mut self.bookmarks else { return };
+        if bookmarks.before_end.is_some_and(|at| now >= at) {
+            bookmarks.before_end = None;
+        }
+        if now >= bookmarks.next {
+            bookmarks.next = now + self.api.settings.bookmark_interval;
+        }
+        // Where changes are waiting to be read, the next round sends them first.
+        if let Some(revision) = self.api.db.revision_if_read(&self.feed) {
+            self.push_bookmark(revision, false);
+        }
+    }
+
+    fn push_bookmark(&mut self, revision: u64, end_mark: bool) {
+        let frame = self.shape.bookmark(revision, end_mark, &self.selection.kind);
+        self.ready.push_back(frame);
+    }
+
+    /// Ends the stream with an ERROR event.
+    fn fail(&mut self, failure: &Failure) {
+        self.ready.push_back(frame::error(failure));
+        self.state = State::Ending;
+    }
+
+    /// A streaming list from a revision that is yet to come waits for it, or fails.
+    async fn await_version(&mut self, version: u64) {
+        let uncached = is_uncached(&self.selection.kind);
+        let patience = if uncached { Duration::ZERO } else { self.api.settings.version_patience };
+        if !self.api.db.wait_for(version, patience).await {
+            let retry = if uncached { 2 } else { 1 };
+            self.fail(&Failure::too_large_version(version, self.api.db.revision(), retry));
+            return;
+        }
+        let resource = self.selection.kind.store.to_string().into();
+        let ((shown, revision), feed) =
+            self.api.db.follow(&resource, |store| (present(store, &self.selection), store.revision()));
+        (self.feed, self.after) = (feed, revision);
+        for object in shown {
+            let frame = self.shape.object(EventType::Added, &object, &self.selection.kind);
+            self.ready.push_back(frame);
+        }
+        if self.bookmarks.is_some() {
+            self.push_bookmark(revision, true);
+        }
+    }
+
+    /// The frame as a scripted fault leaves it.
+    fn faulted(&mut self, frame: Bytes) -> Result<Bytes, Cut> {
+        match &mut self.fault {
+            Some(WatchFault::CutAfter(0)) => Err(Cut::Fault),
+            Some(WatchFault::CutAfter(frames)) => {
+                *frames -= 1;
+                Ok(frame)
+            }
+            Some(WatchFault::CutMidFrame(0)) => {
+                self.fault = Some(WatchFault::CutAfter(0));
+                self.ready.push_front(Bytes::new());
+                Ok(frame.slice(..frame.len() / 2))
+            }
+            Some(WatchFault::CutMidFrame(frames)) => {
+                *frames -= 1;
+                Ok(frame)
+            }
+            Some(WatchFault::Expired) | None => Ok(frame),
+        }
+    }
+}
+
+impl Start {
+    fn new(options: &ListOptions, version: u64) -> Self {
+        let text = options.resource_version.as_str();
+        match options.send_initial_events {
+            Some(true) => Self { initial: true, end_mark: options.allow_bookmarks, after: None },
+            Some(false) => Self { initial: false, end_mark: false, after: (version > 0).then_some(version) },
+            None if version > 0 => Self { initial: false, end_mark: false, after: Some(version) },
+            None => {
+                let plain = matches!(text, "" | "0");
+                Self { initial: true, end_mark: plain && options.allow_bookmarks, after: None }
+            }
+        }
+    }
+}
+
+fn timeout(api: &Api, asked: Option<i64>) -> Duration {
+    match asked {
+        Some(seconds) if seconds < 0 => Duration::ZERO,
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        _ => DEFAULT_TIMEOUT + api.with_random(|random| DEFAULT_TIMEOUT.mul_f64(random.f64())),
+    }
+}
