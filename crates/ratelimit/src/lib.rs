@@ -12,17 +12,22 @@
 //! # Nouns
 //!
 //! - [`TokenBucket`] caps a rate. It is stepped: it is told the time.
+//! - [`Throttle`] is a bucket that callers share and wait for, in a thread or a task.
+//! - [`Backoff`] remembers how long each id is to be left alone.
 //! - [`RateLimiter`] says how long an item waits before its next try: [`ExponentialFailureRateLimiter`],
 //!   [`FastSlowRateLimiter`], [`BucketRateLimiter`], composed by [`MaxOfRateLimiter`], [`WithMaxWaitRateLimiter`] and
 //!   [`WithJitterRateLimiter`].
 //! - [`ItemRateLimiter`] remembers each item's failures for one of these.
 //! - [`Clock`] and [`Timer`] are the seam for every use of time, here and in the work queue.
 
+mod backoff;
 mod bucket;
 mod clock;
 mod limiter;
 mod sync;
+mod throttle;
 
+pub use backoff::Backoff;
 pub use bucket::TokenBucket;
 pub use clock::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Timer};
 pub use limiter::{
@@ -30,6 +35,7 @@ pub use limiter::{
     MaxOfRateLimiter, RateLimiter, WithJitterRateLimiter, WithMaxWaitRateLimiter, default_controller_rate_limiter,
     default_item_based_rate_limiter,
 };
+pub use throttle::{Accept, Throttle, WaitError};
 
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;

@@ -1,8 +1,10 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, TokenBucket};
 
+use crate::metrics::MetricsProvider;
 use crate::order::{Fifo, Order};
 
 /// How a queue is to behave. The default is client-go's behaviour, with controller-runtime's retry delays.
@@ -41,6 +43,8 @@ pub struct Config<K, C = StdClock> {
     /// Caps how many keys a second are handed out, over all workers. A key that has to wait for it stays queued, and a
     /// worker that stops waiting owes nothing.
     pub handout_limit: Option<TokenBucket>,
+    /// Who is told what the queue does. `None`: nobody, which saves reading the clock.
+    pub metrics: Option<Arc<dyn MetricsProvider>>,
 }
 
 /// How an add and a pending delay of the same key get along.
@@ -87,6 +91,7 @@ impl<K, C> Config<K, C> {
             pending_retry: Pending::default(),
             pending_reminder: Pending::default(),
             handout_limit: None,
+            metrics: None,
         }
     }
 }

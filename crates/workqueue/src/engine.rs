@@ -13,13 +13,17 @@ use std::time::{Duration, Instant};
 
 use pintle_ratelimit::{RateLimiter, TokenBucket};
 
+pub use self::inspect::KeyState;
+
 use self::delays::Delays;
 use self::index::Index;
 use self::record::{Record, State};
 use self::slab::Slab;
 use crate::config::{Charge, Config, Pending};
+use crate::metrics::Observer;
 use crate::order::{Order, Ticket};
 use crate::queue::ShutdownMode;
+use crate::sync::{Arc, Mutex};
 
 /// The three layers in one: a queue, its delays, and its retries, with one record a key.
 ///
@@ -45,6 +49,7 @@ pub(crate) struct Engine<K> {
     refused: u64,
     /// Where the search for expired failures goes on.
     hand: u32,
+    observer: Option<Arc<Mutex<Observer>>>,
 }
 
 /// What became of an add.
@@ -113,6 +118,7 @@ impl<K> Engine<K> {
             idle: 0,
             refused: 0,
             hand: 0,
+            observer: None,
         };
         (engine, config.clock, config.name)
     }
@@ -129,7 +135,7 @@ impl<K> Engine<K> {
 
     /// Whether adds and dones have to be given the time. Otherwise 0 will do.
     pub(crate) fn needs_time(&self) -> bool {
-        self.order.needs_time()
+        self.order.needs_time() || self.observer.is_some()
     }
 
     /// Whether a hand-out has to be given the time.
@@ -202,6 +208,16 @@ impl<K> Engine<K> {
 
     fn instant(&self, now: u64) -> Instant {
         self.epoch + Duration::from_nanos(now)
+    }
+
+    pub(crate) fn set_observer(&mut self, observer: Arc<Mutex<Observer>>) {
+        self.observer = Some(observer);
+    }
+
+    fn observe(&self, tell: impl FnOnce(&mut Observer)) {
+        if let Some(observer) = &self.observer {
+            tell(&mut observer.lock());
+        }
     }
 
     fn policy(&self, retry: bool) -> Pending {

@@ -30,12 +30,15 @@
 //!   retries. Each dereferences to the one before, as client-go's interfaces embed one another.
 //! - [`WorkItem`] is a key in the hands of a worker; dropping it means that the key is done.
 //! - [`Config`] says how a queue behaves: its clock, its [`Order`], its limiter, and what an add does to a pending delay.
+//! - [`Fifo`], [`Priority`] and [`Fair`] are the orders that come with it.
 //! - [`ShutdownMode`] is how a queue ends, [`Drain`] waits for that, and [`ShutdownReport`] says what was left.
 
 mod config;
 mod delaying;
 mod engine;
+mod metrics;
 mod order;
+mod parallelize;
 mod queue;
 mod rate_limiting;
 mod sync;
@@ -44,7 +47,12 @@ pub use pintle_ratelimit as ratelimit;
 
 pub use config::{Charge, Config, Pending};
 pub use delaying::DelayingQueue;
-pub use engine::{Added, Counts, DelayKind};
-pub use order::{Fifo, Order, Ticket};
+pub use engine::{Added, Counts, DelayKind, KeyState};
+pub use metrics::{BUCKETS, GaugeSource, Gauges, Instruments, MetricsProvider};
+pub use order::{Fair, Fifo, Order, Priority, Ticket};
+pub use parallelize::{PiecePanic, Unfinished, parallelize_until};
 pub use queue::{Drain, Get, Queue, ShutdownMode, ShutdownReport, TryGetError, WorkItem};
 pub use rate_limiting::{AddOptions, RateLimitingQueue};
+
+#[cfg(feature = "prometheus-client")]
+pub use metrics::PrometheusMetrics;

@@ -1,10 +1,14 @@
 //! Which of the queued keys is next.
 
+mod fair;
 mod fifo;
+mod priority;
 
 use std::fmt;
 
+pub use fair::Fair;
 pub use fifo::Fifo;
+pub use priority::Priority;
 
 /// Names a queued key within one queue. Small, and copied instead of the key.
 ///

@@ -18,7 +18,7 @@ pub use item::WorkItem;
 pub(crate) use shared::Shared;
 
 use crate::config::Config;
-use crate::engine::{Added, Counts};
+use crate::engine::{Added, Counts, KeyState};
 use crate::sync::Arc;
 
 /// A queue of keys that hands out each key to one worker at a time, and at most once for any number of adds.
@@ -141,6 +141,12 @@ impl<K: Clone, C: Clock> Queue<K, C> {
         C: Timer,
     {
         Get::new(&self.shared)
+    }
+
+    /// What the queue knows of each key, in no particular order: for debugging. Takes the lock for as long as it takes to
+    /// copy all keys.
+    pub fn snapshot(&self) -> Vec<KeyState<K>> {
+        self.shared.lock().engine.snapshot()
     }
 
     /// Begins to shut down, or tightens a shutdown that has begun; never loosens one. The returned [`Drain`] says when that

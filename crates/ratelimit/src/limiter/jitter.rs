@@ -17,8 +17,8 @@ impl<L> WithJitterRateLimiter<L> {
     /// Takes up to `fraction` off the delays of `limiter`: 1 is "full jitter", 0.5 "equal jitter". Values outside `0..=1`,
     /// and those that are no number, count as the nearer end. Equal seeds give equal delays.
     pub fn new(limiter: L, fraction: f64, seed: u64) -> Self {
-        // `max` first: it turns NaN into 0.
-        Self { limiter, fraction: fraction.max(0.0).min(1.0), random: fastrand::Rng::with_seed(seed) }
+        let fraction = if fraction > 0.0 { fraction.min(1.0) } else { 0.0 };
+        Self { limiter, fraction, random: fastrand::Rng::with_seed(seed) }
     }
 }
 

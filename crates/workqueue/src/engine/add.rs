@@ -1,5 +1,7 @@
 //! What puts keys in: adds, delays and retries.
 
+use std::time::Duration;
+
 use super::record::{Record, State};
 use super::{Added, DelayKind, Engine, fold, is_live, nanos};
 use crate::config::{Charge, Pending};
@@ -29,6 +31,7 @@ impl<K: Eq> Engine<K> {
         if self.mode.is_some() {
             return (self.refuse(), Some(key));
         }
+        self.observe(|observer| observer.retried(Duration::from_nanos(deadline - now)));
         let (ticket, spare) = self.entry(hash, key);
         (self.delay_ticket(ticket, deadline, kind, priority, now), spare)
     }
@@ -52,7 +55,7 @@ impl<K: Eq> Engine<K> {
         let failures = self.failures_of(ticket, now);
         let record = &mut self.records[ticket];
         let delay = self.limiter.delay(&record.key, failures, at);
-        let deadline = now.saturating_add(nanos(delay)).min(before.unwrap_or(u64::MAX));
+        let deadline = now.saturating_add(nanos(delay)).min(before.unwrap_or(u64::MAX)).max(now);
         let changes = self.delay_would_change(ticket, deadline, DelayKind::Retry);
         if changes || self.charge == Charge::Always {
             let record = &mut self.records[ticket];
@@ -65,6 +68,10 @@ impl<K: Eq> Engine<K> {
             let unused = self.rest(ticket, now);
             return (self.refuse(), spare.or(unused));
         }
+        self.observe(|observer| {
+            observer.retried(Duration::from_nanos(deadline - now));
+            observer.rate_limited(delay);
+        });
         (self.delay_ticket(ticket, deadline, DelayKind::Retry, priority, now), spare)
     }
 
@@ -148,8 +155,11 @@ impl<K> Engine<K> {
             return Added::Merged;
         }
         let record = &mut self.records[ticket];
-        let fresh = !record.state.has(State::WAITING) && !record.state.has(State::DIRTY);
-        record.priority = if fresh { priority } else { record.priority.max(priority) };
+        if record.state.has(State::WAITING) || record.state.has(State::DIRTY) {
+            self.raise(ticket, priority, now);
+        } else {
+            record.priority = priority;
+        }
         self.wait(ticket, deadline, kind);
         Added::Scheduled
     }
@@ -180,15 +190,20 @@ impl<K> Engine<K> {
         } else {
             self.order.push(ticket, &record.key, record.priority, now);
         }
+        self.observe(|observer| observer.added(ticket, priority, now));
         Added::Scheduled
     }
 
     /// One more add of a key that is dirty or waiting.
     fn raise(&mut self, ticket: Ticket, priority: i32, now: u64) {
         let record = &mut self.records[ticket];
-        record.priority = record.priority.max(priority);
+        let (from, to) = (record.priority, record.priority.max(priority));
+        record.priority = to;
         if record.state.is_queued() {
-            self.order.touch(ticket, &record.key, record.priority, now);
+            self.order.touch(ticket, &record.key, to, now);
+        }
+        if record.state.has(State::DIRTY) {
+            self.observe(|observer| observer.raised(from, to));
         }
     }
 
@@ -199,6 +214,9 @@ impl<K> Engine<K> {
         }
         if !record.state.has(State::WAITING) {
             self.waiting += 1;
+            if let Some(observer) = &self.observer {
+                observer.lock().delayed(self.waiting);
+            }
         }
         record.deadline = deadline;
         record.state.set(State::WAITING);
@@ -221,6 +239,7 @@ impl<K> Engine<K> {
             if record.state.is_idle() {
                 self.idle += 1;
             }
+            self.observe(|observer| observer.delayed(self.waiting));
         }
         waiting
     }

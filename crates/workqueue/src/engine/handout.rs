@@ -25,6 +25,9 @@ impl<K> Engine<K> {
         debug_assert!(record.state.has(State::RUNNING), "a guard is done once");
         record.state.clear(State::RUNNING);
         self.running -= 1;
+        if let Some(observer) = &self.observer {
+            observer.lock().done(ticket, now);
+        }
         if record.state.has(State::DIRTY) {
             self.redirtied -= 1;
             self.order.push(ticket, &record.key, record.priority, now);
@@ -106,6 +109,9 @@ impl<K: Clone> Engine<K> {
         record.state.clear(State::DIRTY);
         record.state.set(State::RUNNING);
         self.running += 1;
+        if let Some(observer) = &self.observer {
+            observer.lock().handed_out(ticket, record.priority, now);
+        }
         Some(Handout { ticket, key: record.key.clone(), priority: record.priority })
     }
 }

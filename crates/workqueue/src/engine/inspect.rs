@@ -1,5 +1,7 @@
 //! Pictures of the whole queue, for reports and debugging.
 
+use std::time::Instant;
+
 use super::record::{Record, State};
 use super::{DelayKind, Engine};
 use crate::queue::{ShutdownMode, ShutdownReport};
@@ -7,14 +9,19 @@ use crate::queue::{ShutdownMode, ShutdownReport};
 /// What a queue knows of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub(crate) struct KeyState<K> {
-    pub(crate) key: K,
-    pub(crate) dirty: bool,
-    pub(crate) in_flight: bool,
-    /// In nanoseconds since the epoch.
-    pub(crate) delayed_until: Option<(u64, DelayKind)>,
-    pub(crate) failures: u32,
-    pub(crate) priority: i32,
+pub struct KeyState<K> {
+    /// The key.
+    pub key: K,
+    /// Whether it has work to do. It is queued then, unless it is also in flight.
+    pub dirty: bool,
+    /// Whether it is handed out.
+    pub in_flight: bool,
+    /// What its pending delay is for, and when that ends. A delay that ended since the last hand-out is still there.
+    pub delay: Option<(DelayKind, Instant)>,
+    /// How many failures have been counted.
+    pub failures: u32,
+    /// The highest priority it was added with since the last hand-out.
+    pub priority: i32,
 }
 
 impl<K: Clone> Engine<K> {
@@ -24,9 +31,9 @@ impl<K: Clone> Engine<K> {
             key: record.key.clone(),
             dirty: record.state.has(State::DIRTY),
             in_flight: record.state.has(State::RUNNING),
-            delayed_until: record.state.has(State::WAITING).then(|| {
+            delay: record.state.has(State::WAITING).then(|| {
                 let retry = record.state.has(State::RETRY);
-                (record.deadline, if retry { DelayKind::Retry } else { DelayKind::Reminder })
+                (if retry { DelayKind::Retry } else { DelayKind::Reminder }, self.instant(record.deadline))
             }),
             failures: record.failures,
             priority: record.priority,

@@ -34,10 +34,6 @@ impl<T> Slab<T> {
         Self { chunks: Vec::new(), first_free: 0, len: 0 }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
     /// One past the highest ticket there ever was since the slab was last empty.
     pub(super) fn bound(&self) -> u32 {
         (self.chunks.len() << CHUNK_BITS) as u32
@@ -167,7 +163,7 @@ mod tests {
         }
         assert_eq!(slab.chunks.iter().filter(|chunk| chunk.slots.capacity() > 0).count(), 1);
         assert_eq!(slab.remove(tickets[0]), 0);
-        assert_eq!((slab.len(), slab.bound()), (0, CHUNK as u32));
+        assert_eq!((slab.len, slab.bound()), (0, CHUNK as u32));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::waiters::{WaiterId, Waiters, Wakes};
 use super::{ShutdownMode, TryGetError, WorkItem};
 use crate::config::Config;
 use crate::engine::{Added, Counts, DelayKind, Engine, nanos};
+use crate::metrics::Observer;
 use crate::order::Ticket;
 use crate::sync::{Arc, Mutex, MutexGuard};
 
@@ -22,7 +23,7 @@ pub(crate) struct Shared<K, C> {
     epoch: Instant,
     /// Whether an add or a done looks at the time.
     timed: bool,
-    pub(crate) clock: C,
+    pub(crate) clock: Arc<C>,
     pub(crate) name: String,
 }
 
@@ -41,9 +42,17 @@ pub(super) enum Step<K, C: Clock> {
 }
 
 impl<K, C: Clock> Shared<K, C> {
-    pub(super) fn new(config: Config<K, C>) -> Self {
+    pub(super) fn new(mut config: Config<K, C>) -> Self {
         let epoch = config.clock.now();
-        let (engine, clock, name) = Engine::new(config, epoch);
+        let metrics = config.metrics.take();
+        let (mut engine, clock, name) = Engine::new(config, epoch);
+        let clock = Arc::new(clock);
+        if let Some(provider) = metrics {
+            engine.set_observer(Observer::start(&*provider, &name, {
+                let clock = Arc::clone(&clock);
+                move || nanos(clock.now().saturating_duration_since(epoch))
+            }));
+        }
         let timed = engine.needs_time();
         let state = State { engine, waiters: Waiters::default(), drainers: Drainers::default() };
         Self { state: Mutex::new(state), hasher: DefaultHashBuilder::default(), epoch, timed, clock, name }

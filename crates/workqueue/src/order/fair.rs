@@ -1,0 +1,106 @@
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::hash::Hash;
+
+use super::{Fifo, Order, Ticket};
+
+/// Round robin between tenants: a tenant with many queued keys does not delay those of the others.
+///
+/// With `n` tenants that have keys queued, the next key of each is handed out after at most `n - 1` keys of others. Within a
+/// tenant another order decides, first in first out unless told otherwise.
+///
+/// ```
+/// use pintle_workqueue::{Config, Fair};
+///
+/// let namespace = |key: &String| key.split('/').next().unwrap_or_default().to_owned();
+/// let queue = Config::<String> { order: Box::new(Fair::new(namespace)), ..Config::default() }.into_queue();
+/// for key in ["big/1", "big/2", "big/3", "small/1"] {
+///     queue.add(key.to_owned());
+/// }
+/// let order: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|item| item.key().clone()).collect();
+/// assert_eq!(order, ["big/1", "small/1", "big/2", "big/3"]);
+/// ```
+pub struct Fair<K, T> {
+    tenant: Box<dyn Fn(&K) -> T + Send>,
+    lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
+    /// Of the tenants that have keys queued.
+    lanes: HashMap<T, Box<dyn Order<K>>>,
+    /// The same tenants, the next one first.
+    turns: VecDeque<T>,
+    len: usize,
+    needs_time: bool,
+}
+
+const KEEP: usize = 64;
+
+impl<K, T: Hash + Eq + Clone> Fair<K, T> {
+    /// Tells tenants apart by what `tenant` says of a key.
+    pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
+        Self::with_lanes(tenant, || Box::new(Fifo::default()))
+    }
+
+    /// The keys of one tenant are ordered by what `lane` makes.
+    pub fn with_lanes(
+        tenant: impl Fn(&K) -> T + Send + 'static,
+        lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,
+    ) -> Self {
+        let needs_time = lane().needs_time();
+        Self {
+            tenant: Box::new(tenant),
+            lane: Box::new(lane),
+            lanes: HashMap::new(),
+            turns: VecDeque::new(),
+            len: 0,
+            needs_time,
+        }
+    }
+}
+
+impl<K, T: Hash + Eq + Clone + Send> Order<K> for Fair<K, T> {
+    fn push(&mut self, ticket: Ticket, key: &K, priority: i32, now: u64) {
+        let tenant = (self.tenant)(key);
+        let lane = self.lanes.entry(tenant.clone()).or_insert_with(|| {
+            self.turns.push_back(tenant);
+            (self.lane)()
+        });
+        lane.push(ticket, key, priority, now);
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<Ticket> {
+        let tenant = self.turns.pop_front()?;
+        let lane = self.lanes.get_mut(&tenant)?;
+        let ticket = lane.pop();
+        self.len -= usize::from(ticket.is_some());
+        if lane.is_empty() {
+            self.lanes.remove(&tenant);
+            if self.lanes.capacity() > KEEP && self.lanes.len() < self.lanes.capacity() / 8 {
+                self.lanes.shrink_to(KEEP);
+                self.turns.shrink_to(KEEP);
+            }
+        } else {
+            self.turns.push_back(tenant);
+        }
+        ticket
+    }
+
+    fn touch(&mut self, ticket: Ticket, key: &K, priority: i32, now: u64) {
+        if let Some(lane) = self.lanes.get_mut(&(self.tenant)(key)) {
+            lane.touch(ticket, key, priority, now);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn needs_time(&self) -> bool {
+        self.needs_time
+    }
+}
+
+impl<K, T> fmt::Debug for Fair<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fair").field("tenants", &self.lanes.len()).field("len", &self.len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+use std::any::Any;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Runs `work` once for each piece in `0..pieces`, on at most `workers` threads, and waits for all of them.
+///
+/// The pieces are taken in chunks of `chunk`; those of one chunk run in order in one thread. Before each piece `is_cancelled`
+/// is asked, and once it says yes no piece is begun any more; those that run are waited for.
+///
+/// # Errors
+///
+/// [`Unfinished`] says which pieces panicked and which were not begun. A panic ends its piece only: the others run.
+///
+/// ```
+/// use pintle_workqueue::parallelize_until;
+/// use std::num::NonZeroUsize;
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// let four = NonZeroUsize::new(4).unwrap();
+/// let sum = AtomicUsize::new(0);
+/// parallelize_until(four, 100, NonZeroUsize::MIN, || false, |piece| {
+///     sum.fetch_add(piece, Ordering::Relaxed);
+/// })?;
+/// assert_eq!(sum.into_inner(), 4950);
+/// # Ok::<(), pintle_workqueue::Unfinished>(())
+/// ```
+pub fn parallelize_until(
+    workers: NonZeroUsize,
+    pieces: usize,
+    chunk: NonZeroUsize,
+    is_cancelled: impl Fn() -> bool + Sync,
+    work: impl Fn(usize) + Sync,
+) -> Result<(), Unfinished> {
+    let chunks = pieces.div_ceil(chunk.get());
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut outcome = Unfinished::default();
+        loop {
+            // A wrap-around would take 2^64 workers past the end.
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= chunks {
+                return outcome;
+            }
+            let start = at * chunk.get();
+            for piece in start..start.saturating_add(chunk.get()).min(pieces) {
+                if is_cancelled() {
+                    outcome.skipped.push(piece..start.saturating_add(chunk.get()).min(pieces));
+                    let rest = next.swap(chunks, Ordering::Relaxed).min(chunks);
+                    outcome.skipped.push(rest.saturating_mul(chunk.get()).min(pieces)..pieces);
+                    return outcome;
+                }
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| work(piece))) {
+                    outcome.panics.push(PiecePanic { piece, message: message(payload.as_ref()) });
+                }
+            }
+        }
+    };
+    let mut all = Unfinished::default();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (1..workers.get().min(chunks)).map(|_| scope.spawn(run)).collect();
+        // The caller's thread is one of the workers.
+        let mut outcomes = vec![run()];
+        // Only `is_cancelled` can have panicked outside of a piece: that is the caller's own.
+        outcomes
+            .extend(threads.into_iter().map(|t| t.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload))));
+        for outcome in outcomes {
+            all.panics.extend(outcome.panics);
+            all.skipped.extend(outcome.skipped);
+        }
+    });
+    all.tidy();
+    if all.panics.is_empty() && all.skipped.is_empty() { Ok(()) } else { Err(all) }
+}
+
+/// What [`parallelize_until`] did not finish.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// The pieces that panicked, in order.
+    pub panics: Vec<PiecePanic>,
+    /// The pieces that were not begun because of the cancellation, in order. Neighbouring ranges are joined.
+    pub skipped: Vec<Range<usize>>,
+}
+
+/// A piece of work that panicked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PiecePanic {
+    /// Which one.
+    pub piece: usize,
+    /// What it said.
+    pub message: String,
+}
+
+impl Unfinished {
+    fn tidy(&mut self) {
+        self.panics.sort_by_key(|panic| panic.piece);
+        self.skipped.retain(|range| !range.is_empty());
+        self.skipped.sort_by_key(|range| range.start);
+        self.skipped.dedup_by(|next, range| {
+            let joined = next.start == range.end;
+            if joined {
+                range.end = next.end;
+            }
+            joined
+        });
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let skipped: usize = self.skipped.iter().map(ExactSizeIterator::len).sum();
+        write!(f, "{} pieces panicked and {skipped} were not begun", self.panics.len())?;
+        match self.panics.first() {
+            Some(first) => write!(f, "; piece {}: {}", first.piece, first.message),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Unfinished {}
