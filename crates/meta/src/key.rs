@@ -86,6 +86,19 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+impl From<&ObjectKey> for ObjectKey {
+    fn from(key: &ObjectKey) -> Self {
+        key.clone()
+    }
+}
+
+impl From<&str> for ObjectKey {
+    /// A plain name: [`cluster`](Self::cluster). To read `namespace/name`, parse.
+    fn from(name: &str) -> Self {
+        Self::cluster(name)
+    }
+}
+
 impl FromStr for ObjectKey {
     type Err = InvalidKey;
 

@@ -1,0 +1,389 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use pintle_meta::{
+    ApiError, ApiResource, DeleteOptions, List, ListOptions, ListWatch, Object, ObjectApi, ObjectKey, Patch, PostOptions,
+    Resource, Scope, WatchEvent, WatchOptions,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::InvalidRequest;
+use crate::{Error, Request, RestClient, Watch};
+
+/// The objects of one resource, in one namespace or all.
+///
+/// A clone is a reference count. Names are given as [`ObjectKey`]s or, where the namespace is clear from the handle, as plain
+/// names.
+///
+/// # Cancel safety
+///
+/// Dropping any of its futures gives the request up; whether the server acted on a write is then unknown.
+pub struct Api<T> {
+    client: RestClient,
+    resource: Arc<ApiResource>,
+    namespace: Option<Arc<str>>,
+    object: PhantomData<fn() -> T>,
+}
+
+impl<T: Resource> Api<T> {
+    /// All objects of the resource: of a cluster-scoped one, or across all namespaces.
+    pub fn all(client: RestClient) -> Self {
+        Self::all_with(client, T::api_resource())
+    }
+
+    /// The objects in one namespace; the client's default one for an empty text.
+    pub fn namespaced(client: RestClient, namespace: &str) -> Self {
+        Self::namespaced_with(client, T::api_resource(), namespace)
+    }
+}
+
+impl<T> Api<T> {
+    /// As [`all`](Self::all), for a resource that is known at run time only.
+    pub fn all_with(client: RestClient, resource: ApiResource) -> Self {
+        let client = client.for_group_version(&resource.group_version);
+        Self { client, resource: Arc::new(resource), namespace: None, object: PhantomData }
+    }
+
+    /// As [`namespaced`](Self::namespaced), for a resource that is known at run time only.
+    pub fn namespaced_with(client: RestClient, resource: ApiResource, namespace: &str) -> Self {
+        let namespace = if namespace.is_empty() { client.default_namespace() } else { namespace };
+        let namespace = Some(namespace.into());
+        Self { namespace, ..Self::all_with(client, resource) }
+    }
+
+    /// The resource.
+    pub fn resource(&self) -> &ApiResource {
+        &self.resource
+    }
+
+    /// The namespace, absent for all.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The client.
+    pub fn client(&self) -> &RestClient {
+        &self.client
+    }
+
+    /// The request for the collection.
+    fn on_collection(&self, request: Request) -> Request {
+        let request = match &self.namespace {
+            Some(_) if self.resource.scope == Scope::Cluster => request.keep(InvalidRequest::Mismatch(format!(
+                "{} are cluster-scoped and live in no namespace; use Api::all",
+                self.resource
+            ))),
+            Some(namespace) => request.namespace(&**namespace),
+            None => request,
+        };
+        request.resource(&self.resource.plural)
+    }
+
+    /// The request for one object.
+    fn on_object(&self, request: Request, key: &ObjectKey) -> Request {
+        match self.namespace_of(key.namespace()) {
+            Ok(namespace) => {
+                let scoped = namespace.is_some();
+                let request = request.namespace_if_scoped(namespace.unwrap_or_default(), scoped);
+                request.resource(&self.resource.plural).name(key.name())
+            }
+            Err(fault) => request.keep(fault),
+        }
+    }
+
+    /// The namespace for an object that says it is in `given`, or says nothing.
+    fn namespace_of<'a>(&'a self, given: Option<&'a str>) -> Result<Option<&'a str>, InvalidRequest> {
+        let resource = &self.resource;
+        match (resource.scope, self.namespace.as_deref(), given) {
+            (Scope::Cluster, None, None) => Ok(None),
+            (Scope::Cluster, ..) => Err(InvalidRequest::Mismatch(format!(
+                "{resource} are cluster-scoped: neither handle nor object may name a namespace"
+            ))),
+            (Scope::Namespaced, Some(own), Some(given)) if own != given => Err(InvalidRequest::Mismatch(format!(
+                "the handle is on {resource} in namespace {own:?}, the object is in {given:?}"
+            ))),
+            (Scope::Namespaced, None, None) => Err(InvalidRequest::Mismatch(format!(
+                "{resource} live in namespaces, and neither handle nor object names one"
+            ))),
+            (Scope::Namespaced, own, given) => Ok(given.or(own)),
+        }
+    }
+}
+
+impl<T: DeserializeOwned> Api<T> {
+    /// Reads an object.
+    ///
+    /// # Errors
+    ///
+    /// Not found, or however else a request fails.
+    pub async fn get(&self, key: impl Into<ObjectKey>) -> Result<T, ApiError> {
+        Ok(self.on_object(self.client.get(), &key.into()).object().await?)
+    }
+
+    /// One page of objects: all of them, unless the options set a limit.
+    ///
+    /// # Errors
+    ///
+    /// However a request fails. `Expired`: the revision or the page token is too old.
+    pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
+        let request = with_list_options(self.on_collection(self.client.get()), options);
+        Ok(request.send().await?.into_list()?)
+    }
+
+    /// Opens a watch.
+    ///
+    /// # Errors
+    ///
+    /// However a request fails, up to the server's acceptance. What comes later comes in the stream.
+    pub async fn watch(&self, options: &WatchOptions) -> Result<EventStream<T>, ApiError> {
+        let request = with_watch_options(self.on_collection(self.client.get()), options);
+        Ok(EventStream(request.watch().await?))
+    }
+
+    /// Changes an object in part.
+    ///
+    /// # Errors
+    ///
+    /// However a request fails.
+    pub async fn patch(
+        &self,
+        key: impl Into<ObjectKey>,
+        patch: &Patch,
+        options: &PostOptions,
+    ) -> Result<T, ApiError> {
+        let request = self.on_object(self.client.patch(patch.content_type()), &key.into());
+        Ok(with_post_options(request, options).json(patch.body()).object().await?)
+    }
+
+    /// Changes the status of an object in part.
+    ///
+    /// # Errors
+    ///
+    /// However a request fails.
+    pub async fn patch_status(
+        &self,
+        key: impl Into<ObjectKey>,
+        patch: &Patch,
+        options: &PostOptions,
+    ) -> Result<T, ApiError> {
+        let request = self.on_object(self.client.patch(patch.content_type()), &key.into()).subresource(["status"]);
+        Ok(with_post_options(request, options).json(patch.body()).object().await?)
+    }
+}
+
+impl<T: Object + Serialize + DeserializeOwned> Api<T> {
+    /// Creates an object and returns it as stored.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists`, or however else a request fails.
+    pub async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        let request = match self.namespace_of(object.namespace()) {
+            Ok(namespace) => {
+                let scoped = namespace.is_some();
+                let request = self.client.post().namespace_if_scoped(namespace.unwrap_or_default(), scoped);
+                request.resource(&self.resource.plural)
+            }
+            Err(fault) => self.client.post().keep(fault),
+        };
+        Ok(self.with_object(request, object, options).object().await?)
+    }
+
+    /// Replaces an object. With a resourceVersion in its metadata, only if it has not changed since.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict`, not found, or however else a request fails.
+    pub async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        let request = self.on_object(self.client.put(), &object.key());
+        Ok(self.with_object(request, object, options).object().await?)
+    }
+
+    /// Replaces the status of an object, and nothing else of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`update`](Self::update).
+    pub async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        let request = self.on_object(self.client.put(), &object.key()).subresource(["status"]);
+        Ok(self.with_object(request, object, options).object().await?)
+    }
+
+    /// The body of a write. A type that does not say what kind it is, as most Rust types do not, is told it here.
+    fn with_object(&self, request: Request, object: &T, options: &PostOptions) -> Request {
+        let request = with_post_options(request, options);
+        let mut value = match serde_json::to_value(object) {
+            Ok(value) => value,
+            Err(error) => return request.keep(InvalidRequest::Encode { what: "the object", message: error.to_string() }),
+        };
+        if let Some(members) = value.as_object_mut() {
+            let named = |members: &serde_json::Map<_, serde_json::Value>, key: &str| {
+                members.get(key).and_then(|value| value.as_str()).is_some_and(|text| !text.is_empty())
+            };
+            if !named(members, "kind") {
+                members.insert("kind".into(), self.resource.kind.clone().into());
+            }
+            if !named(members, "apiVersion") {
+                members.insert("apiVersion".into(), self.resource.group_version.to_string().into());
+            }
+        }
+        request.json(&value)
+    }
+}
+
+impl<T> Api<T> {
+    /// Deletes an object, or asks for it where finalizers or a grace period hold it.
+    ///
+    /// # Errors
+    ///
+    /// Not found, `Conflict` if a precondition does not hold, or however else a request fails.
+    pub async fn delete(&self, key: impl Into<ObjectKey>, options: &DeleteOptions) -> Result<(), ApiError> {
+        self.on_object(self.client.delete(), &key.into()).json(options).send().await?;
+        Ok(())
+    }
+
+    /// Deletes all objects that match.
+    ///
+    /// # Errors
+    ///
+    /// However a request fails. Some objects may be gone then.
+    pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
+        with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
+        Ok(())
+    }
+}
+
+impl<T: DeserializeOwned + Send + Sync + 'static> ListWatch<T> for Api<T> {
+    type Events = EventStream<T>;
+
+    async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
+        Api::list(self, options).await
+    }
+
+    async fn watch(&self, options: &WatchOptions) -> Result<EventStream<T>, ApiError> {
+        Api::watch(self, options).await
+    }
+}
+
+impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Api<T> {
+    async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
+        Api::get(self, key).await
+    }
+
+    async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        Api::create(self, object, options).await
+    }
+
+    async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        Api::update(self, object, options).await
+    }
+
+    async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        Api::update_status(self, object, options).await
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
+        Api::patch(self, key, patch, options).await
+    }
+
+    async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
+        Api::delete(self, key, options).await
+    }
+}
+
+impl<T> Clone for Api<T> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone(),
+            object: PhantomData,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Api<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("resource", &format_args!("{}", self.resource))
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The events of a [`Watch`], their errors in the words of the seams.
+#[must_use = "a watch does nothing until it is polled"]
+#[derive(Debug)]
+pub struct EventStream<T>(Watch<T>);
+
+impl<T: DeserializeOwned> Stream for EventStream<T> {
+    type Item = Result<WatchEvent<T>, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx).map(|next| next.map(|event| event.map_err(Error::into)))
+    }
+}
+
+fn with_list_options(request: Request, options: &ListOptions) -> Request {
+    let limit = if options.limit == 0 { String::new() } else { options.limit.to_string() };
+    params(
+        request,
+        [
+            ("labelSelector", options.label_selector.as_str()),
+            ("fieldSelector", &options.field_selector),
+            ("resourceVersion", &options.resource_version),
+            ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
+            ("limit", &limit),
+            ("continue", &options.continue_token),
+        ],
+    )
+}
+
+fn with_watch_options(request: Request, options: &WatchOptions) -> Request {
+    let seconds = options.timeout.map(|timeout| timeout.as_secs().max(1));
+    let text = |flag| if flag { "true" } else { "" };
+    let request = params(
+        request,
+        [
+            ("watch", "true"),
+            ("labelSelector", &options.label_selector),
+            ("fieldSelector", &options.field_selector),
+            ("resourceVersion", &options.resource_version),
+            ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
+            ("allowWatchBookmarks", text(options.allow_bookmarks)),
+            ("sendInitialEvents", text(options.send_initial_events)),
+            ("timeoutSeconds", &seconds.map(|seconds| seconds.to_string()).unwrap_or_default()),
+        ],
+    );
+    match seconds {
+        // The server ends the watch by then. One that rests for longer has lost its server.
+        Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
+        None => request,
+    }
+}
+
+fn with_post_options(request: Request, options: &PostOptions) -> Request {
+    params(
+        request,
+        [
+            ("dryRun", if options.dry_run { "All" } else { "" }),
+            ("fieldManager", &options.field_manager),
+            ("fieldValidation", &options.field_validation),
+            ("force", if options.force { "true" } else { "" }),
+        ],
+    )
+}
+
+/// Sets the parameters that are not empty.
+fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
+    pairs.into_iter().filter(|(_, value)| !value.is_empty()).fold(request, |request, (key, value)| request.param(key, value))
+}
+
+/// How long a watch may outlive the time that the server was given for it.
+const WATCH_GRACE: Duration = Duration::from_secs(30);

@@ -1,0 +1,96 @@
+use crate::error::ConfigError;
+use crate::request::path;
+
+/// The part of every URL that the configuration gives: scheme, host and path prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) https: bool,
+    /// `host` or `host:port`, an IPv6 address in brackets.
+    pub(crate) authority: String,
+    /// Empty, or `/prefix` without a slash at the end.
+    pub(crate) path: String,
+}
+
+impl Base {
+    /// Reads a host, `host:port` or URL. Without a scheme it is `https` where `tls` settings are given, else `http`: and then
+    /// it may not have a path, since `host/path` is more often a mistake than meant. Query, fragment and user are dropped.
+    pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
+        let fault = |why: &str| ConfigError::Server { server: redacted(server), why: why.into() };
+        let server = server.trim();
+        if server.is_empty() {
+            return Err(fault("it is empty; set it to the URL of the API server"));
+        }
+        let (https, rest, had_scheme) = match server.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest, true),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest, true),
+            Some(_) => return Err(fault("its scheme is neither http nor https")),
+            None => (tls, server, false),
+        };
+        let rest = rest.split(['?', '#']).next().unwrap_or_default();
+        let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        // A bare port means this machine, as with Go's dialer.
+        let authority = if authority.starts_with(':') { format!("localhost{authority}") } else { authority.to_owned() };
+        let parsed: http::uri::Authority =
+            authority.parse().map_err(|_| fault("its host is not \"host\" or \"host:port\""))?;
+        if parsed.host().is_empty() || (parsed.port().is_some() && parsed.port_u16().is_none()) {
+            return Err(fault("its host is not \"host\" or \"host:port\""));
+        }
+        let prefix = path::join(["/", prefix]);
+        if !had_scheme && prefix != "/" {
+            return Err(fault("a path needs a scheme before the host: write https://host/path"));
+        }
+        Ok(Self { https, authority, path: if prefix == "/" { String::new() } else { prefix } })
+    }
+
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.https { "https" } else { "http" }
+    }
+}
+
+/// The text without the user and password that a URL may carry.
+pub(crate) fn redacted(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        None => url.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_host_or_a_url() {
+        for (server, tls, expected) in [
+            ("127.0.0.1", false, Some("http 127.0.0.1 ")),
+            (":8080", false, Some("http localhost:8080 ")),
+            ("foo.bar.com", false, Some("http foo.bar.com ")),
+            ("foo.bar.com", true, Some("https foo.bar.com ")),
+            ("1.2.3.4:567", true, Some("https 1.2.3.4:567 ")),
+            ("http://host", true, Some("http host ")),
+            ("http://host/prefix/", false, Some("http host /prefix")),
+            ("https://host:6443/a//b?q=1#f", false, Some("https host:6443 /a/b")),
+            ("https://me:hush@host", false, Some("https host ")),
+            ("https://[::1]:6443", false, Some("https [::1]:6443 ")),
+            ("host/server", false, None),
+            ("", true, None),
+            ("https://", false, None),
+            ("ftp://host", false, None),
+            ("///:://localhost", true, None),
+            ("https://host:port", false, None),
+        ] {
+            let base = Base::parse(server, tls).ok();
+            let shown = base.map(|base| format!("{} {} {}", base.scheme(), base.authority, base.path));
+            assert_eq!(shown.as_deref(), expected, "{server}");
+        }
+    }
+
+    #[test]
+    fn a_refused_server_is_named_without_its_password() {
+        let error = Base::parse("ftp://me:hush@host", false).unwrap_err().to_string();
+        assert!(error.contains("ftp://host") && !error.contains("hush"), "{error}");
+    }
+}

@@ -1,0 +1,264 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderValue, Method};
+use pintle_meta::{ClientConfig, GroupVersion};
+
+use crate::Request;
+use crate::auth::{Credentials, Impersonation};
+use crate::base::Base;
+use crate::error::ConfigError;
+use crate::throttle::Throttle;
+use crate::transport::Transport;
+use crate::warning::{LogWarnings, WarningHandler};
+
+/// A client for one API server. A clone is a reference count, and shares connections, credentials and the rate limit.
+///
+/// It reaches the server over HTTP/1.1 or, where TLS negotiates it, HTTP/2. It starts no task of its own but those that drive
+/// its connections, which end with the last clone and the last request.
+#[derive(Clone)]
+pub struct RestClient {
+    shared: Arc<Shared>,
+    /// What the paths of its requests begin with.
+    root: Arc<str>,
+}
+
+struct Shared {
+    base: Base,
+    default_namespace: String,
+    transport: Transport,
+    credentials: Credentials,
+    impersonation: Impersonation,
+    throttle: Throttle,
+    user_agent: HeaderValue,
+    accept: HeaderValue,
+    timeouts: Timeouts,
+    max_body: usize,
+    warnings: Arc<dyn WarningHandler>,
+}
+
+/// How long each part of an exchange may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Reaching the server, TLS included. 30 s by default.
+    pub connect: Duration,
+    /// From sending a request to the first line of the answer; not for streams, whose server may have nothing to say yet.
+    /// 75 s by default: a kube-apiserver gives up after 60 s, and says so.
+    pub headers: Option<Duration>,
+    /// Between two parts of an answer; not for watches and streams, which may rest, and which the transport's own probes
+    /// guard. 60 s by default.
+    pub idle: Option<Duration>,
+    /// The whole exchange, watches and streams excepted. None by default; [`ClientConfig::timeout`] sets it.
+    pub total: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(30),
+            headers: Some(Duration::from_secs(75)),
+            idle: Some(Duration::from_secs(60)),
+            total: None,
+        }
+    }
+}
+
+/// The largest answer that a client takes: a list of 150 000 large pods fits.
+const MAX_BODY: usize = 1 << 30;
+
+impl RestClient {
+    /// Makes a client, with all that the configuration leaves open at its default.
+    ///
+    /// # Errors
+    ///
+    /// The configuration contradicts itself, or a certificate or key in it cannot be used. Nothing is sent yet: whether the
+    /// server is there, the first request tells.
+    pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
+        Self::builder(config).build()
+    }
+
+    /// For settings that a configuration file does not have.
+    pub fn builder(config: ClientConfig) -> RestClientBuilder {
+        RestClientBuilder {
+            timeouts: Timeouts { total: config.timeout, ..Timeouts::default() },
+            config,
+            accept: None,
+            max_body: MAX_BODY,
+            warnings: Arc::new(LogWarnings),
+        }
+    }
+
+    /// A request with the method GET.
+    pub fn get(&self) -> Request {
+        self.verb(Method::GET)
+    }
+
+    /// A request with the method POST: creates.
+    pub fn post(&self) -> Request {
+        self.verb(Method::POST)
+    }
+
+    /// A request with the method PUT: replaces.
+    pub fn put(&self) -> Request {
+        self.verb(Method::PUT)
+    }
+
+    /// A request with the method PATCH, in the language that the content type names.
+    pub fn patch(&self, content_type: &str) -> Request {
+        self.verb(Method::PATCH).header("content-type", content_type)
+    }
+
+    /// A request with the method DELETE.
+    pub fn delete(&self) -> Request {
+        self.verb(Method::DELETE)
+    }
+
+    /// A request with any method.
+    pub fn verb(&self, method: Method) -> Request {
+        Request::new(self.clone(), method)
+    }
+
+    /// The same client, whose requests begin at `/api/v1` or `/apis/GROUP/VERSION`.
+    pub fn for_group_version(&self, group_version: &GroupVersion) -> Self {
+        let root = format!("{}{}", self.shared.base.path, group_version.path());
+        Self { shared: self.shared.clone(), root: root.into() }
+    }
+
+    /// The namespace to use where none is named.
+    pub fn default_namespace(&self) -> &str {
+        &self.shared.default_namespace
+    }
+
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub(crate) fn base(&self) -> &Base {
+        &self.shared.base
+    }
+
+    pub(crate) fn accept(&self) -> &HeaderValue {
+        &self.shared.accept
+    }
+
+    pub(crate) fn user_agent(&self) -> &HeaderValue {
+        &self.shared.user_agent
+    }
+
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.shared.timeouts
+    }
+
+    pub(crate) fn max_body(&self) -> usize {
+        self.shared.max_body
+    }
+
+    pub(crate) fn throttle(&self) -> &Throttle {
+        &self.shared.throttle
+    }
+
+    pub(crate) fn credentials(&self) -> &Credentials {
+        &self.shared.credentials
+    }
+
+    pub(crate) fn impersonation(&self) -> &Impersonation {
+        &self.shared.impersonation
+    }
+
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.shared.transport
+    }
+
+    pub(crate) fn warnings(&self) -> &Arc<dyn WarningHandler> {
+        &self.shared.warnings
+    }
+}
+
+impl fmt::Debug for RestClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base = &self.shared.base;
+        f.debug_struct("RestClient")
+            .field("server", &format_args!("{}://{}{}", base.scheme(), base.authority, base.path))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes a [`RestClient`].
+#[must_use = "a builder does nothing until it builds"]
+pub struct RestClientBuilder {
+    config: ClientConfig,
+    timeouts: Timeouts,
+    accept: Option<String>,
+    max_body: usize,
+    warnings: Arc<dyn WarningHandler>,
+}
+
+impl RestClientBuilder {
+    /// Replaces all deadlines.
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// The `Accept` of all requests, in place of `application/json, */*`.
+    pub fn accept(mut self, accept: impl Into<String>) -> Self {
+        self.accept = Some(accept.into());
+        self
+    }
+
+    /// The largest answer to take, in bytes; 1 GiB by default. The frames of a watch may have 16 MiB unless the request says else.
+    pub fn max_body(mut self, bytes: usize) -> Self {
+        self.max_body = bytes;
+        self
+    }
+
+    /// Who hears of the server's warnings. By default they are logged.
+    pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
+        self.warnings = handler;
+        self
+    }
+
+    /// Makes the client. Reads the certificate files.
+    ///
+    /// # Errors
+    ///
+    /// As [`RestClient::new`].
+    pub fn build(self) -> Result<RestClient, ConfigError> {
+        let config = self.config;
+        let tls = &config.tls;
+        let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
+        let base = Base::parse(&config.server, has_tls)?;
+        let header = |field, text: &str| {
+            let value = HeaderValue::from_str(text);
+            value.map_err(|_| ConfigError::Value { field, why: "it holds what a header may not hold".into() })
+        };
+        let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
+        let accept = header("accept", self.accept.as_deref().unwrap_or("application/json, */*"))?;
+        let shared = Shared {
+            default_namespace: config.default_namespace().to_owned(),
+            transport: Transport::new(&base, &config, self.timeouts.connect)?,
+            credentials: Credentials::new(&config)?,
+            impersonation: Impersonation::new(config.impersonate.as_ref())?,
+            throttle: Throttle::new(config.qps, config.burst),
+            user_agent,
+            accept,
+            timeouts: self.timeouts,
+            max_body: self.max_body,
+            warnings: self.warnings,
+            base,
+        };
+        let root = format!("{}/", shared.base.path).into();
+        Ok(RestClient { shared: Arc::new(shared), root })
+    }
+}
+
+/// The program's name and version of this client: `quickstart/0.1.0 (linux/x86_64) pintle`.
+fn default_user_agent() -> String {
+    let program = std::env::args().next().unwrap_or_default();
+    let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
+    // A file name may hold anything; a header may not.
+    let program: String = program.chars().filter(|c| c.is_ascii_graphic()).collect();
+    let program = if program.is_empty() { "unknown" } else { &program };
+    format!("{program}/{} ({}/{}) pintle", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH)
+}

@@ -1,0 +1,323 @@
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use pintle_meta::{ApiError, Reason, Status};
+use thiserror::Error as ThisError;
+
+/// How a request fails. Each message names the request, without secrets.
+#[derive(Clone, Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// Nothing was sent: the credentials could not be had.
+    #[error("{request}: {source}")]
+    Auth {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// Which credentials, and why.
+        source: AuthError,
+    },
+    /// No connection came about. Nothing was sent.
+    #[error("{request}: {message}")]
+    Connect {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// Whether the peer refused: nothing listens there.
+        refused: bool,
+        /// What went wrong, from the outside in.
+        message: Box<str>,
+        /// The error beneath.
+        source: Arc<dyn StdError + Send + Sync>,
+    },
+    /// The answer is not what was asked for.
+    #[error("{request}: the answer cannot be read: {message}")]
+    Decode {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// What is wrong with it, and where.
+        message: Box<str>,
+    },
+    /// Nothing was sent: the request makes no sense.
+    #[error("{request}: {source}")]
+    Invalid {
+        /// The request, as far as it was built.
+        request: Arc<RequestLine>,
+        /// What is wrong with it.
+        source: InvalidRequest,
+    },
+    /// The server answered, and its answer is no.
+    #[error("{request}: {status}")]
+    Status {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// The server's own status, or one made from the HTTP status where it gave none.
+        status: Box<Status>,
+        /// The answer's body; at most the first 64 KiB.
+        body: Bytes,
+    },
+    /// No answer in time. Unless `phase` is connecting, whether the server acted is unknown.
+    #[error("{request}: no answer in time: {phase} took longer than {after:?}")]
+    Timeout {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// What took too long.
+        phase: Phase,
+        /// The deadline that was missed.
+        after: Duration,
+    },
+    /// The answer, or a frame of it, is larger than allowed.
+    #[error("{request}: the answer is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages")]
+    TooLarge {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// The limit.
+        limit: usize,
+    },
+    /// The connection failed. Whether the server acted is unknown.
+    #[error("{request}: the connection failed: {message}")]
+    Transport {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// What went wrong, from the outside in.
+        message: Box<str>,
+        /// The error beneath.
+        source: Arc<dyn StdError + Send + Sync>,
+    },
+}
+
+impl Error {
+    /// The request that failed.
+    pub fn request(&self) -> &RequestLine {
+        match self {
+            Self::Auth { request, .. }
+            | Self::Connect { request, .. }
+            | Self::Decode { request, .. }
+            | Self::Invalid { request, .. }
+            | Self::Status { request, .. }
+            | Self::Timeout { request, .. }
+            | Self::TooLarge { request, .. }
+            | Self::Transport { request, .. } => request,
+        }
+    }
+
+    /// The server's answer, if it gave one.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Status { status, .. } => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The reason in the server's answer, if it gave one.
+    pub fn reason(&self) -> Option<&Reason> {
+        self.status()?.reason.as_ref()
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Status { status, .. } => Self::Status(status),
+            Error::Auth { .. } | Error::Invalid { .. } => Self::InvalidRequest(Arc::new(error)),
+            Error::Connect { refused: true, .. } => Self::ConnectionRefused(Arc::new(error)),
+            Error::Connect { .. } | Error::Transport { .. } => Self::Transport(Arc::new(error)),
+            Error::Decode { .. } | Error::TooLarge { .. } => Self::Decode(Arc::new(error)),
+            Error::Timeout { .. } => Self::Timeout(Arc::new(error)),
+        }
+    }
+}
+
+/// What of a request took too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Reaching the server, TLS included. Nothing was sent.
+    Connect,
+    /// Waiting for the first line of the answer.
+    Headers,
+    /// Waiting for the next bytes of the answer.
+    Idle,
+    /// The whole exchange.
+    Total,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "connecting",
+            Self::Headers => "the first line of the answer",
+            Self::Idle => "the next part of the answer",
+            Self::Total => "the whole exchange",
+        })
+    }
+}
+
+/// A request as errors and logs name it: method and URL, without user, password, or the values of unknown parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestLine {
+    pub(crate) method: http::Method,
+    pub(crate) url: String,
+}
+
+impl RequestLine {
+    /// `GET`, `POST` and so on.
+    pub fn method(&self) -> &http::Method {
+        &self.method
+    }
+
+    /// The URL without secrets.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl fmt::Display for RequestLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.url)
+    }
+}
+
+/// What is wrong with a request, found while it was built. The first fault is kept.
+#[derive(Clone, Debug, ThisError)]
+#[non_exhaustive]
+pub enum InvalidRequest {
+    /// A part that can be set only once was set twice.
+    #[error("{part} is already set to {first:?}, and cannot be changed to {second:?}")]
+    AlreadySet {
+        /// Which part.
+        part: &'static str,
+        /// What it was.
+        first: String,
+        /// What it was to become.
+        second: String,
+    },
+    /// The file for the body cannot be read.
+    #[error("the body cannot be read from {path}: {source}", path = path.display())]
+    BodyFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// The body was a stream, and has been sent: it cannot be sent again.
+    #[error("the body was a stream and is already used up; make a new request, or give the body as bytes")]
+    BodyUsed,
+    /// The body or the options cannot be written as JSON.
+    #[error("{what} cannot be written as JSON: {message}")]
+    Encode {
+        /// What was to be written.
+        what: &'static str,
+        /// Why not.
+        message: String,
+    },
+    /// A namespace is needed and was given as empty.
+    #[error("the namespace is empty; name one, or leave it unset for a cluster-scoped resource")]
+    EmptyNamespace,
+    /// A header's name or value holds what may not stand there.
+    #[error("header {name:?} has a name or a value that HTTP does not allow")]
+    Header {
+        /// The header.
+        name: String,
+    },
+    /// The object or key does not fit the handle that it was given to.
+    #[error("{0}")]
+    Mismatch(String),
+    /// A part of the path would change the meaning of the URL.
+    #[error("{part} {value:?} is invalid: {why}")]
+    Segment {
+        /// Which part.
+        part: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The text is no URL.
+    #[error("{uri:?} is not a URL or a path: {message}")]
+    Uri {
+        /// The text.
+        uri: String,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// Why a client cannot be made. Each message names the field of the configuration.
+#[derive(Clone, Debug, ThisError)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Two fields exclude each other.
+    #[error("{first} and {second} exclude each other; set one of them")]
+    Conflict {
+        /// The one.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// A file cannot be read.
+    #[error("{field}: {path} cannot be read: {source}", path = path.display())]
+    File {
+        /// The field that names it.
+        field: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// A field is needed by another one.
+    #[error("{present} is set, but {missing} is not; set both or none")]
+    Missing {
+        /// The field that is there.
+        present: &'static str,
+        /// The field that is not.
+        missing: &'static str,
+    },
+    /// A value cannot be used.
+    #[error("{field}: {why}")]
+    Value {
+        /// The field.
+        field: &'static str,
+        /// What is wrong with its value.
+        why: String,
+    },
+    /// The server's address cannot be used.
+    #[error("server {server:?}: {why}")]
+    Server {
+        /// The address, without user and password.
+        server: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl From<ConfigError> for ApiError {
+    fn from(error: ConfigError) -> Self {
+        Self::InvalidRequest(Arc::new(error))
+    }
+}
+
+/// Why credentials cannot be had.
+#[derive(Clone, Debug, ThisError)]
+#[non_exhaustive]
+pub enum AuthError {
+    /// The credential program failed.
+    #[error("credential program {command:?}: {why}")]
+    Exec {
+        /// The program.
+        command: String,
+        /// What went wrong, and what to do.
+        why: String,
+    },
+    /// The token file cannot be used.
+    #[error("token file {path}: {why}", path = path.display())]
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}

@@ -1,0 +1,376 @@
+//! Sending a [`Request`]: attempts, deadlines, and what becomes of the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{AUTHORIZATION, HOST, USER_AGENT};
+use http::{HeaderValue, Method, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::error::{Phase, RequestLine};
+use crate::retry::{Outcome, Retry};
+use crate::status::{self, Subject};
+use crate::stream::ByteStream;
+use crate::transport::{Failure, in_one_line};
+use crate::watch::Watch;
+use crate::{Error, Request, Response, warning};
+
+/// What the head of an answer may take, and what it has to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// The whole answer, within the request's deadline.
+    Unary,
+    /// The body as it comes.
+    Stream,
+    /// As a stream, but only 200 will do, and the server answers at once.
+    Watch,
+}
+
+/// The most that is read of the body of a failure.
+const MAX_ERROR_BODY: usize = 64 << 10;
+/// The most that is read of a body that nobody wants, so that its connection can be used again.
+const MAX_DRAINED: u64 = 2 << 10;
+/// The largest frame of a watch, unless the request says else.
+const MAX_FRAME: usize = 16 << 20;
+
+impl Request {
+    /// Sends the request and reads the whole answer.
+    ///
+    /// # Errors
+    ///
+    /// The first fault of the request, without I/O; whatever kept the answer from coming; [`Error::Status`] for an answer that
+    /// is no success.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the request up. Whether the server acted on it is then unknown.
+    pub async fn send(&self) -> Result<Response, Error> {
+        self.preflight()?;
+        let line = self.line();
+        self.throttle(&line).await;
+        let deadline = self.timeout.map(|timeout| (Instant::now() + timeout, timeout));
+        let exchange = async {
+            let answer = self.open(&line, Mode::Unary, deadline).await?;
+            let (head, body) = answer.into_parts();
+            let idle = self.idle_timeout.or(self.client.timeouts().idle);
+            let limit = self.max_body.unwrap_or(self.client.max_body());
+            let body = read(body, limit, idle).await.map_err(|error| error.into_error(&line))?;
+            let warnings = warning::parse_all(&head.headers);
+            Ok(Response { request: line.clone(), status: head.status, headers: head.headers, body, warnings })
+        };
+        within(deadline, exchange).await.unwrap_or_else(|after| Err(late(&line, Phase::Total, after)))
+    }
+
+    /// Sends the request and decodes the answer: [`send`](Self::send), then [`Response::into`].
+    ///
+    /// # Errors
+    ///
+    /// As the two.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`send`](Self::send).
+    pub async fn object<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        self.send().await?.into()
+    }
+
+    /// Sends the request and returns the body as it came.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send). Unlike client-go's `DoRaw`, a failure is the same typed error as anywhere else.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`send`](Self::send).
+    pub async fn raw(&self) -> Result<Bytes, Error> {
+        Ok(self.send().await?.body)
+    }
+
+    /// Sends the request and returns the body as it comes, such as the log of a container. The request's deadline does not
+    /// bind it.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send), up to the head of the answer. A lost connection is not retried.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`send`](Self::send).
+    pub async fn stream(&self) -> Result<ByteStream, Error> {
+        self.preflight()?;
+        let line = self.line();
+        self.throttle(&line).await;
+        let answer = self.open(&line, Mode::Stream, None).await?;
+        Ok(ByteStream::new(answer.into_body(), line, self.idle_timeout))
+    }
+
+    /// Sends the request and decodes the body as the frames of a watch. The caller sets `watch=true` and whatever else the
+    /// watch is to have. The request's deadline does not bind it.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send), up to the head of the answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`send`](Self::send).
+    pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
+        self.preflight()?;
+        let line = self.line();
+        self.throttle(&line).await;
+        let answer = self.open(&line, Mode::Watch, None).await?;
+        let bytes = ByteStream::new(answer.into_body(), line, self.idle_timeout);
+        Ok(Watch::new(bytes, self.max_body.unwrap_or(MAX_FRAME)))
+    }
+
+    async fn throttle(&self, line: &RequestLine) {
+        if self.throttled {
+            self.client.throttle().wait(line).await;
+        }
+    }
+
+    /// Attempts until there is a success, or a failure that stays.
+    async fn open(
+        &self,
+        line: &Arc<RequestLine>,
+        mode: Mode,
+        deadline: Option<(Instant, Duration)>,
+    ) -> Result<http::Response<Incoming>, Error> {
+        let idempotent = mode != Mode::Stream && matches!(self.method, Method::GET | Method::HEAD);
+        let mut retry = Retry::new(self.max_retries, idempotent, self.body.is_replayable());
+        let mut renewed = None;
+        let mut may_renew = true;
+        loop {
+            let mut used = None;
+            let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
+            if let Ok(answer) = &outcome {
+                self.hand_warnings_over(answer);
+                if may_renew && answer.status() == StatusCode::UNAUTHORIZED && retry.may_replay() {
+                    may_renew = false;
+                    if let Some(fresh) = self.renew(line, used.as_ref()).await? {
+                        renewed = Some(fresh);
+                        continue;
+                    }
+                }
+            }
+            let wait = retry.step(match &outcome {
+                Ok(answer) => Outcome::Answer(answer.status(), answer.headers()),
+                Err(error) => Outcome::Failure(error),
+            });
+            match wait.filter(|wait| deadline.is_none_or(|(at, _)| Instant::now() + *wait < at)) {
+                Some(wait) => {
+                    match outcome {
+                        Ok(answer) => {
+                            tracing::debug!(request = %line, status = %answer.status(), ?wait, "the server asks to wait");
+                            drain(answer.into_body()).await;
+                        }
+                        Err(error) => tracing::debug!(?wait, "trying again: {error}"),
+                    }
+                    tokio::time::sleep(wait).await;
+                    self.throttle(line).await;
+                }
+                None => return self.judge(line, mode, outcome?).await,
+            }
+        }
+    }
+
+    /// One request over the wire, up to the head of the answer.
+    async fn attempt(
+        &self,
+        line: &Arc<RequestLine>,
+        mode: Mode,
+        renewed: Option<HeaderValue>,
+        used: &mut Option<HeaderValue>,
+    ) -> Result<http::Response<Incoming>, Error> {
+        let mut request = self.to_http(line)?;
+        let headers = request.headers_mut();
+        if !headers.contains_key(AUTHORIZATION) {
+            let header = match renewed {
+                Some(header) => Some(header),
+                None => {
+                    let header = self.client.credentials().header().await;
+                    header.map_err(|source| Error::Auth { request: line.clone(), source })?
+                }
+            };
+            if let Some(header) = header {
+                headers.insert(AUTHORIZATION, header.clone());
+                *used = Some(header);
+            }
+        }
+        let timeouts = *self.client.timeouts();
+        let patience = timeouts.headers.filter(|_| mode != Mode::Stream);
+        let patience = patience.map(|patience| (Instant::now() + patience + timeouts.connect, patience));
+        match within(patience, self.client.transport().round_trip(request)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(failure)) => Err(failure.into_error(line, timeouts.connect)),
+            Err(after) => Err(late(line, Phase::Headers, after)),
+        }
+    }
+
+    fn to_http(&self, line: &Arc<RequestLine>) -> Result<http::Request<crate::request::HttpBody>, Error> {
+        let invalid = |source| Error::Invalid { request: line.clone(), source };
+        let mut request = http::Request::new(self.body.to_http().map_err(invalid)?);
+        *request.method_mut() = self.method.clone();
+        let url = self.url();
+        *request.uri_mut() = url
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| crate::InvalidRequest::Uri { uri: line.url.clone(), message: error.to_string() })
+            .map_err(invalid)?;
+        let headers = request.headers_mut();
+        headers.clone_from(&self.headers);
+        // The connection decides on it.
+        headers.remove(HOST);
+        if !headers.contains_key(USER_AGENT) {
+            headers.insert(USER_AGENT, self.client.user_agent().clone());
+        }
+        self.client.impersonation().apply(headers);
+        Ok(request)
+    }
+
+    async fn renew(&self, line: &Arc<RequestLine>, used: Option<&HeaderValue>) -> Result<Option<HeaderValue>, Error> {
+        // Nothing of ours was refused: the request brought its own header.
+        if self.headers.contains_key(AUTHORIZATION) {
+            return Ok(None);
+        }
+        let renewed = self.client.credentials().after_refusal(used).await;
+        renewed.map_err(|source| Error::Auth { request: line.clone(), source })
+    }
+
+    /// A success goes on, anything else becomes an error.
+    async fn judge(
+        &self,
+        line: &Arc<RequestLine>,
+        mode: Mode,
+        answer: http::Response<Incoming>,
+    ) -> Result<http::Response<Incoming>, Error> {
+        let good = match mode {
+            Mode::Unary | Mode::Stream => status::is_success(answer.status()),
+            Mode::Watch => answer.status() == StatusCode::OK,
+        };
+        if good {
+            return Ok(answer);
+        }
+        let (head, body) = answer.into_parts();
+        let idle = self.client.timeouts().idle;
+        // What cannot be read of a failure's body does not hide the failure.
+        let body = read_some(body, MAX_ERROR_BODY, idle).await;
+        let resource = self.resource.as_deref().unwrap_or_default();
+        let group = self.group();
+        let resource = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+        let name = self.name.as_deref().unwrap_or_default();
+        let subject = Subject { method: &self.method, resource: &resource, name };
+        let status = status::failure(head.status, &head.headers, &body, &subject);
+        Err(Error::Status { request: line.clone(), status, body })
+    }
+
+    fn hand_warnings_over(&self, answer: &http::Response<Incoming>) {
+        let handler = self.warnings.as_ref().unwrap_or(self.client.warnings());
+        for warning in warning::parse_all(answer.headers()) {
+            handler.warn(&warning);
+        }
+    }
+}
+
+impl Failure {
+    fn into_error(self, line: &Arc<RequestLine>, connect: Duration) -> Error {
+        let request = line.clone();
+        match self {
+            Self::Connect { refused, source } => {
+                Error::Connect { request, refused, message: in_one_line(&*source).into(), source }
+            }
+            Self::ConnectTimeout => late(line, Phase::Connect, connect),
+            Self::Exchange(source) => Error::Transport { request, message: in_one_line(&*source).into(), source },
+        }
+    }
+}
+
+/// Why a body could not be read to its end.
+pub(crate) enum BodyFault {
+    Idle(Duration),
+    TooLarge(usize),
+    Transport(hyper::Error),
+}
+
+impl BodyFault {
+    pub(crate) fn into_error(self, line: &Arc<RequestLine>) -> Error {
+        let request = line.clone();
+        match self {
+            Self::Idle(after) => late(line, Phase::Idle, after),
+            Self::TooLarge(limit) => Error::TooLarge { request, limit },
+            Self::Transport(error) => {
+                let message = format!("while reading the answer: {}", in_one_line(&error));
+                Error::Transport { request, message: message.into(), source: Arc::new(error) }
+            }
+        }
+    }
+}
+
+async fn read(mut body: Incoming, limit: usize, idle: Option<Duration>) -> Result<Bytes, BodyFault> {
+    let expected = body.size_hint().exact().unwrap_or(0);
+    if expected > limit as u64 {
+        return Err(BodyFault::TooLarge(limit));
+    }
+    let Some(first) = chunk(&mut body, idle).await? else { return Ok(Bytes::new()) };
+    let Some(second) = chunk(&mut body, idle).await? else {
+        return if first.len() > limit { Err(BodyFault::TooLarge(limit)) } else { Ok(first) };
+    };
+    let mut whole = BytesMut::with_capacity((first.len() + second.len()).max(expected as usize));
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&second);
+    while whole.len() <= limit {
+        match chunk(&mut body, idle).await? {
+            Some(chunk) => whole.extend_from_slice(&chunk),
+            None => return Ok(whole.freeze()),
+        }
+    }
+    Err(BodyFault::TooLarge(limit))
+}
+
+/// The beginning of a body, as far as it can be had.
+async fn read_some(mut body: Incoming, limit: usize, idle: Option<Duration>) -> Bytes {
+    let mut whole = BytesMut::new();
+    while whole.len() < limit
+        && let Ok(Some(chunk)) = chunk(&mut body, idle).await
+    {
+        whole.extend_from_slice(&chunk);
+    }
+    whole.truncate(limit);
+    whole.freeze()
+}
+
+async fn chunk(body: &mut Incoming, idle: Option<Duration>) -> Result<Option<Bytes>, BodyFault> {
+    let idle = idle.map(|idle| (Instant::now() + idle, idle));
+    loop {
+        match within(idle, body.frame()).await.map_err(BodyFault::Idle)? {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(BodyFault::Transport(error)),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => return Ok(Some(data)),
+                Err(_trailers) => continue,
+            },
+        }
+    }
+}
+
+async fn drain(body: Incoming) {
+    if body.size_hint().upper().is_some_and(|upper| upper <= MAX_DRAINED) {
+        read_some(body, MAX_DRAINED as usize, Some(Duration::from_secs(1))).await;
+    }
+}
+
+/// Runs until the deadline, and says how long that was if it passed.
+async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> Result<F::Output, Duration> {
+    match deadline {
+        None => Ok(future.await),
+        Some((at, after)) => tokio::time::timeout_at(at, future).await.map_err(|_| after),
+    }
+}
+
+fn late(line: &Arc<RequestLine>, phase: Phase, after: Duration) -> Error {
+    Error::Timeout { request: line.clone(), phase, after }
+}

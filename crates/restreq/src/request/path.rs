@@ -1,0 +1,170 @@
+//! Paths and query values, as Go's `path` and `net/url` write them. No I/O.
+
+use std::time::Duration;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Joins the non-empty parts with slashes and cleans the result: no doubled slashes, no `.`, no `..`, no slash at the end
+/// (but for the root).
+pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut rooted = None;
+    let mut segments: Vec<&str> = Vec::new();
+    for part in parts.into_iter().filter(|part| !part.is_empty()) {
+        let rooted = *rooted.get_or_insert(part.starts_with('/'));
+        for segment in part.split('/') {
+            match segment {
+                "" | "." => {}
+                ".." if segments.last().is_some_and(|last| *last != "..") => {
+                    segments.pop();
+                }
+                // Nothing lies above the root.
+                ".." if rooted => {}
+                segment => segments.push(segment),
+            }
+        }
+    }
+    let joined = segments.join("/");
+    if rooted == Some(true) { format!("/{joined}") } else { joined }
+}
+
+/// Why a text cannot be one segment of a path, if it cannot.
+pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
+    match text {
+        "." | ".." => Some("it may not be \".\" or \"..\""),
+        _ if text.contains('/') => Some("it may not contain \"/\""),
+        _ if text.contains('%') => Some("it may not contain \"%\""),
+        _ => None,
+    }
+}
+
+/// Escapes what may not stand in a path.
+pub(crate) fn encode_path(path: &str) -> String {
+    const PATH: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'/')
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'.')
+        .remove(b'~')
+        .remove(b'!')
+        .remove(b'$')
+        .remove(b'&')
+        .remove(b'\'')
+        .remove(b'(')
+        .remove(b')')
+        .remove(b'*')
+        .remove(b'+')
+        .remove(b',')
+        .remove(b';')
+        .remove(b'=')
+        .remove(b':')
+        .remove(b'@');
+    utf8_percent_encode(path, PATH).to_string()
+}
+
+/// Writes a query, in the order given.
+pub(crate) fn encode_query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    let mut query = String::new();
+    for (key, value) in pairs {
+        if !query.is_empty() {
+            query.push('&');
+        }
+        query.extend(utf8_percent_encode(key, QUERY));
+        query.push('=');
+        query.extend(utf8_percent_encode(value, QUERY));
+    }
+    query
+}
+
+/// Reads a query: pairs in their order, unescaped. A pair without `=` has an empty value.
+pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
+    let unescape = |text: &str| {
+        let spaced = text.replace('+', " ");
+        percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+    };
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(k, v)| (unescape(k), unescape(v))).collect()
+}
+
+/// A duration as Go writes it: `1s`, `1.5s`, `500ms`, `1m0s`, `1h0m0s`.
+pub(crate) fn duration_text(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    match nanos {
+        0 => "0s".into(),
+        1..1_000 => format!("{nanos}ns"),
+        1_000..1_000_000 => format!("{}µs", decimal(nanos, 1_000)),
+        1_000_000..1_000_000_000 => format!("{}ms", decimal(nanos, 1_000_000)),
+        _ => {
+            const SECOND: u128 = 1_000_000_000;
+            let (minutes, rest) = (nanos / (60 * SECOND), nanos % (60 * SECOND));
+            let seconds = decimal(rest, SECOND);
+            match (minutes / 60, minutes % 60) {
+                (0, 0) => format!("{seconds}s"),
+                (0, minutes) => format!("{minutes}m{seconds}s"),
+                (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
+            }
+        }
+    }
+}
+
+/// `amount / unit` with as many decimals as it takes. `unit` is a power of ten.
+fn decimal(amount: u128, unit: u128) -> String {
+    let (whole, rest) = (amount / unit, amount % unit);
+    if rest == 0 {
+        return whole.to_string();
+    }
+    let width = unit.ilog10() as usize;
+    let decimals = format!("{rest:0width$}");
+    format!("{whole}.{}", decimals.trim_end_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_paths_are_clean() {
+        for (parts, expected) in [
+            (&["", "/", ""][..], "/"),
+            (&["/", "/api/", "v1"], "/api/v1"),
+            (&["/a//b", "./c", "../d"], "/a/b/d"),
+            (&["/", "../.."], "/"),
+            (&["a", "../../b"], "../b"),
+            (&["", ""], ""),
+            (&["foo/bar", "baz"], "foo/bar/baz"),
+        ] {
+            assert_eq!(join(parts.iter().copied()), expected, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn durations_are_written_as_go_writes_them() {
+        for (nanos, expected) in [
+            (0, "0s"),
+            (1, "1ns"),
+            (1_500, "1.5µs"),
+            (500_000_000, "500ms"),
+            (1_000_000_000, "1s"),
+            (1_500_000_000, "1.5s"),
+            (1_000_000_001, "1.000000001s"),
+            (60_000_000_000, "1m0s"),
+            (90_500_000_000, "1m30.5s"),
+            (3_600_000_000_000, "1h0m0s"),
+            (90_061_000_000_000, "25h1m1s"),
+        ] {
+            assert_eq!(duration_text(Duration::from_nanos(nanos)), expected);
+        }
+    }
+
+    #[test]
+    fn a_query_survives_writing_and_reading() {
+        let pairs = [("labelSelector", "app in (a, b),x=ü"), ("a", "1&2=3+4%"), ("empty", "")];
+        let read = decode_query(&encode_query(pairs));
+        assert_eq!(read, pairs.map(|(k, v)| (k.to_owned(), v.to_owned())));
+    }
+
+    #[test]
+    fn what_may_not_stand_in_a_path_is_escaped() {
+        assert_eq!(encode_path("/apis/rbac/clusterroles/system:node a?#%ü"), "/apis/rbac/clusterroles/system:node%20a%3F%23%25%C3%BC");
+    }
+}

@@ -1,0 +1,119 @@
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Request, path};
+use crate::error::RequestLine;
+
+/// Parameters whose values are safe to print: those of the Kubernetes API itself.
+const PUBLIC_PARAMS: [&str; 19] = [
+    "allowWatchBookmarks",
+    "container",
+    "continue",
+    "dryRun",
+    "fieldManager",
+    "fieldSelector",
+    "fieldValidation",
+    "follow",
+    "force",
+    "labelSelector",
+    "limit",
+    "pretty",
+    "propagationPolicy",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeout",
+    "timeoutSeconds",
+    "watch",
+];
+
+impl Request {
+    /// The whole URL as it will be requested.
+    ///
+    /// It is `prefix[/namespaces/NAMESPACE][/resource][/name/subresource/suffix][?params]`: the namespace only if it is set and
+    /// not empty, the resource in lower case, the parameters ordered by key. A [`timeout`](Request::timeout) becomes the
+    /// parameter of that name.
+    pub fn url(&self) -> String {
+        let base = self.client.base();
+        format!("{}://{}{}", base.scheme(), base.authority, self.path_and_query())
+    }
+
+    /// The URL without scheme and host.
+    pub(crate) fn path_and_query(&self) -> String {
+        let mut text = path::encode_path(&self.path());
+        let timeout = self.timeout.map(path::duration_text);
+        let query = path::encode_query(self.pairs(timeout.as_deref()));
+        if !query.is_empty() {
+            text.push('?');
+            text.push_str(&query);
+        }
+        text
+    }
+
+    /// The request as errors and logs name it.
+    pub(crate) fn line(&self) -> Arc<RequestLine> {
+        let base = self.client.base();
+        let timeout = self.timeout.map(path::duration_text);
+        let hidden = |(key, value)| (key, if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" });
+        let query: Vec<String> = self.pairs(timeout.as_deref()).map(hidden).map(|(k, v)| format!("{k}={v}")).collect();
+        let mut url = format!("{}://{}{}", base.scheme(), base.authority, path::encode_path(&self.path()));
+        if !query.is_empty() {
+            url.push('?');
+            url.push_str(&query.join("&"));
+        }
+        Arc::new(RequestLine { method: self.method.clone(), url })
+    }
+
+    fn path(&self) -> String {
+        let resource = self.resource.as_deref().unwrap_or_default().to_lowercase();
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let mut parts = Vec::with_capacity(6);
+        if !namespace.is_empty() {
+            parts.extend(["namespaces", namespace]);
+        }
+        parts.push(&resource);
+        for part in [self.name.as_deref(), self.subresource.as_deref(), Some(self.subpath.as_str())] {
+            parts.push(part.unwrap_or_default());
+        }
+        if parts.iter().all(|part| part.is_empty()) {
+            // A slash at the end of the prefix stays only if nothing follows.
+            return if self.prefix.starts_with('/') { self.prefix.clone() } else { format!("/{}", self.prefix) };
+        }
+        path::join(["/", self.prefix.as_str()].into_iter().chain(parts))
+    }
+
+    fn pairs<'a>(&'a self, timeout: Option<&'a str>) -> impl Iterator<Item = (&'a str, &'a str)> {
+        const TIMEOUT: &str = "timeout";
+        let given = self.params.iter().filter(move |(key, _)| timeout.is_none() || *key != TIMEOUT);
+        let given = given.flat_map(|(key, values)| values.iter().map(move |value| (key.as_str(), value.as_str())));
+        let mut pairs: Vec<_> = given.chain(timeout.map(|text| (TIMEOUT, text))).collect();
+        pairs.sort_by_key(|(key, _)| *key);
+        pairs.into_iter()
+    }
+}
+
+/// The members of an options object as query parameters.
+pub(super) fn option_pairs(options: &impl Serialize) -> Result<Vec<(String, String)>, String> {
+    let value = serde_json::to_value(options).map_err(|error| error.to_string())?;
+    let Value::Object(members) = value else { return Err("it is not an object".into()) };
+    let mut pairs = Vec::new();
+    for (key, value) in members {
+        let values = match value {
+            Value::Array(values) => values,
+            value => vec![value],
+        };
+        for value in values {
+            match value {
+                Value::Null => {}
+                Value::String(text) => pairs.push((key.clone(), text)),
+                Value::Bool(_) | Value::Number(_) => pairs.push((key.clone(), value.to_string())),
+                Value::Array(_) | Value::Object(_) => {
+                    return Err(format!("member {key:?} is no text, number, boolean or list of these"));
+                }
+            }
+        }
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,114 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use pintle_meta::{List, ListMeta, TypeMeta};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::error::RequestLine;
+use crate::status;
+use crate::{Error, Warning};
+
+/// A success, its body read to the end.
+#[derive(Clone, Debug)]
+pub struct Response {
+    pub(crate) request: Arc<RequestLine>,
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl Response {
+    /// The HTTP status, 200 to 206.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Whether the request made something new: 201.
+    pub fn was_created(&self) -> bool {
+        self.status == StatusCode::CREATED
+    }
+
+    /// The headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The remarks of the server, which the warning handler has heard already.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The body as it came.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Decodes the body.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Status`] if the body tells a failure after all; [`Error::Decode`] if it is empty or no `T`.
+    pub fn into<T: DeserializeOwned>(self) -> Result<T, Error> {
+        self.check()?;
+        serde_json::from_slice(&self.body).map_err(|error| self.unreadable(error.to_string()))
+    }
+
+    /// Decodes a list, object by object: the body is split first, so that no second copy of it is held.
+    ///
+    /// # Errors
+    ///
+    /// As [`into`](Self::into). An object that is no `T` is named by its place in the list, and by its name if it has one.
+    pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
+        self.check()?;
+        split_list(&self.body).map_err(|message| self.unreadable(message))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.body.is_empty() {
+            let kind = self.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let kind = kind.unwrap_or("none");
+            return Err(self.unreadable(format!("0-length response with status {} and content type {kind}", self.status)));
+        }
+        match status::told(&self.body) {
+            Some(status) => Err(Error::Status { request: self.request.clone(), status, body: self.body.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn unreadable(&self, message: String) -> Error {
+        Error::Decode { request: self.request.clone(), message: message.into() }
+    }
+}
+
+fn split_list<T: DeserializeOwned>(body: &[u8]) -> Result<List<T>, String> {
+    #[derive(Deserialize)]
+    struct Raw<'a> {
+        #[serde(default, rename = "apiVersion")]
+        api_version: String,
+        #[serde(default)]
+        kind: String,
+        #[serde(default)]
+        metadata: ListMeta,
+        #[serde(borrow)]
+        items: Option<Vec<&'a RawValue>>,
+    }
+    let raw: Raw<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if raw.items.is_none() && !raw.kind.ends_with("List") {
+        return Err(format!("expected a list, got kind {:?}", raw.kind));
+    }
+    let decode = |(at, item): (usize, &RawValue)| {
+        serde_json::from_str(item.get()).map_err(|error| format!("item {at}{}: {error}", named(item)))
+    };
+    let items = raw.items.unwrap_or_default().into_iter().enumerate().map(decode).collect::<Result<_, _>>()?;
+    Ok(List { types: TypeMeta { api_version: raw.api_version, kind: raw.kind }, metadata: raw.metadata, items })
+}
+
+/// The name of an object that could not be decoded, for the error.
+fn named(item: &RawValue) -> String {
+    let object: Result<pintle_meta::PartialObject, _> = serde_json::from_str(item.get());
+    object.map(|object| format!(" ({})", pintle_meta::Object::key(&object))).unwrap_or_default()
+}

@@ -1,0 +1,197 @@
+//! From an HTTP answer that is no success to a [`Status`]. No I/O.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, StatusCode};
+use pintle_meta::{Reason, Status, StatusCause, StatusDetails};
+
+use crate::retry::retry_after;
+
+/// What was asked for, as far as a message about its failure needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) resource: &'a str,
+    pub(crate) name: &'a str,
+}
+
+/// 200 to 206.
+pub(crate) fn is_success(status: StatusCode) -> bool {
+    (200..=206).contains(&status.as_u16())
+}
+
+/// The server's own status if the body holds one, else one made from what HTTP says.
+pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
+    let mut status = told(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
+    if status.code == 0 {
+        status.code = code.as_u16();
+    }
+    if let Some(wait) = retry_after(headers) {
+        let details = status.details.get_or_insert_default();
+        if details.retry_after_seconds == 0 {
+            details.retry_after_seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
+        }
+    }
+    status
+}
+
+/// The failure that a body tells, whatever HTTP says.
+pub(crate) fn told(body: &[u8]) -> Option<Box<Status>> {
+    // A status names its kind early; an object of megabytes is not read a second time to learn that it is none.
+    const EARLY: usize = 512;
+    let head = &body[..body.len().min(EARLY)];
+    if !head.windows(8).any(|window| window == b"\"Status\"") {
+        return None;
+    }
+    let status: Status = serde_json::from_slice(body).ok()?;
+    let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");
+    (known && status.types.kind == "Status" && status.status != "Success").then(|| Box::new(status))
+}
+
+fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Status {
+    let text = text(headers, body);
+    let (reason, message) = match code.as_u16() {
+        400 => (Some(Reason::BadRequest), "the server rejected the request and did not say why".into()),
+        401 => (Some(Reason::Unauthorized), "the server does not accept the credentials, or asks for some".into()),
+        403 => (Some(Reason::Forbidden), or(&text, "the server does not allow this")),
+        404 => (Some(Reason::NotFound), "the server does not have what was asked for".into()),
+        405 => (Some(Reason::MethodNotAllowed), "the resource does not allow this method".into()),
+        406 => (Some(Reason::NotAcceptable), or(&text, "the server has no representation that was asked for")),
+        409 if *subject.method == Method::POST => {
+            (Some(Reason::AlreadyExists), "the server reported a conflict".into())
+        }
+        409 => (Some(Reason::Conflict), "the server reported a conflict".into()),
+        410 => (Some(Reason::Expired), or(&text, "the revision that was asked for is gone")),
+        413 => (Some(Reason::RequestEntityTooLarge), or(&text, "the request is too large")),
+        415 => (Some(Reason::UnsupportedMediaType), or(&text, "the server does not understand the body's content type")),
+        422 => (Some(Reason::Invalid), "the server found the request invalid".into()),
+        429 => (Some(Reason::TooManyRequests), "the server has too many requests; try again later".into()),
+        503 => (Some(Reason::ServiceUnavailable), "the server cannot handle the request now".into()),
+        504 => (Some(Reason::Timeout), "the server did not answer in time; the work may still go on".into()),
+        500.. => {
+            (Some(Reason::InternalError), format!("an error on the server prevented success: {}", or(&text, "unknown")))
+        }
+        other => (None, format!("the server answered {other} and nothing that tells more")),
+    };
+    let about = match (subject.resource, subject.name) {
+        ("", _) => String::new(),
+        (resource, "") => format!(" ({} {resource})", subject.method),
+        (resource, name) => format!(" ({} {resource} {name})", subject.method),
+    };
+    let message = format!("{message}{about}");
+    let (kind, group) = subject.resource.split_once('.').unwrap_or((subject.resource, ""));
+    let cause = StatusCause { reason: "UnexpectedServerResponse".into(), message: text, field: String::new() };
+    Status {
+        details: Some(StatusDetails {
+            name: subject.name.into(),
+            group: group.into(),
+            kind: kind.into(),
+            causes: vec![cause],
+            ..StatusDetails::default()
+        }),
+        reason,
+        ..Status::failure(code.as_u16(), Reason::InternalError, message)
+    }
+}
+
+/// What a body says to humans, if it is text at all. Never more than 2 KiB.
+fn text(headers: &HeaderMap, body: &[u8]) -> String {
+    const ENOUGH: usize = 2048;
+    let is_text = match headers.get(CONTENT_TYPE) {
+        None => true,
+        Some(kind) => kind.as_bytes().starts_with(b"text/"),
+    };
+    if !is_text {
+        return String::new();
+    }
+    String::from_utf8_lossy(&body[..body.len().min(ENOUGH)]).trim().to_owned()
+}
+
+fn or(text: &str, fallback: &str) -> String {
+    if text.is_empty() { fallback.into() } else { text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: Method, code: u16, kind: &str, body: &str, reason: Option<Reason>, message: &str) {
+        let mut headers = HeaderMap::new();
+        if !kind.is_empty() {
+            headers.insert(CONTENT_TYPE, kind.parse().unwrap());
+        }
+        let subject = Subject { method: &method, resource: "deployments.apps", name: "web" };
+        let status = failure(StatusCode::from_u16(code).unwrap(), &headers, body.as_bytes(), &subject);
+        assert_eq!(status.reason, reason, "{code} {body}");
+        assert!(status.message.contains(message), "{code} {body}: {}", status.message);
+    }
+
+    #[test]
+    fn each_http_status_has_its_reason() {
+        let json = "application/json";
+        for (code, reason) in [
+            (400, Some(Reason::BadRequest)),
+            (401, Some(Reason::Unauthorized)),
+            (403, Some(Reason::Forbidden)),
+            (404, Some(Reason::NotFound)),
+            (405, Some(Reason::MethodNotAllowed)),
+            (406, Some(Reason::NotAcceptable)),
+            (409, Some(Reason::Conflict)),
+            (410, Some(Reason::Expired)),
+            (413, Some(Reason::RequestEntityTooLarge)),
+            (415, Some(Reason::UnsupportedMediaType)),
+            (422, Some(Reason::Invalid)),
+            (429, Some(Reason::TooManyRequests)),
+            (500, Some(Reason::InternalError)),
+            (502, Some(Reason::InternalError)),
+            (503, Some(Reason::ServiceUnavailable)),
+            (504, Some(Reason::Timeout)),
+            (302, None),
+            (418, None),
+        ] {
+            check(Method::GET, code, json, "{garbage", reason, "(GET deployments.apps web)");
+        }
+        check(Method::POST, 409, json, "{}", Some(Reason::AlreadyExists), "conflict");
+        check(Method::PUT, 409, json, "{}", Some(Reason::Conflict), "conflict");
+    }
+
+    #[test]
+    fn a_body_of_text_is_told_where_it_helps_and_json_garbage_never() {
+        check(Method::GET, 403, "text/plain", " no way \n", Some(Reason::Forbidden), "no way (GET");
+        check(Method::GET, 500, "", "boom", Some(Reason::InternalError), "boom");
+        check(Method::GET, 500, "application/json", "boom", Some(Reason::InternalError), "unknown");
+        check(Method::GET, 401, "text/any", "garbage", Some(Reason::Unauthorized), "credentials");
+    }
+
+    #[test]
+    fn the_servers_own_status_wins_over_the_http_status() {
+        let told = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"m","code":404}"#;
+        check(Method::GET, 400, "application/json", told, Some(Reason::NotFound), "m");
+        for ignored in [
+            r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#,
+            r#"{"kind":"Status","apiVersion":"other/v1","status":"Failure","reason":"NotFound"}"#,
+            r#"{"apiVersion":"v1","status":"Failure","reason":"NotFound"}"#,
+            "{}",
+        ] {
+            check(Method::GET, 400, "application/json", ignored, Some(Reason::BadRequest), "rejected");
+        }
+        let unversioned = r#"{"kind":"Status","status":"Failure","reason":"NotFound","message":"m"}"#;
+        check(Method::GET, 400, "application/json", unversioned, Some(Reason::NotFound), "m");
+    }
+
+    #[test]
+    fn retry_after_reaches_the_details() {
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", "7".parse().unwrap());
+        let subject = Subject { method: &Method::GET, resource: "", name: "" };
+        let status = failure(StatusCode::TOO_MANY_REQUESTS, &headers, b"", &subject);
+        assert_eq!(status.details.unwrap().retry_after_seconds, 7);
+    }
+
+    #[test]
+    fn success_is_200_to_206() {
+        let successes: Vec<u16> = (100..600)
+            .filter(|code| StatusCode::from_u16(*code).is_ok_and(is_success))
+            .collect();
+        assert_eq!(successes, (200..=206).collect::<Vec<u16>>());
+    }
+}

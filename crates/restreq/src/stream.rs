@@ -1,0 +1,89 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use hyper::body::{Body, Incoming};
+use tokio::time::{Instant, Sleep};
+
+use crate::Error;
+use crate::error::RequestLine;
+use crate::execute::BodyFault;
+
+/// The body of an answer as it comes: chunks of bytes, cut wherever the network cuts them.
+///
+/// It ends without an item when the server ends the answer properly, and with an error when the connection is lost or rests
+/// for longer than the idle deadline. Dropping it gives the answer up.
+pub struct ByteStream {
+    body: Incoming,
+    line: Arc<RequestLine>,
+    idle: Option<(Duration, Pin<Box<Sleep>>)>,
+    done: bool,
+}
+
+impl ByteStream {
+    pub(crate) fn new(body: Incoming, line: Arc<RequestLine>, idle: Option<Duration>) -> Self {
+        let idle = idle.map(|idle| (idle, Box::pin(tokio::time::sleep(idle))));
+        Self { body, line, idle, done: false }
+    }
+
+    /// The request that this is the answer to.
+    pub fn request(&self) -> &Arc<RequestLine> {
+        &self.line
+    }
+
+    /// The next chunk, `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The connection was lost, or rested for too long. The stream is at its end then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn chunk(&mut self) -> Option<Result<Bytes, Error>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
+        loop {
+            let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else { break };
+            if let Some((idle, sleep)) = &mut self.idle {
+                sleep.as_mut().reset(Instant::now() + *idle);
+            }
+            match next {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(BodyFault::Transport(error)))),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => return Poll::Ready(Some(Ok(data))),
+                    Err(_trailers) => continue,
+                },
+            }
+        }
+        let Some((idle, sleep)) = &mut self.idle else { return Poll::Pending };
+        ready!(sleep.as_mut().poll(cx));
+        Poll::Ready(Some(Err(BodyFault::Idle(*idle))))
+    }
+}
+
+impl Stream for ByteStream {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.done {
+            return Poll::Ready(None);
+        }
+        let next = ready!(self.poll_chunk(cx));
+        self.done = !matches!(next, Some(Ok(_)));
+        Poll::Ready(next.map(|chunk| chunk.map_err(|fault| fault.into_error(&self.line))))
+    }
+}
+
+impl std::fmt::Debug for ByteStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ByteStream").field("request", &format_args!("{}", self.line)).finish_non_exhaustive()
+    }
+}

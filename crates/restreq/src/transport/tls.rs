@@ -1,0 +1,208 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_meta::{PemSource, TlsClientConfig};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::error::ConfigError;
+
+/// What a connection needs to know of TLS.
+pub(super) struct TlsSettings {
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) server_name: Option<String>,
+}
+
+/// The certificates and keys of a configuration, and the files that some of them come from.
+///
+/// Files are compared every 10 s at most, when a request comes. New content must make valid settings as a whole before it is
+/// taken: a certificate is never used with the key of another one, and a half-written file changes nothing.
+pub(super) struct TlsSource {
+    config: TlsClientConfig,
+    has_files: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    checked_at: Instant,
+    material: Material,
+}
+
+/// The PEM texts of a configuration.
+#[derive(Clone, PartialEq, Eq)]
+struct Material {
+    ca: Option<Vec<u8>>,
+    certificate: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
+}
+
+const CHECK_PERIOD: Duration = Duration::from_secs(10);
+
+impl TlsSource {
+    pub(super) fn open(config: &TlsClientConfig) -> Result<(Self, Arc<TlsSettings>), ConfigError> {
+        if config.ca.is_some() && config.insecure_skip_verify {
+            return Err(ConfigError::Conflict { first: "tls.ca", second: "tls.insecure_skip_verify" });
+        }
+        let material = Material::read(config)?;
+        let settings = material.settings(config)?;
+        let is_file = |source: &Option<PemSource>| matches!(source, Some(PemSource::File(_)));
+        let has_files = is_file(&config.ca) || is_file(&config.certificate) || is_file(&config.key);
+        let state = Mutex::new(State { checked_at: Instant::now(), material });
+        Ok((Self { config: config.clone(), has_files, state }, settings))
+    }
+
+    /// The new settings, if the files have changed since the last look. One caller looks; others go on with what there is.
+    pub(super) async fn changed(&self) -> Option<Arc<TlsSettings>> {
+        if !self.has_files {
+            return None;
+        }
+        let mut state = self.state.try_lock().ok()?;
+        if state.checked_at.elapsed() < CHECK_PERIOD {
+            return None;
+        }
+        state.checked_at = Instant::now();
+        let config = self.config.clone();
+        let read = tokio::task::spawn_blocking(move || Material::read(&config)).await.ok()?;
+        let fresh = read.and_then(|material| {
+            let settings = (material != state.material).then(|| material.settings(&self.config)).transpose()?;
+            Ok(settings.map(|settings| (material, settings)))
+        });
+        match fresh {
+            Ok(None) => None,
+            Ok(Some((material, settings))) => {
+                tracing::info!("certificates changed; new connections use the new ones");
+                state.material = material;
+                Some(settings)
+            }
+            Err(error) => {
+                tracing::warn!("the changed certificates cannot be used, the old ones serve on: {error}");
+                None
+            }
+        }
+    }
+}
+
+impl Material {
+    fn read(config: &TlsClientConfig) -> Result<Self, ConfigError> {
+        let read = |field, source: &Option<PemSource>| match source {
+            None => Ok(None),
+            Some(PemSource::Inline(text)) => Ok(Some(text.clone())),
+            Some(PemSource::File(path)) => std::fs::read(path).map(Some).map_err(|source| ConfigError::File {
+                field,
+                path: PathBuf::from(path),
+                source: Arc::new(source),
+            }),
+        };
+        Ok(Self {
+            ca: read(CA, &config.ca)?,
+            certificate: read(CERTIFICATE, &config.certificate)?,
+            key: read(KEY, &config.key)?,
+        })
+    }
+
+    fn settings(&self, config: &TlsClientConfig) -> Result<Arc<TlsSettings>, ConfigError> {
+        // Given explicitly: the process may hold several providers, and none is then the default.
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let fault = |field| move |error: rustls::Error| ConfigError::Value { field, why: error.to_string() };
+        let builder = ClientConfig::builder_with_provider(provider.clone());
+        let builder = builder.with_safe_default_protocol_versions().map_err(fault("tls"))?;
+        let builder = match (&self.ca, config.insecure_skip_verify) {
+            (_, true) => builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyone(provider))),
+            (Some(pem), false) => builder.with_root_certificates(roots(pem)?),
+            (None, false) => {
+                let verifier = rustls_platform_verifier::Verifier::new(provider).map_err(fault(CA))?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
+        };
+        let mut built = match (&self.certificate, &self.key) {
+            (None, None) => builder.with_no_client_auth(),
+            (Some(certificate), Some(key)) => {
+                let key = PrivateKeyDer::from_pem_slice(key)
+                    .map_err(|error| ConfigError::Value { field: KEY, why: format!("no PEM key: {error}") })?;
+                let chain = certificates(CERTIFICATE, certificate)?;
+                builder.with_client_auth_cert(chain, key).map_err(fault(CERTIFICATE))?
+            }
+            (Some(_), None) => return Err(ConfigError::Missing { present: CERTIFICATE, missing: KEY }),
+            (None, Some(_)) => return Err(ConfigError::Missing { present: KEY, missing: CERTIFICATE }),
+        };
+        built.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Arc::new(TlsSettings { config: Arc::new(built), server_name: config.server_name.clone() }))
+    }
+}
+
+const CA: &str = "tls.ca";
+const CERTIFICATE: &str = "tls.certificate";
+const KEY: &str = "tls.key";
+
+fn roots(pem: &[u8]) -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(CA, pem)? {
+        let fault = |error| ConfigError::Value { field: CA, why: format!("not a certificate authority: {error}") };
+        roots.add(certificate).map_err(fault)?;
+    }
+    Ok(roots)
+}
+
+fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(ConfigError::Value { field, why: "it holds no PEM certificate".into() })
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(ConfigError::Value { field, why: format!("broken PEM: {error}") }),
+    }
+}
+
+impl fmt::Debug for TlsSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.fmt(f)
+    }
+}
+
+/// Takes any certificate, as `insecure-skip-tls-verify` asks for. Signatures are not looked at either: they prove nothing about
+/// a holder whom nobody vouches for, and some certificates that Go takes cannot be checked here.
+#[derive(Debug)]
+struct TrustAnyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustAnyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

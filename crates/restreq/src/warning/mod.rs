@@ -1,0 +1,50 @@
+mod parse;
+mod words;
+
+use std::fmt;
+
+pub(crate) use parse::parse_all;
+
+
+/// A remark of the server on a request that it nevertheless served, such as the use of a deprecated API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// 299 for everything that Kubernetes itself says.
+    pub code: u16,
+    /// Who warns; `-` for unknown.
+    pub agent: String,
+    /// For humans.
+    pub text: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Hears of the warnings in answers.
+pub trait WarningHandler: Send + Sync {
+    /// Is told each warning once per answer. It should return at once: the request waits for it.
+    fn warn(&self, warning: &Warning);
+}
+
+/// Logs warnings of code 299 at level WARN; the default of a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogWarnings;
+
+impl WarningHandler for LogWarnings {
+    fn warn(&self, warning: &Warning) {
+        if warning.code == 299 && !warning.text.is_empty() {
+            tracing::warn!(agent = warning.agent, "the server warns: {}", warning.text);
+        }
+    }
+}
+
+/// Ignores all warnings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IgnoreWarnings;
+
+impl WarningHandler for IgnoreWarnings {
+    fn warn(&self, _: &Warning) {}
+}

@@ -1,0 +1,128 @@
+//! The grammar of the `Warning` header: `code agent "text" ["date"]`, in lists separated by commas. No I/O.
+
+use http::HeaderMap;
+use http::header::WARNING;
+
+use super::Warning;
+
+/// All warnings of an answer. What is malformed ends its own header only.
+pub(crate) fn parse_all(headers: &HeaderMap) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for value in headers.get_all(WARNING) {
+        let Ok(mut rest) = std::str::from_utf8(value.as_bytes()) else { continue };
+        while !rest.trim().is_empty() {
+            match parse_one(rest) {
+                Ok((warning, remainder)) => {
+                    warnings.push(warning);
+                    rest = remainder;
+                }
+                Err(fault) => {
+                    tracing::debug!(fault, "ignored the rest of a malformed Warning header");
+                    break;
+                }
+            }
+        }
+    }
+    warnings
+}
+
+/// The first warning, and what follows it.
+fn parse_one(text: &str) -> Result<(Warning, &str), &'static str> {
+    let text = text.trim();
+    let (code, rest) = text.split_once(' ').ok_or("fewer than three parts")?;
+    let (agent, rest) = rest.split_once(' ').ok_or("fewer than three parts")?;
+    if code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("the code is not three digits");
+    }
+    let code = code.parse().map_err(|_| "the code is not three digits")?;
+    if agent.is_empty() || agent.chars().any(char::is_control) {
+        return Err("the agent is empty or holds control characters");
+    }
+    let (text, rest) = quoted(rest)?;
+    if text.chars().any(char::is_control) {
+        return Err("the text holds control characters");
+    }
+    let rest = rest.trim_start();
+    let rest = match rest.strip_prefix('"') {
+        // A date, which nobody needs.
+        Some(date) => date.split_once('"').ok_or("the date has no end")?.1.trim_start(),
+        None => rest,
+    };
+    let rest = match rest.strip_prefix(',') {
+        Some(rest) => rest.trim(),
+        None if rest.is_empty() => rest,
+        None => return Err("something follows that is neither a date nor a comma"),
+    };
+    Ok((Warning { code, agent: agent.into(), text: super::words::decode(&text) }, rest))
+}
+
+/// A text in quotes, its escapes undone, and what follows it.
+fn quoted(text: &str) -> Result<(String, &str), &'static str> {
+    let text = text.trim_start().strip_prefix('"').ok_or("the text is not in quotes")?;
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Ok((plain, &text[at + 1..])),
+            '\\' => plain.push(characters.next().ok_or("the text has no end")?.1),
+            character => plain.push(character),
+        }
+    }
+    Err("the text has no end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(header: &str, expected: Result<(u16, &str, &str, &str), ()>) {
+        let parsed = parse_one(header).map_err(|_| ());
+        let parsed = parsed.as_ref().map(|(w, rest)| (w.code, w.agent.as_str(), w.text.as_str(), *rest)).map_err(|_| ());
+        assert_eq!(parsed, expected, "{header}");
+    }
+
+    #[test]
+    fn a_warning_has_a_code_an_agent_and_a_text() {
+        check(r#"299 - "plain""#, Ok((299, "-", "plain", "")));
+        check(r#"  299   - "plain""#, Err(()));
+        check(r#"299 kube "with \"quotes\" and \\ and \a""#, Ok((299, "kube", "with \"quotes\" and \\ and a", "")));
+        check(r#"321 - "other code""#, Ok((321, "-", "other code", "")));
+        check(r#"299 - "direct ü""#, Ok((299, "-", "direct ü", "")));
+        check(r#"299 - "dated" "Tue, 15 Nov 1994 08:12:31 GMT""#, Ok((299, "-", "dated", "")));
+        check(r#"299 - "comma" ,"#, Ok((299, "-", "comma", "")));
+        check(r#"299 - "a", 299 - "b""#, Ok((299, "-", "a", r#"299 - "b""#)));
+        check(r#"299 - "=?iso-8859-1?q?caf=E9_x?= =?UTF-8?B?w7w=?=""#, Ok((299, "-", "café xü", "")));
+        check(r#"299 - "=?odd?q?raw?=""#, Ok((299, "-", "=?odd?q?raw?=", "")));
+    }
+
+    #[test]
+    fn a_malformed_warning_is_refused() {
+        for header in [
+            "",
+            "299 -",
+            r#"1 - "text""#,
+            r#"A99 - "text""#,
+            r#"299  "text""#,
+            r#"299 - text"#,
+            r#"299 - "no end"#,
+            r#"299 - "no end\"#,
+            r#"299 - "text" "no end"#,
+            r#"299 - "text" "date" more"#,
+            r#"299 - "text" more"#,
+            "299 a\u{7}b \"text\"",
+            "299 - \"te\u{7}xt\"",
+        ] {
+            check(header, Err(()));
+        }
+    }
+
+    #[test]
+    fn a_malformed_warning_spoils_its_own_header_only() {
+        let mut headers = HeaderMap::new();
+        for value in [r#"299 - "1", 299 - "2""#, r#"299 - "3", 299 - "no end, 299 - x"#, r#"299 - "4", 299 - "5""#] {
+            headers.append(WARNING, value.parse().unwrap());
+        }
+        let texts: Vec<String> = parse_all(&headers).into_iter().map(|warning| warning.text).collect();
+        assert_eq!(texts, ["1", "2", "3", "4", "5"]);
+    }
+}
