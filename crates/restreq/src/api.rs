@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use pintle_meta::{
-    ApiError, ApiResource, DeleteOptions, List, ListOptions, ListWatch, Object, ObjectApi, ObjectKey, Patch, PostOptions,
-    Resource, Scope, WatchEvent, WatchOptions,
+    ApiError, ApiResource, DeleteOptions, List, ListOptions, ListWatch, Object, ObjectApi, ObjectKey, Patch,
+    PostOptions, Resource, Scope, WatchEvent, WatchOptions,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -151,12 +151,7 @@ impl<T: DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// However a request fails.
-    pub async fn patch(
-        &self,
-        key: impl Into<ObjectKey>,
-        patch: &Patch,
-        options: &PostOptions,
-    ) -> Result<T, ApiError> {
+    pub async fn patch(&self, key: impl Into<ObjectKey>, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
         let request = self.on_object(self.client.patch(patch.content_type()), &key.into());
         Ok(with_post_options(request, options).json(patch.body()).object().await?)
     }
@@ -220,7 +215,9 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         let request = with_post_options(request, options);
         let mut value = match serde_json::to_value(object) {
             Ok(value) => value,
-            Err(error) => return request.keep(InvalidRequest::Encode { what: "the object", message: error.to_string() }),
+            Err(error) => {
+                return request.keep(InvalidRequest::Encode { what: "the object", message: error.to_string() });
+            }
         };
         if let Some(members) = value.as_object_mut() {
             let named = |members: &serde_json::Map<_, serde_json::Value>, key: &str| {
@@ -382,7 +379,10 @@ fn with_post_options(request: Request, options: &PostOptions) -> Request {
 
 /// Sets the parameters that are not empty.
 fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
-    pairs.into_iter().filter(|(_, value)| !value.is_empty()).fold(request, |request, (key, value)| request.param(key, value))
+    pairs
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .fold(request, |request, (key, value)| request.param(key, value))
 }
 
 /// How long a watch may outlive the time that the server was given for it.

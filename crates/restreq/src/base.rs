@@ -31,9 +31,10 @@ impl Base {
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         // A bare port means this machine, as with Go's dialer.
         let authority = if authority.starts_with(':') { format!("localhost{authority}") } else { authority.to_owned() };
-        let parsed: http::uri::Authority =
-            authority.parse().map_err(|_| fault("its host is not \"host\" or \"host:port\""))?;
-        if parsed.host().is_empty() || (parsed.port().is_some() && parsed.port_u16().is_none()) {
+        let parsed: Option<http::uri::Authority> = authority.parse().ok();
+        let host = parsed.as_ref().map(http::uri::Authority::host).filter(|host| !host.is_empty());
+        let port = host.map(|host| &authority[host.len()..]);
+        if !port.is_some_and(|port| port.is_empty() || port[1..].parse::<u16>().is_ok()) {
             return Err(fault("its host is not \"host\" or \"host:port\""));
         }
         let prefix = path::join(["/", prefix]);

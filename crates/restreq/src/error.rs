@@ -70,7 +70,9 @@ pub enum Error {
         after: Duration,
     },
     /// The answer, or a frame of it, is larger than allowed.
-    #[error("{request}: the answer is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages")]
+    #[error(
+        "{request}: the answer is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages"
+    )]
     TooLarge {
         /// The request.
         request: Arc<RequestLine>,

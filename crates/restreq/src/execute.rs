@@ -219,7 +219,10 @@ impl Request {
         let url = self.url();
         *request.uri_mut() = url
             .parse()
-            .map_err(|error: http::uri::InvalidUri| crate::InvalidRequest::Uri { uri: line.url.clone(), message: error.to_string() })
+            .map_err(|error: http::uri::InvalidUri| crate::InvalidRequest::Uri {
+                uri: line.url.clone(),
+                message: error.to_string(),
+            })
             .map_err(invalid)?;
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);

@@ -71,7 +71,9 @@ impl Response {
         if self.body.is_empty() {
             let kind = self.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let kind = kind.unwrap_or("none");
-            return Err(self.unreadable(format!("0-length response with status {} and content type {kind}", self.status)));
+            return Err(
+                self.unreadable(format!("0-length response with status {} and content type {kind}", self.status))
+            );
         }
         match status::told(&self.body) {
             Some(status) => Err(Error::Status { request: self.request.clone(), status, body: self.body.clone() }),

@@ -115,8 +115,12 @@ mod tests {
         let request = Arc::new(RequestLine { method: http::Method::GET, url: "http://a".into() });
         let source: Arc<dyn std::error::Error + Send + Sync> = Arc::new(std::io::Error::other("reset"));
         let lost = Error::Transport { request: request.clone(), message: "reset".into(), source: source.clone() };
-        let refused =
-            Error::Connect { request: request.clone(), refused: true, message: "refused".into(), source: source.clone() };
+        let refused = Error::Connect {
+            request: request.clone(),
+            refused: true,
+            message: "refused".into(),
+            source: source.clone(),
+        };
         let late = Error::Timeout { request, phase: Phase::Headers, after: Duration::from_secs(1) };
         for (error, idempotent, expected) in [
             (&lost, true, Some(Duration::from_secs(1))),

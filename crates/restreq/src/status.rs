@@ -62,7 +62,9 @@ fn made(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_
         409 => (Some(Reason::Conflict), "the server reported a conflict".into()),
         410 => (Some(Reason::Expired), or(&text, "the revision that was asked for is gone")),
         413 => (Some(Reason::RequestEntityTooLarge), or(&text, "the request is too large")),
-        415 => (Some(Reason::UnsupportedMediaType), or(&text, "the server does not understand the body's content type")),
+        415 => {
+            (Some(Reason::UnsupportedMediaType), or(&text, "the server does not understand the body's content type"))
+        }
         422 => (Some(Reason::Invalid), "the server found the request invalid".into()),
         429 => (Some(Reason::TooManyRequests), "the server has too many requests; try again later".into()),
         503 => (Some(Reason::ServiceUnavailable), "the server cannot handle the request now".into()),
@@ -164,7 +166,8 @@ mod tests {
 
     #[test]
     fn the_servers_own_status_wins_over_the_http_status() {
-        let told = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"m","code":404}"#;
+        let told =
+            r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"m","code":404}"#;
         check(Method::GET, 400, "application/json", told, Some(Reason::NotFound), "m");
         for ignored in [
             r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#,
@@ -189,9 +192,7 @@ mod tests {
 
     #[test]
     fn success_is_200_to_206() {
-        let successes: Vec<u16> = (100..600)
-            .filter(|code| StatusCode::from_u16(*code).is_ok_and(is_success))
-            .collect();
+        let successes: Vec<u16> = (100..600).filter(|code| StatusCode::from_u16(*code).is_ok_and(is_success)).collect();
         assert_eq!(successes, (200..=206).collect::<Vec<u16>>());
     }
 }

@@ -30,7 +30,7 @@ impl Impersonation {
             Ok(())
         };
         add(USER, "impersonate.user", &whom.user)?;
-        for uid in &whom.uid {
+        if let Some(uid) = &whom.uid {
             add(UID, "impersonate.uid", uid)?;
         }
         for group in &whom.groups {
@@ -91,7 +91,8 @@ mod tests {
     fn each_group_and_each_value_is_its_own_header() {
         let extra = [("test.example.com/thing.thing", "b"), ("a%20b", "c")];
         let extra = extra.map(|(key, value)| (key.to_owned(), vec![value.to_owned(), "z".to_owned()])).into();
-        let whom = Impersonate { user: "me".into(), uid: Some("7".into()), groups: vec!["g2".into(), "g1".into()], extra };
+        let whom =
+            Impersonate { user: "me".into(), uid: Some("7".into()), groups: vec!["g2".into(), "g1".into()], extra };
         assert_eq!(
             headers(whom.clone(), &[]),
             [

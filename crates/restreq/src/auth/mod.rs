@@ -32,7 +32,8 @@ impl Credentials {
             let pair = format!("{}:{}", basic.username, basic.password.expose());
             return Ok(Self::Fixed(secret("basic", format!("Basic {}", BASE64_STANDARD.encode(pair)))?));
         }
-        let token = config.token.as_ref().map(|token| secret("token", format!("Bearer {}", token.expose()))).transpose()?;
+        let token =
+            config.token.as_ref().map(|token| secret("token", format!("Bearer {}", token.expose()))).transpose()?;
         Ok(match (&config.token_file, token) {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
@@ -60,8 +61,10 @@ impl Credentials {
 
 /// A header value that does not print itself.
 fn secret(field: &'static str, text: String) -> Result<HeaderValue, ConfigError> {
-    let mut value = HeaderValue::try_from(text)
-        .map_err(|_| ConfigError::Value { field, why: "it holds what a header may not hold, such as a line break".into() })?;
+    let mut value = HeaderValue::try_from(text).map_err(|_| ConfigError::Value {
+        field,
+        why: "it holds what a header may not hold, such as a line break".into(),
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -298,9 +298,7 @@ impl Request {
         }
         match std::fs::read(&path) {
             Ok(content) => self.body(content),
-            Err(error) => {
-                self.keep(InvalidRequest::BodyFile { path: path.as_ref().into(), source: Arc::new(error) })
-            }
+            Err(error) => self.keep(InvalidRequest::BodyFile { path: path.as_ref().into(), source: Arc::new(error) }),
         }
     }
 

@@ -165,6 +165,9 @@ mod tests {
 
     #[test]
     fn what_may_not_stand_in_a_path_is_escaped() {
-        assert_eq!(encode_path("/apis/rbac/clusterroles/system:node a?#%ü"), "/apis/rbac/clusterroles/system:node%20a%3F%23%25%C3%BC");
+        assert_eq!(
+            encode_path("/apis/rbac/clusterroles/system:node a?#%ü"),
+            "/apis/rbac/clusterroles/system:node%20a%3F%23%25%C3%BC"
+        );
     }
 }

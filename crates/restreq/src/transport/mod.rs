@@ -106,7 +106,7 @@ impl Failure {
 
 /// An error and all beneath it.
 pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| error.source())
+    std::iter::successors(Some(error), |error| StdError::source(*error))
 }
 
 /// An error in one line: what each layer adds, from the outside in.

@@ -5,7 +5,6 @@ use std::fmt;
 
 pub(crate) use parse::parse_all;
 
-
 /// A remark of the server on a request that it nevertheless served, such as the use of a deprecated API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {

@@ -77,7 +77,8 @@ mod tests {
 
     fn check(header: &str, expected: Result<(u16, &str, &str, &str), ()>) {
         let parsed = parse_one(header).map_err(|_| ());
-        let parsed = parsed.as_ref().map(|(w, rest)| (w.code, w.agent.as_str(), w.text.as_str(), *rest)).map_err(|_| ());
+        let parsed =
+            parsed.as_ref().map(|(w, rest)| (w.code, w.agent.as_str(), w.text.as_str(), *rest)).map_err(|_| ());
         assert_eq!(parsed, expected, "{header}");
     }
 
