@@ -3,6 +3,7 @@
 mod api;
 mod auth;
 mod clock;
+pub mod crd;
 mod db;
 mod decode;
 pub mod discovery;

@@ -29,7 +29,7 @@ fn resource(kind: &Kind) -> Value {
         "responseKind": own_kind(kind, &kind.kind),
         "scope": if kind.scope == Scope::Cluster { "Cluster" } else { "Namespaced" },
         "singularResource": kind.singular,
-        "verbs": kind.verbs,
+        "verbs": kind.shown_verbs(),
     });
     for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {

@@ -70,7 +70,7 @@ fn resources(kind: &Kind) -> Vec<Value> {
         "singularName": kind.singular,
         "namespaced": kind.namespaced(),
         "kind": kind.kind,
-        "verbs": kind.verbs,
+        "verbs": kind.shown_verbs(),
     });
     for (key, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::edit::{default, integer_at, member, present, set, set_metadata, text_at};
 use super::pods::{claim_spec, pod_template, validate_template};
-use super::{Context, Strategy};
+use super::{Context, Scale, Strategy};
 use crate::selector::LabelSelector;
 use crate::validate::{FieldFault, NameRule};
 
@@ -15,6 +15,10 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(super) struct Deployment;
 
 impl Strategy for Deployment {
+    fn scale(&self) -> Option<&Scale> {
+        Some(Scale::workload())
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = workload_spec(object) {
             default(spec, "replicas", 1);
@@ -85,6 +89,10 @@ impl Strategy for Deployment {
 pub(super) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
+    fn scale(&self) -> Option<&Scale> {
+        Some(Scale::workload())
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = workload_spec(object) {
             default(spec, "replicas", 1);
@@ -119,6 +127,10 @@ impl Strategy for ReplicaSet {
 pub(super) struct ReplicationController;
 
 impl Strategy for ReplicationController {
+    fn scale(&self) -> Option<&Scale> {
+        Some(Scale::workload())
+    }
+
     fn defaults(&self, object: &mut Value) {
         let labels = object.pointer("/spec/template/metadata/labels").cloned();
         if let Some(spec) = workload_spec(object) {
@@ -143,8 +155,8 @@ impl Strategy for ReplicationController {
         set(object, "status", json!({"replicas": 0}));
     }
 
-    fn field_labels(&self) -> Option<&[&str]> {
-        Some(&["status.replicas"])
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["status.replicas"])
     }
 }
 
@@ -153,6 +165,10 @@ impl Strategy for ReplicationController {
 pub(super) struct StatefulSet;
 
 impl Strategy for StatefulSet {
+    fn scale(&self) -> Option<&Scale> {
+        Some(Scale::workload())
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = workload_spec(object) {
             default(spec, "replicas", 1);

@@ -101,8 +101,8 @@ impl Strategy for Job {
         faults
     }
 
-    fn field_labels(&self) -> Option<&[&str]> {
-        Some(&["status.successful"])
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["status.successful"])
     }
 
     fn field(&self, object: &Value, label: &str) -> Option<String> {

@@ -59,8 +59,8 @@ impl Strategy for Node {
         Ok(())
     }
 
-    fn field_labels(&self) -> Option<&[&str]> {
-        Some(&["spec.unschedulable"])
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["spec.unschedulable"])
     }
 
     fn field(&self, object: &Value, label: &str) -> Option<String> {

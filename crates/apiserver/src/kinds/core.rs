@@ -131,8 +131,8 @@ impl Strategy for Secret {
         faults
     }
 
-    fn field_labels(&self) -> Option<&[&str]> {
-        Some(&["type"])
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["type"])
     }
 }
 
@@ -256,8 +256,8 @@ impl Strategy for Namespace {
         NameRule::Label
     }
 
-    fn field_labels(&self) -> Option<&[&str]> {
-        Some(&["status.phase"])
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["status.phase"])
     }
 }
 

@@ -73,8 +73,8 @@ impl Strategy for Core {
         NameRule::PathSegment
     }
 
-    fn field_labels(&self) -> Option<&[&str]> {
-        Some(CORE_LABELS)
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(CORE_LABELS.to_vec())
     }
 
     fn field(&self, event: &Value, label: &str) -> Option<String> {
@@ -104,8 +104,8 @@ impl Strategy for New {
         NameRule::PathSegment
     }
 
-    fn field_labels(&self) -> Option<&[&str]> {
-        Some(NEW_LABELS)
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(NEW_LABELS.to_vec())
     }
 
     fn to_stored(&self, event: Value) -> Value {

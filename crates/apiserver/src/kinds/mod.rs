@@ -18,10 +18,12 @@ mod events;
 mod pods;
 mod registry;
 mod rules;
+mod scale;
 mod services;
 mod strategy;
 
 pub use registry::{Origin, Registry, compare_versions};
+pub use scale::Scale;
 pub use strategy::{Cluster, Context, Empty, Plain, Strategy};
 
 /// One resource in one version: all that the generic handlers need to serve it.
@@ -142,6 +144,12 @@ impl Kind {
     /// Whether the objects live in namespaces.
     pub fn namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
+    }
+
+    /// The verbs that discovery shows: fewer while the definition of a custom resource is being deleted.
+    pub fn shown_verbs(&self) -> Vec<&str> {
+        let stays = |verb: &&str| !self.conduct.terminating || !matches!(*verb, "create" | "patch" | "update");
+        self.verbs.iter().map(String::as_str).filter(stays).collect()
     }
 
     /// Whether the verb (`get`, `list`, …) is served.

@@ -143,8 +143,8 @@ impl Strategy for Service {
         NameRule::Label
     }
 
-    fn field_labels(&self) -> Option<&[&str]> {
-        Some(&["spec.clusterIP", "spec.type"])
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["spec.clusterIP", "spec.type"])
     }
 }
 

@@ -105,7 +105,7 @@ pub trait Strategy: Send + Sync {
 
     /// The field labels that a field selector may name besides `metadata.name` and `metadata.namespace`; `None` where the kind
     /// has no table of them, which changes the words of an error.
-    fn field_labels(&self) -> Option<&[&str]> {
+    fn field_labels(&self) -> Option<Vec<&str>> {
         None
     }
 
@@ -123,6 +123,16 @@ pub trait Strategy: Send + Sync {
     /// A stored object as this version shows it.
     fn from_stored(&self, stored: &Arc<Value>) -> Arc<Value> {
         Arc::clone(stored)
+    }
+
+    /// What to warn of in every request, of a version that is on its way out.
+    fn deprecation(&self) -> Option<&str> {
+        None
+    }
+
+    /// Where the number of replicas stands, of a kind with `/scale`.
+    fn scale(&self) -> Option<&super::Scale> {
+        None
     }
 
     /// The OpenAPI schema of a custom resource.

@@ -58,11 +58,11 @@ impl FieldSelector {
         let known = |label: &str| match label {
             "metadata.name" => true,
             "metadata.namespace" => labels.is_none() || kind.namespaced(),
-            label => labels.is_some_and(|labels| labels.contains(&label)),
+            label => labels.as_ref().is_some_and(|labels| labels.contains(&label)),
         };
         let unknown = self.terms.iter().map(|term| term.label.as_str()).filter(|label| !known(label)).min();
         let Some(label) = unknown else { return Ok(self) };
-        Err(SelectorError(match (labels, kind.kind.as_str()) {
+        Err(SelectorError(match (&labels, kind.kind.as_str()) {
             (Some(_), "Job") => format!("field label \"{label}\" not supported for Job"),
             (Some(_), "ResourceSlice") => format!("field label not supported for {}: {label}", kind.gvk()),
             (Some(_), _) => format!("field label not supported: {label}"),

@@ -35,8 +35,7 @@ pub fn metadata_warnings(kind: &Kind, object: &Value) -> Vec<String> {
     names
         .map(|name| {
             format!(
-                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name including a path (/) to avoid accidental \
-                 conflicts with other finalizer writers"
+                "metadata.finalizers: \"{name}\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
             )
         })
         .collect()

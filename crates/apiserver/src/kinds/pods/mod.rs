@@ -100,8 +100,8 @@ impl Strategy for Pod {
         }
     }
 
-    fn field_labels(&self) -> Option<&[&str]> {
-        Some(LABELS)
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(LABELS.to_vec())
     }
 
     fn field(&self, pod: &Value, label: &str) -> Option<String> {

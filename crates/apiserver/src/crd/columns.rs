@@ -1,0 +1,80 @@
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::path::{self, Step};
+use crate::kinds::edit::{integer_at, list, text_at};
+use crate::table::{Column, age};
+
+/// How one cell of a custom resource's row is made.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    kind: String,
+    steps: Vec<Step>,
+}
+
+/// The columns of a version, and their cells: the name, then what the definition asks for, or the age.
+pub(super) fn read(version: &Value) -> (Vec<Column>, Vec<Cell>) {
+    let mut columns = vec![Column::name()];
+    let mut cells = vec![Cell { kind: "name".into(), steps: Vec::new() }];
+    let mut add = |column: Column, jsonpath: &str| {
+        if let Ok(steps) = path::parse(jsonpath) {
+            cells.push(Cell { kind: column.kind.clone(), steps });
+            columns.push(column);
+        }
+    };
+    let asked: Vec<_> = list(version, "/additionalPrinterColumns").collect();
+    for column in &asked {
+        let jsonpath = text_at(column, "/jsonPath");
+        let description = match text_at(column, "/description") {
+            "" => format!("Custom resource definition column (in JSONPath format): {jsonpath}"),
+            text => text.into(),
+        };
+        let made = Column {
+            name: text_at(column, "/name").into(),
+            kind: text_at(column, "/type").into(),
+            format: text_at(column, "/format").into(),
+            description,
+            priority: integer_at(column, "/priority").and_then(|priority| i32::try_from(priority).ok()).unwrap_or(0),
+        };
+        add(made, jsonpath);
+    }
+    if asked.is_empty() {
+        let age = Column {
+            name: "Age".into(),
+            kind: "date".into(),
+            description: crate::table::CREATED.into(),
+            ..Column::default()
+        };
+        add(age, ".metadata.creationTimestamp");
+    }
+    (columns, cells)
+}
+
+impl Cell {
+    /// The cell of an object; null where the object has nothing of the type.
+    pub(super) fn of(&self, object: &Value, now: Timestamp) -> Value {
+        if self.kind == "name" {
+            return text_at(object, "/metadata/name").into();
+        }
+        let found = path::find(&self.steps, object);
+        let Some(first) = found.first() else { return Value::Null };
+        match (self.kind.as_str(), *first) {
+            ("date", Value::String(text)) => match text.parse::<Timestamp>() {
+                Ok(time) if time <= now => age(time, now).into(),
+                _ => "<invalid>".into(),
+            },
+            ("integer", Value::Number(number)) if number.is_i64() || number.is_u64() => Value::Number(number.clone()),
+            ("integer", Value::Number(number)) => {
+                #[expect(clippy::cast_possible_truncation, reason = "a column of integers cuts fractions")]
+                let whole = number.as_f64().unwrap_or_default() as i64;
+                whole.into()
+            }
+            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => {
+                Value::clone(first)
+            }
+            ("string", Value::Null) => "<no value>".into(),
+            ("string", other) => other.to_string().into(),
+            _ => Value::Null,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+use serde_json::{Value, json};
+
+use super::{check, formats};
+use crate::kinds::edit::{default, list, member, set, text_at};
+use crate::kinds::{Context, Strategy};
+use crate::validate::FieldFault;
+
+/// `apiextensions.k8s.io/v1` CustomResourceDefinition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Definition;
+
+impl Strategy for Definition {
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = member(object, "spec") else { return };
+        if let Some(names) = member(spec, "names") {
+            let kind = text_at(names, "/kind").to_owned();
+            if text_at(names, "/singular").is_empty() && !kind.is_empty() {
+                set(names, "singular", kind.to_lowercase().into());
+            }
+            if text_at(names, "/listKind").is_empty() && !kind.is_empty() {
+                set(names, "listKind", format!("{kind}List").into());
+            }
+        }
+        if let Some(conversion) = member(spec, "conversion") {
+            default(conversion, "strategy", "None");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        let stored: Vec<&str> = storage_versions(object).collect();
+        let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
+        set(object, "status", status);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, subresource: Option<&str>) {
+        if subresource.is_some() {
+            return;
+        }
+        let wanted: Vec<String> = storage_versions(new).map(Into::into).collect();
+        let mut stored: Vec<Value> = list(new, "/status/storedVersions").cloned().collect();
+        for version in wanted {
+            if !stored.contains(&version.as_str().into()) {
+                stored.push(version.into());
+            }
+        }
+        if let Some(status) = member(new, "status") {
+            set(status, "storedVersions", stored.into());
+        }
+    }
+
+    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+        new.get("spec") != old.get("spec")
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        check::definition(object, None)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        match subresource {
+            Some(_) => Vec::new(),
+            None => check::definition(new, Some(old)),
+        }
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for version in list(object, "/spec/versions") {
+            unknown_formats(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null), &mut found);
+        }
+        found.sort();
+        found.dedup();
+        found.into_iter().map(|format| format!("unrecognized format \"{format}\"")).collect()
+    }
+}
+
+/// The versions that say to be stored: one, in a valid definition.
+pub(super) fn storage_versions(definition: &Value) -> impl Iterator<Item = &str> {
+    let stored =
+        list(definition, "/spec/versions").filter(|version| version.get("storage") == Some(&Value::Bool(true)));
+    stored.map(|version| text_at(version, "/name"))
+}
+
+fn unknown_formats(schema: &Value, found: &mut Vec<String>) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(format) = members.get("format").and_then(Value::as_str) {
+                if members.get("type") == Some(&"string".into())
+                    && !format.is_empty()
+                    && !formats::KNOWN.contains(&format)
+                {
+                    found.push(format.into());
+                }
+            }
+            members.iter().filter(|(key, _)| !matches!(key.as_str(), "default" | "enum" | "example")).for_each(
+                |(_, value)| {
+                    unknown_formats(value, found);
+                },
+            );
+        }
+        Value::Array(items) => items.iter().for_each(|item| unknown_formats(item, found)),
+        _ => {}
+    }
+}

@@ -1,0 +1,39 @@
+//! Custom resource definitions, and the kinds that they make.
+//!
+//! [`settle`] does what the controllers of a real server do with definitions: it accepts names and establishes. [`kinds`] turns an
+//! established definition into [`Kind`]s, whose strategy prunes, defaults and validates by the definition's schema.
+
+mod check;
+mod columns;
+mod default;
+mod definition;
+mod formats;
+mod names;
+mod path;
+mod prune;
+mod resource;
+mod structural;
+mod validate;
+
+use serde_json::Value;
+
+pub(crate) use definition::Definition;
+pub use names::{condition, set_condition, settle};
+pub use resource::kinds;
+
+use crate::kinds::edit::{has, text_at};
+
+/// The group and plural that a definition is about, whatever it is in the registry now.
+pub fn resource(definition: &Value) -> crate::kinds::GroupResource {
+    crate::kinds::GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
+}
+
+/// Whether a definition's objects are served.
+pub fn is_established(definition: &Value) -> bool {
+    condition(definition, "Established").is_some_and(|condition| text_at(condition, "/status") == "True")
+}
+
+/// Whether a definition is being deleted.
+pub fn is_terminating(definition: &Value) -> bool {
+    has(definition, "/metadata/deletionTimestamp")
+}

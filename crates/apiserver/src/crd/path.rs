@@ -1,0 +1,161 @@
+use serde_json::Value;
+
+/// One step of a path into an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// A member of an object.
+    Member(String),
+    /// An item of a list; from the end if negative.
+    Item(i64),
+    /// All items of a list, or all members of an object.
+    All,
+    /// The items whose member, at a path, compares to a text.
+    Where(Vec<Step>, Comparison, Value),
+    /// The items that have something at a path.
+    Having(Vec<Step>),
+}
+
+/// How a filter compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`
+    Unequal,
+}
+
+/// Reads the JSONPath of a column: `.spec.items[?(@.type=="x")].name`, `.metadata.annotations['a\.b']`.
+///
+/// # Errors
+///
+/// What is wrong with it, in a few words.
+pub(crate) fn parse(text: &str) -> Result<Vec<Step>, String> {
+    let mut steps = Vec::new();
+    let mut rest = text.strip_prefix('$').or_else(|| text.strip_prefix('@')).unwrap_or(text);
+    while !rest.is_empty() {
+        rest = match rest.strip_prefix('[') {
+            Some(inside) => {
+                let end = closing(inside).ok_or("unterminated array")?;
+                steps.push(bracket(&inside[..end])?);
+                &inside[end + 1..]
+            }
+            None => {
+                let name = rest.strip_prefix('.').unwrap_or(rest);
+                let (name, after) = member_name(name);
+                if name == "*" {
+                    steps.push(Step::All);
+                } else if !name.is_empty() {
+                    steps.push(Step::Member(name));
+                } else if after.is_empty() || after.starts_with('.') {
+                    return Err(format!("empty name in {text:?}"));
+                }
+                after
+            }
+        };
+    }
+    Ok(steps)
+}
+
+/// All values at a path.
+pub(crate) fn find<'a>(steps: &[Step], value: &'a Value) -> Vec<&'a Value> {
+    let mut found = vec![value];
+    for step in steps {
+        found = found.into_iter().flat_map(|value| apply(step, value)).collect();
+    }
+    found
+}
+
+/// The value at a path of plain members, with a leading dot or without.
+pub(crate) fn lookup<'a>(path: &str, value: &'a Value) -> Option<&'a Value> {
+    path.trim_start_matches('.').split('.').try_fold(value, |value, name| value.get(name))
+}
+
+fn apply<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
+    match step {
+        Step::Member(name) => value.get(name).into_iter().collect(),
+        Step::Item(at) => {
+            let Some(items) = value.as_array() else { return Vec::new() };
+            let at = if *at < 0 { i64::try_from(items.len()).unwrap_or(i64::MAX) + at } else { *at };
+            usize::try_from(at).ok().and_then(|at| items.get(at)).into_iter().collect()
+        }
+        Step::All => children(value),
+        Step::Where(path, comparison, wanted) => {
+            let holds = |item: &&Value| {
+                let equal = find(path, item).first().is_some_and(|found| *found == wanted);
+                equal == (*comparison == Comparison::Equal)
+            };
+            children(value).into_iter().filter(holds).collect()
+        }
+        Step::Having(path) => children(value).into_iter().filter(|item| !find(path, item).is_empty()).collect(),
+    }
+}
+
+fn children(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Object(members) => members.values().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Where the bracket closes, quotes and inner brackets aside.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0_u32, None);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '[') => depth += 1,
+            (None, ']') if depth == 0 => return Some(at),
+            (None, ']') => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn bracket(inside: &str) -> Result<Step, String> {
+    let inside = inside.trim();
+    if inside == "*" {
+        return Ok(Step::All);
+    }
+    if let Some(name) = quoted(inside) {
+        return Ok(Step::Member(name.replace("\\.", ".")));
+    }
+    if let Some(filter) = inside.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')')) {
+        return parse_filter(filter.trim());
+    }
+    inside.parse().map(Step::Item).map_err(|_| format!("invalid array index {inside}"))
+}
+
+fn parse_filter(filter: &str) -> Result<Step, String> {
+    for (operator, comparison) in [("==", Comparison::Equal), ("!=", Comparison::Unequal)] {
+        if let Some((path, wanted)) = filter.split_once(operator) {
+            let wanted = wanted.trim();
+            let wanted = match quoted(wanted) {
+                Some(text) => Value::from(text),
+                None => serde_json::from_str(wanted).map_err(|_| format!("cannot compare with {wanted}"))?,
+            };
+            return Ok(Step::Where(parse(path.trim())?, comparison, wanted));
+        }
+    }
+    parse(filter).map(Step::Having)
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote))
+}
+
+/// A name up to the next dot or bracket; a backslash takes the next character as it is.
+fn member_name(text: &str) -> (String, &str) {
+    let (mut name, mut chars) = (String::new(), text.char_indices());
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => name.extend(chars.next().map(|(_, c)| c)),
+            '.' | '[' => return (name, &text[at..]),
+            c => name.push(c),
+        }
+    }
+    (name, "")
+}

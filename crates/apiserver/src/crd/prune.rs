@@ -1,0 +1,155 @@
+use serde_json::{Map, Value};
+
+use super::structural::Structural;
+
+const METADATA: &[&str] = &[
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+const OWNER: &[&str] = &["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+const MANAGED: &[&str] = &["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata"];
+
+/// Takes what the schema does not know from a custom resource; answers the paths of what went, sorted.
+pub(crate) fn prune(schema: &Structural, object: &mut Value) -> Vec<String> {
+    let mut gone = Vec::new();
+    resource(schema, object, "", &mut gone);
+    gone.sort();
+    gone
+}
+
+/// Whether [`prune`] would take anything away.
+pub(crate) fn is_pruned(schema: &Structural, object: &Value) -> bool {
+    resource_is_pruned(schema, object)
+}
+
+fn resource(schema: &Structural, object: &mut Value, path: &str, gone: &mut Vec<String>) {
+    let Some(members) = object.as_object_mut() else { return };
+    if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+        prune_metadata(metadata, &join(path, "metadata"), gone);
+    }
+    prune_members(schema, members, path, gone, true);
+}
+
+fn prune_metadata(metadata: &mut Map<String, Value>, path: &str, gone: &mut Vec<String>) {
+    keep(metadata, METADATA, path, gone);
+    for (key, known) in [("ownerReferences", OWNER), ("managedFields", MANAGED)] {
+        for (at, item) in metadata.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
+            if let Some(item) = item.as_object_mut() {
+                keep(item, known, &format!("{path}.{key}[{at}]"), gone);
+            }
+        }
+    }
+}
+
+fn keep(members: &mut Map<String, Value>, known: &[&str], path: &str, gone: &mut Vec<String>) {
+    members.retain(|key, _| {
+        let stays = known.contains(&key.as_str());
+        if !stays {
+            gone.push(join(path, key));
+        }
+        stays
+    });
+}
+
+fn value(schema: &Structural, value: &mut Value, path: &str, gone: &mut Vec<String>) {
+    match value {
+        Value::Object(members) if schema.embedded => {
+            if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+                prune_metadata(metadata, &join(path, "metadata"), gone);
+            }
+            prune_members(schema, members, path, gone, true);
+        }
+        Value::Object(members) => prune_members(schema, members, path, gone, false),
+        Value::Array(items) => {
+            if let Some(schema) = &schema.items {
+                for (at, item) in items.iter_mut().enumerate() {
+                    self::value(schema, item, &format!("{path}[{at}]"), gone);
+                }
+            } else if !schema.preserve_unknown {
+                // Without a schema of the items nothing in them is known.
+                items.iter_mut().for_each(|item| {
+                    if let Some(members) = item.as_object_mut() {
+                        members.clear();
+                    }
+                });
+            }
+        }
+        _ => {}
+    }
+}
+
+fn prune_members(
+    schema: &Structural,
+    members: &mut Map<String, Value>,
+    path: &str,
+    gone: &mut Vec<String>,
+    is_resource: bool,
+) {
+    members.retain(|key, member| {
+        if is_resource && RESOURCE.contains(&key.as_str()) {
+            return true;
+        }
+        match schema.member(key) {
+            Some(schema) => value(schema, member, &join(path, key), gone),
+            None if schema.preserve_unknown || schema.knows(key) => {}
+            None => {
+                gone.push(join(path, key));
+                return false;
+            }
+        }
+        true
+    });
+}
+
+fn resource_is_pruned(schema: &Structural, object: &Value) -> bool {
+    let Some(members) = object.as_object() else { return true };
+    metadata_is_pruned(members) && members_are_pruned(schema, members, true)
+}
+
+fn metadata_is_pruned(members: &Map<String, Value>) -> bool {
+    let metadata = members.get("metadata").and_then(Value::as_object);
+    metadata.is_none_or(|metadata| metadata.keys().all(|key| METADATA.contains(&key.as_str())))
+}
+
+fn members_are_pruned(schema: &Structural, members: &Map<String, Value>, is_resource: bool) -> bool {
+    members.iter().all(|(key, member)| match schema.member(key) {
+        _ if is_resource && RESOURCE.contains(&key.as_str()) => true,
+        Some(schema) => value_is_pruned(schema, member),
+        None => schema.preserve_unknown || schema.knows(key),
+    })
+}
+
+fn value_is_pruned(schema: &Structural, value: &Value) -> bool {
+    match value {
+        Value::Object(members) if schema.embedded => {
+            metadata_is_pruned(members) && members_are_pruned(schema, members, true)
+        }
+        Value::Object(members) => members_are_pruned(schema, members, false),
+        Value::Array(items) => match &schema.items {
+            Some(schema) => items.iter().all(|item| value_is_pruned(schema, item)),
+            None => {
+                schema.preserve_unknown
+                    || !items.iter().any(|item| item.as_object().is_some_and(|members| !members.is_empty()))
+            }
+        },
+        _ => true,
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.into() } else { format!("{path}.{key}") }
+}

@@ -1,0 +1,312 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
+use serde_json::Value;
+
+use super::structural::{Additional, Structural};
+use super::{columns, default, is_established, is_terminating, prune, validate};
+use crate::kinds::edit::{differ_outside, has, list, set, text, text_at};
+use crate::kinds::{Conduct, Context, Kind, Scale, Strategy, Subresource};
+use crate::table::Column;
+use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults};
+
+const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+/// The kinds of an established definition, one for each served version; none before.
+pub fn kinds(definition: &Value) -> Vec<Kind> {
+    if !is_established(definition) {
+        return Vec::new();
+    }
+    let versions: Vec<_> = list(definition, "/spec/versions").collect();
+    let schemas: Vec<_> = versions.iter().map(|version| schema(version)).collect();
+    let storage = versions.iter().position(|version| version.get("storage") == Some(&Value::Bool(true))).unwrap_or(0);
+    let Some(stored_name) = versions.get(storage).map(|version| text_at(version, "/name")) else { return Vec::new() };
+    let group = text_at(definition, "/spec/group");
+    let name = |key: &str| text_at(definition, &format!("/status/acceptedNames/{key}")).to_owned();
+    let names = |key: &str| {
+        let pointer = format!("/status/acceptedNames/{key}");
+        let names = list(definition, &pointer);
+        names.filter_map(Value::as_str).map(Into::into).collect::<Vec<String>>()
+    };
+    let stored = Arc::new(Stored {
+        api_versions: versions.iter().map(|version| format!("{group}/{}", text_at(version, "/name"))).collect(),
+        schemas,
+        at: storage,
+    });
+    let served = versions.iter().enumerate().filter(|(_, version)| version.get("served") == Some(&Value::Bool(true)));
+    let made = served.map(|(at, version)| {
+        let plural = name("plural");
+        let scope = if text_at(definition, "/spec/scope") == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+        Kind {
+            group: group.into(),
+            version: text_at(version, "/name").into(),
+            kind: name("kind"),
+            list_kind: name("listKind"),
+            singular: name("singular"),
+            short_names: names("shortNames"),
+            categories: names("categories"),
+            scope,
+            verbs: VERBS.iter().map(ToString::to_string).collect(),
+            store: crate::kinds::GroupResource::new(group, plural.as_str()),
+            stored_version: Some(GroupVersion::new(group, stored_name)),
+            subresources: subresources(version),
+            conduct: Conduct {
+                generation: true,
+                needs_version: true,
+                terminating: is_terminating(definition),
+                ..Conduct::default()
+            },
+            custom: true,
+            strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored))),
+            plural,
+        }
+    });
+    made.collect()
+}
+
+fn schema(version: &Value) -> Structural {
+    Structural::read(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null))
+}
+
+fn subresources(version: &Value) -> Vec<Subresource> {
+    let verbs: Vec<String> = ["get", "patch", "update"].map(Into::into).into();
+    let mut found = Vec::new();
+    if has(version, "/subresources/status") {
+        found.push(Subresource { name: "status".into(), verbs: verbs.clone(), kind: None });
+    }
+    if has(version, "/subresources/scale") {
+        let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
+        found.push(Subresource { name: "scale".into(), verbs, kind: Some(kind) });
+    }
+    found
+}
+
+/// What all versions of one definition share.
+struct Stored {
+    api_versions: Vec<String>,
+    schemas: Vec<Structural>,
+    at: usize,
+}
+
+/// One version of a custom resource.
+struct Custom {
+    stored: Arc<Stored>,
+    at: usize,
+    has_status: bool,
+    scale: Option<Scale>,
+    selectable: Vec<String>,
+    columns: Vec<Column>,
+    cells: Vec<columns::Cell>,
+    openapi: Value,
+    deprecation: Option<String>,
+}
+
+impl Custom {
+    fn new(version: &Value, at: usize, stored: Arc<Stored>) -> Self {
+        let path = |key: &str| text_at(version, &format!("/subresources/scale/{key}")).to_owned();
+        let (columns, cells) = columns::read(version);
+        let deprecated = version.get("deprecated") == Some(&Value::Bool(true));
+        let warning = match text_at(version, "/deprecationWarning") {
+            "" => {
+                let (api_version, kind) = (stored.api_versions.get(at).map_or("", String::as_str), "");
+                format!("{api_version} {kind}").trim_end().to_owned()
+            }
+            text => text.to_owned(),
+        };
+        Self {
+            at,
+            has_status: has(version, "/subresources/status"),
+            scale: has(version, "/subresources/scale").then(|| Scale {
+                spec_replicas: path("specReplicasPath"),
+                status_replicas: path("statusReplicasPath"),
+                label_selector: path("labelSelectorPath"),
+            }),
+            selectable: list(version, "/selectableFields")
+                .map(|field| text_at(field, "/jsonPath").trim_start_matches('.').to_owned())
+                .collect(),
+            columns,
+            cells,
+            openapi: version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default(),
+            deprecation: deprecated.then_some(warning),
+            stored,
+        }
+    }
+
+    fn schema(&self) -> &Structural {
+        static EMPTY: std::sync::OnceLock<Structural> = std::sync::OnceLock::new();
+        self.stored.schemas.get(self.at).unwrap_or_else(|| EMPTY.get_or_init(Structural::default))
+    }
+
+    fn faults(&self, object: &Value, old: Option<&Value>) -> Vec<FieldFault> {
+        let mut faults = validate::validate(self.schema(), object, old, "");
+        if let Some(scale) = &self.scale {
+            let replicas = super::path::lookup(&scale.spec_replicas, object).and_then(Value::as_i64);
+            if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
+                let field = scale.spec_replicas.clone();
+                faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
+            }
+        }
+        faults.extend(embedded_faults(self.schema(), object, ""));
+        faults.extend(validate::duplicates(self.schema(), object, old, ""));
+        faults
+    }
+}
+
+impl Strategy for Custom {
+    fn prune(&self, object: &mut Value) -> Vec<String> {
+        default::normalise_numbers(object);
+        prune::prune(self.schema(), object)
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        default::default(self.schema(), object);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, _: Option<&str>) {
+        prune::prune(self.schema(), new);
+    }
+
+    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+        let aside: &[&str] = if self.has_status {
+            &["apiVersion", "kind", "metadata", "status"]
+        } else {
+            &["apiVersion", "kind", "metadata"]
+        };
+        differ_outside(new, old, aside)
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        self.faults(object, None)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        if subresource != Some("status") {
+            return self.faults(new, Some(old));
+        }
+        let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
+            return Vec::new();
+        };
+        // The messages leave the first part of the path out.
+        let shortened = |mut fault: FieldFault| {
+            fault.message = fault.message.replace("status.", "");
+            fault
+        };
+        let faults = validate::validate(schema, status, old.get("status"), "status").into_iter().map(shortened);
+        faults.chain(validate::duplicates(schema, status, old.get("status"), "status")).collect()
+    }
+
+    fn warnings(&self, _: &Value, _: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn deprecation(&self) -> Option<&str> {
+        self.deprecation.as_deref()
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(self.selectable.iter().map(String::as_str).collect())
+    }
+
+    fn field(&self, object: &Value, label: &str) -> Option<String> {
+        Some(text(super::path::lookup(label, object)))
+    }
+
+    fn to_stored(&self, mut object: Value) -> Value {
+        if let Some(api_version) = self.stored.api_versions.get(self.stored.at) {
+            set(&mut object, "apiVersion", api_version.as_str().into());
+        }
+        object
+    }
+
+    fn from_stored(&self, object: &Arc<Value>) -> Arc<Value> {
+        let label = text_at(object, "/apiVersion");
+        let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
+            return Arc::clone(object);
+        };
+        let of_label = self.stored.api_versions.iter().position(|known| known == label).unwrap_or(self.stored.at);
+        let Some(schema) = self.stored.schemas.get(of_label) else { return Arc::clone(object) };
+        let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
+        if fits && label == mine {
+            return Arc::clone(object);
+        }
+        let mut shown = Value::clone(object);
+        if !fits {
+            prune::prune(schema, &mut shown);
+            default::default(schema, &mut shown);
+        }
+        if label != mine {
+            set(&mut shown, "apiVersion", mine.as_str().into());
+            prune::prune(own, &mut shown);
+        }
+        Arc::new(shown)
+    }
+
+    fn openapi(&self) -> Option<Value> {
+        Some(self.openapi.clone())
+    }
+
+    fn scale(&self) -> Option<&Scale> {
+        self.scale.as_ref()
+    }
+
+    fn columns(&self) -> Option<&[Column]> {
+        Some(&self.columns)
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        self.cells.iter().map(|cell| cell.of(object, now)).collect()
+    }
+}
+
+/// What embedded resources need: a version, a kind, and valid metadata.
+fn embedded_faults(schema: &Structural, value: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    match value {
+        Value::Object(members) => {
+            if schema.embedded {
+                for key in ["apiVersion", "kind"] {
+                    match members.get(key) {
+                        None => faults.push(FieldFault::required(format!("{path}.{key}"), "")),
+                        Some(Value::String(text)) if text.is_empty() => {
+                            faults.push(FieldFault::invalid_text(format!("{path}.{key}"), "", "must not be empty"));
+                        }
+                        Some(_) => {}
+                    }
+                }
+                for (key, value) in value.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten() {
+                    let field = format!("{path}.metadata.labels");
+                    let value = value.as_str().unwrap_or_default();
+                    let why = label_key_faults(key);
+                    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), key, why)));
+                    let why = label_value_faults(value);
+                    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), value, why)));
+                }
+            }
+            for (name, member) in members {
+                let of_member = match (schema.properties.get(name), &schema.additional) {
+                    (Some(schema), _) => schema,
+                    (None, Some(Additional::Schema(schema))) => schema,
+                    _ => continue,
+                };
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                faults.extend(embedded_faults(of_member, member, &path));
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = &schema.items {
+                let each = items
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(at, item)| embedded_faults(schema, item, &format!("{path}[{at}]")));
+                faults.extend(each);
+            }
+        }
+        _ => {}
+    }
+    faults
+}

@@ -1,0 +1,133 @@
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::kinds::edit::{list, text_at};
+
+/// A structural schema, read once from the JSON of a definition.
+///
+/// Reading never fails: what validation of the definition refuses is left out here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Structural {
+    pub(crate) type_name: String,
+    pub(crate) format: String,
+    pub(crate) nullable: bool,
+    pub(crate) int_or_string: bool,
+    pub(crate) preserve_unknown: bool,
+    pub(crate) embedded: bool,
+    pub(crate) list_type: String,
+    pub(crate) list_map_keys: Vec<String>,
+    pub(crate) default: Option<Value>,
+    pub(crate) properties: BTreeMap<String, Structural>,
+    pub(crate) additional: Option<Additional>,
+    pub(crate) items: Option<Box<Structural>>,
+    pub(crate) required: Vec<String>,
+    pub(crate) limits: Limits,
+    pub(crate) all_of: Vec<Structural>,
+    pub(crate) any_of: Vec<Structural>,
+    pub(crate) one_of: Vec<Structural>,
+    pub(crate) not: Option<Box<Structural>>,
+}
+
+/// What values of a map may be.
+#[derive(Clone, Debug)]
+pub(crate) enum Additional {
+    /// Anything, or nothing.
+    Allowed(bool),
+    /// What fits a schema.
+    Schema(Box<Structural>),
+}
+
+/// Bounds of a value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) values: Option<Vec<Value>>,
+    pub(crate) minimum: Option<f64>,
+    pub(crate) exclusive_minimum: bool,
+    pub(crate) maximum: Option<f64>,
+    pub(crate) exclusive_maximum: bool,
+    pub(crate) multiple_of: Option<f64>,
+    pub(crate) min_length: Option<u64>,
+    pub(crate) max_length: Option<u64>,
+    pub(crate) pattern: Option<Regex>,
+    pub(crate) min_items: Option<u64>,
+    pub(crate) max_items: Option<u64>,
+    pub(crate) min_properties: Option<u64>,
+    pub(crate) max_properties: Option<u64>,
+}
+
+impl Structural {
+    /// Reads a schema.
+    pub(crate) fn read(schema: &Value) -> Self {
+        let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+        let schemas = |key: &str| list(schema, &format!("/{key}")).map(Self::read).collect();
+        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        Self {
+            type_name: text_at(schema, "/type").into(),
+            format: text_at(schema, "/format").into(),
+            nullable: flag("nullable"),
+            int_or_string: flag("x-kubernetes-int-or-string"),
+            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
+            embedded: flag("x-kubernetes-embedded-resource"),
+            list_type: text_at(schema, "/x-kubernetes-list-type").into(),
+            list_map_keys: texts(schema, "/x-kubernetes-list-map-keys"),
+            default: schema.get("default").filter(|default| !default.is_null() || flag("nullable")).cloned(),
+            properties: properties.map(|(name, schema)| (name.clone(), Self::read(schema))).collect(),
+            additional: schema.get("additionalProperties").and_then(|additional| match additional {
+                Value::Bool(allowed) => Some(Additional::Allowed(*allowed)),
+                Value::Object(_) => Some(Additional::Schema(Box::new(Self::read(additional)))),
+                _ => None,
+            }),
+            items: schema.get("items").filter(|items| items.is_object()).map(|items| Box::new(Self::read(items))),
+            required: texts(schema, "/required"),
+            limits: Limits::read(schema),
+            all_of: schemas("allOf"),
+            any_of: schemas("anyOf"),
+            one_of: schemas("oneOf"),
+            not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(Self::read(not))),
+        }
+    }
+
+    /// The schema of a member of an object, if one is declared.
+    pub(crate) fn member(&self, name: &str) -> Option<&Self> {
+        match (self.properties.get(name), &self.additional) {
+            (Some(schema), _) => Some(schema),
+            (None, Some(Additional::Schema(schema))) => Some(schema),
+            _ => None,
+        }
+    }
+
+    /// Whether an object may have this member.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.properties.contains_key(name)
+            || matches!(self.additional, Some(Additional::Schema(_) | Additional::Allowed(true)))
+    }
+}
+
+impl Limits {
+    fn read(schema: &Value) -> Self {
+        let number = |key: &str| schema.get(key).and_then(Value::as_f64);
+        let count = |key: &str| schema.get(key).and_then(Value::as_u64);
+        let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
+        Self {
+            values: schema.get("enum").and_then(Value::as_array).filter(|values| !values.is_empty()).cloned(),
+            minimum: number("minimum"),
+            exclusive_minimum: flag("exclusiveMinimum"),
+            maximum: number("maximum"),
+            exclusive_maximum: flag("exclusiveMaximum"),
+            multiple_of: number("multipleOf").filter(|factor| *factor != 0.0),
+            min_length: count("minLength"),
+            max_length: count("maxLength"),
+            pattern: schema.get("pattern").and_then(Value::as_str).and_then(|pattern| Regex::new(pattern).ok()),
+            min_items: count("minItems"),
+            max_items: count("maxItems"),
+            min_properties: count("minProperties"),
+            max_properties: count("maxProperties"),
+        }
+    }
+}
+
+fn texts(schema: &Value, pointer: &str) -> Vec<String> {
+    list(schema, pointer).filter_map(Value::as_str).map(Into::into).collect()
+}

@@ -1,0 +1,311 @@
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::formats;
+use super::structural::{Additional, Limits, Structural};
+use crate::validate::{FaultReason, FieldFault};
+
+/// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
+pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldFault> {
+    let mut check = Check { faults: Vec::new(), visits: 0 };
+    check.value(schema, value, old, path);
+    check.faults
+}
+
+struct Check {
+    faults: Vec<FieldFault>,
+    visits: usize,
+}
+
+impl Check {
+    fn value(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: &str) {
+        self.visits += 1;
+        if old == Some(value) {
+            return;
+        }
+        if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
+            return;
+        }
+        if !self.is_of_type(schema, value, path) && !matches!(value, Value::Number(_)) {
+            return;
+        }
+        self.branches(schema, value, old, path);
+        match value {
+            Value::String(text) => self.text(schema, text, path),
+            Value::Number(_) => self.number(schema, value, path),
+            Value::Array(items) => self.list(schema, items, old, path),
+            _ => {}
+        }
+        self.one_of_values(&schema.limits, value, path);
+        if let Value::Object(members) = value {
+            self.object(schema, members, old, path);
+        }
+    }
+
+    /// Answers whether the JSON type fits; a fault if not.
+    fn is_of_type(&mut self, schema: &Structural, value: &Value, path: &str) -> bool {
+        let found = type_of(value);
+        let (fits, wanted) = match schema.type_name.as_str() {
+            _ if schema.int_or_string => (matches!(found, "integer" | "string"), "integer,string"),
+            "" => (true, ""),
+            "number" => (matches!(found, "integer" | "number"), "number"),
+            wanted => (found == wanted, wanted),
+        };
+        if !fits {
+            self.fault(
+                FaultReason::TypeInvalid,
+                path,
+                &found.into(),
+                &format!("{path} in body must be of type {wanted}: \"{found}\""),
+            );
+        }
+        fits
+    }
+
+    fn branches(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: &str) {
+        let run = |schema: &Structural| {
+            let mut check = Self { faults: Vec::new(), visits: 0 };
+            check.value(schema, value, old, path);
+            check
+        };
+        if !schema.any_of.is_empty() {
+            let results: Vec<_> = schema.any_of.iter().map(run).collect();
+            if !results.iter().any(|result| result.faults.is_empty()) {
+                self.nowhere(format!("\"{path}\" must validate at least one schema (anyOf)"));
+                self.faults.extend(best(results));
+            }
+        }
+        if !schema.one_of.is_empty() {
+            let results: Vec<_> = schema.one_of.iter().map(run).collect();
+            let fitting = results.iter().filter(|result| result.faults.is_empty()).count();
+            let stem = format!("\"{path}\" must validate one and only one schema (oneOf).");
+            match fitting {
+                0 => {
+                    self.nowhere(format!("{stem} Found none valid"));
+                    self.faults.extend(best(results));
+                }
+                1 => {}
+                many => self.nowhere(format!("{stem} Found {many} valid alternatives")),
+            }
+        }
+        if !schema.all_of.is_empty() {
+            let results: Vec<_> = schema.all_of.iter().map(run).collect();
+            let fitting = results.iter().filter(|result| result.faults.is_empty()).count();
+            self.faults.extend(results.into_iter().flat_map(|result| result.faults));
+            match fitting {
+                0 => self.nowhere(format!("\"{path}\" must validate all the schemas (allOf). None validated")),
+                some if some < schema.all_of.len() => {
+                    self.nowhere(format!("\"{path}\" must validate all the schemas (allOf)"))
+                }
+                _ => {}
+            }
+        }
+        if schema.not.as_ref().is_some_and(|not| run(not).faults.is_empty()) {
+            self.nowhere(format!("\"{path}\" must not validate the schema (not)"));
+        }
+    }
+
+    fn text(&mut self, schema: &Structural, text: &str, path: &str) {
+        let limits = &schema.limits;
+        let length = text.chars().count() as u64;
+        let value = Value::from(text);
+        if let Some(most) = limits.max_length.filter(|most| length > *most) {
+            let message = format!("Too long: may not be more than {most} bytes");
+            self.faults.push(FieldFault::new(FaultReason::TooLong, path, message));
+        }
+        if let Some(least) = limits.min_length.filter(|least| length < *least) {
+            self.fault(
+                FaultReason::Invalid,
+                path,
+                &value,
+                &format!("{path} in body should be at least {least} chars long"),
+            );
+        }
+        if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+            self.fault(FaultReason::Invalid, path, &value, &format!("{path} in body should match '{pattern}'"));
+        }
+        if !formats::fits(&schema.format, text) {
+            let why = format!("{path} in body must be of type {}: {value}", schema.format);
+            self.fault(FaultReason::TypeInvalid, path, &value, &why);
+        }
+    }
+
+    fn number(&mut self, schema: &Structural, value: &Value, path: &str) {
+        let Some(number) = value.as_f64() else { return };
+        let whole = value.is_i64();
+        let fits = match (schema.type_name.as_str(), schema.format.as_str()) {
+            ("integer", "int32") => whole && value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+            ("integer", _) => whole || number.fract() == 0.0 && number.abs() < 9.2e18,
+            ("number", "float") => number.abs() <= f64::from(f32::MAX),
+            _ => true,
+        };
+        if !fits {
+            let format = match schema.format.as_str() {
+                format @ ("int32" | "int64" | "float" | "double") => format!("with format {format}"),
+                _ => "(default format)".into(),
+            };
+            self.nowhere(format!("Checked value must be of type {} {format} in {path}", schema.type_name));
+            return;
+        }
+        let limits = &schema.limits;
+        if let Some(factor) = limits.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
+            self.fault(FaultReason::Invalid, path, value, &format!("{path} in body should be a multiple of {factor}"));
+        }
+        let beyond = |most: &f64| if limits.exclusive_maximum { number >= *most } else { number > *most };
+        if let Some(most) = limits.maximum.filter(beyond) {
+            let bound = if limits.exclusive_maximum { "less than" } else { "less than or equal to" };
+            self.fault(FaultReason::Invalid, path, value, &format!("{path} in body should be {bound} {most}"));
+        }
+        let below = |least: &f64| if limits.exclusive_minimum { number <= *least } else { number < *least };
+        if let Some(least) = limits.minimum.filter(below) {
+            let bound = if limits.exclusive_minimum { "greater than" } else { "greater than or equal to" };
+            self.fault(FaultReason::Invalid, path, value, &format!("{path} in body should be {bound} {least}"));
+        }
+    }
+
+    fn list(&mut self, schema: &Structural, items: &[Value], old: Option<&Value>, path: &str) {
+        if let Some(of_items) = &schema.items {
+            let before = old.and_then(Value::as_array).filter(|_| schema.list_type == "map");
+            for (at, item) in items.iter().enumerate() {
+                let same = |known: &&Value| schema.list_map_keys.iter().all(|key| known.get(key) == item.get(key));
+                let old = before.and_then(|before| before.iter().find(same));
+                self.value(of_items, item, old, &format!("{path}[{at}]"));
+            }
+        }
+        let (count, limits) = (items.len() as u64, &schema.limits);
+        if let Some(least) = limits.min_items.filter(|least| count < *least) {
+            self.fault(
+                FaultReason::Invalid,
+                path,
+                &count.into(),
+                &format!("{path} in body should have at least {least} items"),
+            );
+        }
+        if let Some(most) = limits.max_items.filter(|most| count > *most) {
+            self.too_many(path, count, most);
+        }
+    }
+
+    fn object(
+        &mut self,
+        schema: &Structural,
+        members: &serde_json::Map<String, Value>,
+        old: Option<&Value>,
+        path: &str,
+    ) {
+        let (count, limits) = (members.len() as u64, &schema.limits);
+        if let Some(least) = limits.min_properties.filter(|least| count < *least) {
+            let why = format!("{path} in body should have at least {least} properties");
+            self.fault(FaultReason::Invalid, path, &count.into(), &why);
+        }
+        if let Some(most) = limits.max_properties.filter(|most| count > *most) {
+            self.too_many(path, count, most);
+        }
+        for name in schema.required.iter().filter(|name| !members.contains_key(*name)) {
+            self.faults.push(FieldFault::required(join(path, name), ""));
+        }
+        for (name, member) in members {
+            let of_member = match (schema.properties.get(name), &schema.additional) {
+                (Some(schema), _) => schema,
+                (None, Some(Additional::Schema(schema))) => schema,
+                _ => continue,
+            };
+            self.value(of_member, member, old.and_then(|old| old.get(name)), &join(path, name));
+        }
+    }
+
+    fn one_of_values(&mut self, limits: &Limits, value: &Value, path: &str) {
+        let Some(values) = &limits.values else { return };
+        let same = |known: &Value| known == value || known.as_f64().is_some_and(|known| value.as_f64() == Some(known));
+        if values.iter().any(same) {
+            return;
+        }
+        let known: Vec<_> =
+            values.iter().map(|known| known.as_str().map_or_else(|| known.to_string(), Into::into)).collect();
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
+        self.faults.push(FieldFault::unsupported(path, value, &known));
+    }
+
+    fn too_many(&mut self, path: &str, count: u64, most: u64) {
+        let items = if most == 1 { "item" } else { "items" };
+        let message = format!("Too many: {count}: must have at most {most} {items}");
+        self.faults.push(FieldFault::new(FaultReason::TooMany, path, message));
+    }
+
+    fn fault(&mut self, reason: FaultReason, path: &str, value: &Value, why: &str) {
+        self.faults.push(FieldFault::new(reason, path, format!("Invalid value: {value}: {why}")));
+    }
+
+    /// A fault that the Go library gives no path.
+    fn nowhere(&mut self, why: String) {
+        self.fault(FaultReason::Invalid, "<nil>", &"".into(), &why);
+    }
+}
+
+/// The faults of lists that are sets or maps: the first duplicate of each.
+pub(crate) fn duplicates(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    if old == Some(value) {
+        return faults;
+    }
+    match value {
+        Value::Array(items) => {
+            let key = |item: &Value| match schema.list_type.as_str() {
+                "map" => {
+                    let keys = schema.list_map_keys.iter();
+                    let present = keys.filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+                    Value::Object(present.collect())
+                }
+                _ => item.clone(),
+            };
+            if matches!(schema.list_type.as_str(), "map" | "set") {
+                let mut seen = BTreeSet::new();
+                let double = items.iter().enumerate().find(|(_, item)| !seen.insert(key(item).to_string()));
+                if let Some((at, item)) = double {
+                    faults.push(FieldFault::duplicate(format!("{path}[{at}]"), &key(item)));
+                }
+            }
+            if let Some(schema) = &schema.items {
+                for (at, item) in items.iter().enumerate() {
+                    faults.extend(duplicates(schema, item, None, &format!("{path}[{at}]")));
+                }
+            }
+        }
+        Value::Object(members) => {
+            for (name, member) in members {
+                if let Some(schema) = schema.member(name) {
+                    faults.extend(duplicates(schema, member, old.and_then(|old| old.get(name)), &join(path, name)));
+                }
+            }
+        }
+        _ => {}
+    }
+    faults
+}
+
+/// The faults of the branch that got furthest; of several the first.
+fn best(results: Vec<Check>) -> Vec<FieldFault> {
+    let best = results.into_iter().reduce(|best, result| if result.visits > best.visits { result } else { best });
+    best.map(|best| best.faults).unwrap_or_default()
+}
+
+/// The JSON type as the messages name it. A number without a fraction is an integer.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() => "integer",
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => "integer",
+            _ => "number",
+        },
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.into() } else { format!("{path}.{name}") }
+}

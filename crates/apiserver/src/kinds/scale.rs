@@ -1,0 +1,102 @@
+//! `/scale`: the number of replicas of any kind that has one, as `autoscaling/v1` Scale.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use super::Kind;
+use super::edit::set;
+use crate::selector::LabelSelector;
+
+/// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The number wanted.
+    pub spec_replicas: String,
+    /// The number there.
+    pub status_replicas: String,
+    /// The selector: a text, a map of labels, or a structured selector. Empty for none.
+    pub label_selector: String,
+}
+
+impl Scale {
+    /// As the built-in workloads keep it.
+    pub fn workload() -> &'static Self {
+        static WORKLOAD: LazyLock<Scale> = LazyLock::new(|| Scale {
+            spec_replicas: ".spec.replicas".into(),
+            status_replicas: ".status.replicas".into(),
+            label_selector: ".spec.selector".into(),
+        });
+        &WORKLOAD
+    }
+
+    /// The Scale of an object; `None` if a custom resource lacks the number wanted.
+    pub fn read(&self, kind: &Kind, object: &Value) -> Option<Value> {
+        let wanted = at(&self.spec_replicas, object).and_then(Value::as_i64);
+        if kind.custom && wanted.is_none() {
+            return None;
+        }
+        let there = at(&self.status_replicas, object).and_then(Value::as_i64).unwrap_or(0);
+        let mut status = json!({"replicas": there});
+        let selector = match at(&self.label_selector, object) {
+            Some(Value::String(text)) => text.clone(),
+            Some(selector @ Value::Object(labels)) => match selector
+                .get("matchLabels")
+                .or(selector.get("matchExpressions"))
+            {
+                Some(_) => LabelSelector::from_value(selector).map(|selector| printed(&selector)).unwrap_or_default(),
+                None => LabelSelector::from_map(labels).to_string(),
+            },
+            _ => String::new(),
+        };
+        if !selector.is_empty() {
+            set(&mut status, "selector", selector.into());
+        }
+        let mut metadata = json!({});
+        for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            if let Some(value) = object.pointer(&format!("/metadata/{key}")) {
+                set(&mut metadata, key, value.clone());
+            }
+        }
+        let spec = match wanted.unwrap_or(0) {
+            0 => json!({}),
+            wanted => json!({"replicas": wanted}),
+        };
+        Some(
+            json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}),
+        )
+    }
+
+    /// The object with the number wanted by a Scale; none is 0.
+    pub fn write(&self, scale: &Value, object: &Value) -> Value {
+        let replicas =
+            scale.pointer("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
+        let mut object = object.clone();
+        let mut names: Vec<&str> = self.spec_replicas.trim_start_matches('.').split('.').collect();
+        let last = names.pop().unwrap_or_default();
+        let parent = names.into_iter().try_fold(&mut object, super::edit::member);
+        if let Some(parent) = parent {
+            set(parent, last, replicas);
+        }
+        object
+    }
+}
+
+/// A structured selector as a text: a set of one is an equality.
+fn printed(selector: &LabelSelector) -> String {
+    use crate::selector::Operator;
+    let mut selector = selector.clone();
+    for requirement in &mut selector.requirements {
+        if requirement.operator == Operator::In && requirement.values.len() == 1 {
+            requirement.operator = Operator::Equals;
+        }
+    }
+    selector.to_string()
+}
+
+fn at<'a>(path: &str, object: &'a Value) -> Option<&'a Value> {
+    if path.is_empty() {
+        return None;
+    }
+    path.trim_start_matches('.').split('.').try_fold(object, |object, name| object.get(name))
+}
