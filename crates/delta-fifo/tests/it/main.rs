@@ -1,5 +1,7 @@
 //! The guarantees of the queues, each under its name.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
 mod blocking;
 mod delta_fifo;
 mod oracle;

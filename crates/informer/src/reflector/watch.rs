@@ -28,6 +28,8 @@ pub(super) struct Stream {
 /// What a streaming list has brought so far.
 pub(super) struct Initial<T> {
     objects: HashMap<ObjectKey, T>,
+    /// When it must be complete.
+    until: Instant,
 }
 
 impl<T: Object> Reflector<T> {
@@ -42,7 +44,7 @@ impl<T: Object> Reflector<T> {
             Ok(()) => {
                 self.trouble = None;
                 let is_synthetic = matches!(self.resource_version.as_str(), "" | "0");
-                let stream = self.stream(now, timeout + self.config.watch_grace, is_synthetic);
+                let stream = self.stream(now, timeout.saturating_add(self.config.watch_grace), is_synthetic);
                 return self.watch(stream);
             }
             Err(error) => error,
@@ -89,9 +91,10 @@ impl<T: Object> Reflector<T> {
         if let Err(error) = answer {
             return self.streaming_refused(now, error);
         }
-        let until = self.config.streaming_list_deadline.min(timeout + self.config.watch_grace);
-        let stream = self.stream(now, until, true);
-        self.receive_initial(stream, Initial { objects: HashMap::new() })
+        let stream = self.stream(now, timeout.saturating_add(self.config.watch_grace), true);
+        let deadline = now.checked_add(self.config.streaming_list_deadline);
+        let until = deadline.map_or(stream.until, |deadline| deadline.min(stream.until));
+        self.receive_initial(stream, Initial { objects: HashMap::new(), until })
     }
 
     pub(super) fn initial_event(
@@ -108,7 +111,7 @@ impl<T: Object> Reflector<T> {
             Some(Ok(WatchEvent::Deleted(object))) => _ = initial.objects.remove(&object.key()),
             Some(Ok(WatchEvent::Bookmark(Bookmark { initial_events_end: false, .. }))) => {}
             Some(Ok(WatchEvent::Bookmark(Bookmark { resource_version, initial_events_end: true }))) => {
-                return self.streaming_done(now, initial, resource_version);
+                return self.streaming_done(stream, initial, resource_version);
             }
             Some(Ok(WatchEvent::Error(status))) => return self.streaming_refused(now, (*status).into()),
             None | Some(Err(ApiError::Transport(_) | ApiError::Timeout(_))) => {
@@ -144,19 +147,17 @@ impl<T: Object> Reflector<T> {
         Step { error: Some(ReflectorError::Watch(error)), ..self.begin_list().into() }
     }
 
-    fn streaming_done(&mut self, now: Instant, initial: Initial<T>, resource_version: String) -> Step<T> {
+    fn streaming_done(&mut self, stream: Stream, initial: Initial<T>, resource_version: String) -> Step<T> {
         self.trouble = None;
         self.version_unavailable = false;
         self.resource_version.clone_from(&resource_version);
         let objects = initial.objects.into_values().collect();
-        // The timeout that the server was given still runs; from here on it is the deadline.
-        let stream = self.stream(now, self.config.watch_timeout * 2 + self.config.watch_grace, false);
         let output = Some(Output::Replaced { objects, resource_version });
-        Step { output, ..self.watch(Stream { has_news: true, ..stream }) }
+        Step { output, ..self.watch(Stream { has_news: true, is_synthetic: false, ..stream }) }
     }
 
     fn receive_initial(&mut self, stream: Stream, initial: Initial<T>) -> Step<T> {
-        let until = stream.until;
+        let until = initial.until;
         self.phase = Phase::Streaming(stream, initial);
         Command::Read { until }.into()
     }

@@ -1,0 +1,212 @@
+//! The shared informer over a source that fails.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pintle_informer::{InformerState, ReflectorConfig, SharedInformer};
+use pintle_meta::Reason;
+
+use crate::support::source::{Break, Fault, Source};
+use crate::support::{
+    Pod, cut, drain, drain_sorted, expired, failure, pod, refused, settle, too_large, too_many_requests,
+};
+
+/// Longer than any delay.
+const LONG: Duration = Duration::from_secs(120);
+
+async fn synced(source: &Source) -> SharedInformer<Pod> {
+    let informer = SharedInformer::new(source.clone());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    source.requests();
+    informer
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_resource_shows_and_is_found_when_it_comes() {
+    let source = Source::with(&["a"]);
+    source.fail_list(Fault::Fails(failure(404, Reason::NotFound)));
+    source.fail_list(Fault::Fails(failure(403, Reason::Forbidden)));
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let log = errors.clone();
+    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone())
+        .on_error(move |error| log.lock().unwrap().push(error.to_string()))
+        .build();
+    let mut states = informer.states();
+    informer.start();
+    let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap().clone();
+    assert!(degraded.cause().unwrap().to_string().contains("NotFound"), "{degraded:?}");
+    assert!(!informer.has_synced());
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    assert!(informer.state().is_synced());
+    let errors = errors.lock().unwrap();
+    assert!(errors.len() == 2 && errors[1].contains("Forbidden"), "{errors:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_goes_wrong_the_cache_comes_to_hold_what_the_source_holds() {
+    let faults: [fn(&Source); 12] = [
+        |source| source.break_watches(Break::End),
+        |source| source.break_watches(Break::Cut),
+        |source| source.break_watches(Break::Throttle),
+        |source| {
+            source.compact();
+            source.break_watches(Break::Expire);
+        },
+        |source| {
+            source.fail_watch(Fault::Fails(refused()));
+            source.break_watches(Break::End);
+        },
+        |source| {
+            source.fail_watch(Fault::Fails(too_many_requests()));
+            source.break_watches(Break::Cut);
+        },
+        |source| {
+            source.fail_watch(Fault::Fails(failure(500, Reason::InternalError)));
+            source.fail_list(Fault::Fails(too_large()));
+            source.break_watches(Break::End);
+        },
+        |source| {
+            source.fail_watch(Fault::Event(expired()));
+            source.fail_list(Fault::Fails(expired()));
+            source.break_watches(Break::End);
+        },
+        |source| {
+            (0..5).for_each(|_| source.fail_watch(Fault::Empty));
+            source.break_watches(Break::End);
+        },
+        |source| {
+            source.fail_watch(Fault::Event(cut()));
+            source.break_watches(Break::End);
+        },
+        |source| {
+            source.fail_watch(Fault::Silent);
+            source.break_watches(Break::End);
+        },
+        |source| {
+            source.fail_watch(Fault::Fails(cut()));
+            source.fail_list(Fault::Fails(cut()));
+            source.break_watches(Break::End);
+        },
+    ];
+    for (number, fault) in faults.into_iter().enumerate() {
+        let source = Source::with(&["a", "b"]);
+        let informer = synced(&source).await;
+        let mut events = informer.subscribe();
+        drain(&mut events).await;
+        source.delete_silently("a");
+        source.put_silently(pod("c", ""));
+        fault(&source);
+        // A silent watch is found out by its timeout, 600 s at most, and the grace.
+        tokio::time::sleep(Duration::from_secs(640)).await;
+        let cached: Vec<String> =
+            informer.lister().namespace("ns").list().iter().map(|pod| pod.metadata.name.clone()).collect();
+        assert_eq!(cached, ["b", "c"], "fault {number}");
+        let told = drain_sorted(&mut events).await;
+        let expected: [&[&str]; 2] = [&["A c@4", "D a@3"], &["A c@4", "D? a@1"]];
+        assert!(
+            expected.contains(&&told.iter().map(String::as_str).collect::<Vec<_>>()[..]),
+            "fault {number}: {told:?}"
+        );
+        assert!(informer.state().is_synced(), "fault {number}: {:?}", informer.state());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_watch_lists_again_and_a_cut_one_does_not() {
+    let source = Source::with(&["a"]);
+    let _informer = synced(&source).await;
+    source.break_watches(Break::Cut);
+    tokio::time::sleep(LONG).await;
+    let requests = source.requests();
+    assert!(requests.iter().all(|request| request == "WATCH rv=1"), "{requests:?}");
+    source.break_watches(Break::Expire);
+    tokio::time::sleep(LONG).await;
+    assert_eq!(source.requests(), ["LIST rv=1 limit=0", "WATCH rv=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_refuses_for_an_hour_is_not_asked_too_often() {
+    let source = Source::with(&["a"]);
+    (0..1000).for_each(|_| source.fail_list(Fault::Fails(refused())));
+    let informer: SharedInformer<Pod> = SharedInformer::new(source.clone());
+    informer.start();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let requests = source.requests().len();
+    assert!((60..=130).contains(&requests), "{requests} lists in an hour, with delays of 30 to 60 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_do_not_become_a_hot_loop() {
+    let source = Source::with(&["a"]);
+    let informer = synced(&source).await;
+    (0..1000).for_each(|_| source.fail_watch(Fault::Empty));
+    source.break_watches(Break::End);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let requests = source.requests().len();
+    assert!((10..=40).contains(&requests), "{requests} requests in 10 minutes");
+    assert!(matches!(informer.state(), InformerState::Degraded { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_without_its_end_gives_way_to_a_list() {
+    let source = Source::with(&["a"]);
+    source.fail_watch(Fault::NoBookmark);
+    let config = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
+    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone()).config(config).build();
+    informer.start();
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert!(!informer.has_synced() && matches!(informer.state(), InformerState::Streaming));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(informer.has_synced());
+    assert_eq!(source.requests(), ["WATCH rv= initial", "LIST rv=0 limit=500", "WATCH rv=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_takes_one_request() {
+    let source = Source::with(&["a", "b"]);
+    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone()).streaming_list(true).build();
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    source.put(pod("c", ""));
+    assert_eq!(drain_sorted(&mut events).await, ["A c@3", "A! a@1", "A! b@2"]);
+    assert_eq!(source.requests(), ["WATCH rv= initial"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_followed_to_the_end() {
+    let names: Vec<String> = (0..1234).map(|number| format!("p{number:04}")).collect();
+    let source = Source::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    source.always_page();
+    let informer = SharedInformer::<Pod>::new(source.clone());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    assert_eq!(informer.lister().len(), 1234);
+    let next = "LIST rv= limit=500 next";
+    assert_eq!(source.requests(), ["LIST rv=0 limit=500", next, next, "WATCH rv=1234"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_for_no_answer() {
+    let hung: [fn(&Source); 4] = [
+        |source| source.fail_list(Fault::Hangs),
+        |source| source.fail_watch(Fault::Hangs),
+        |source| source.fail_watch(Fault::Silent),
+        |source| source.fail_list(Fault::Fails(refused())),
+    ];
+    for hang in hung {
+        let source = Source::with(&["a"]);
+        hang(&source);
+        let informer: SharedInformer<Pod> = SharedInformer::new(source.clone());
+        informer.start();
+        settle().await;
+        let before = tokio::time::Instant::now();
+        informer.shutdown().await;
+        assert_eq!(tokio::time::Instant::now(), before, "it waited for something");
+        assert_eq!(source.open_watches(), 0);
+    }
+}

@@ -1,0 +1,98 @@
+//! Handlers: functions that are called with events.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pintle_informer::{Event, EventHandler, HandlerGuard, SharedInformer};
+
+use crate::support::source::Source;
+use crate::support::{Pod, pod, settle, shorthand};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn logging(informer: &SharedInformer<Pod>) -> (HandlerGuard, Log) {
+    let log = Log::default();
+    let told = log.clone();
+    let guard = informer.add_event_handler(move |event: &Event<Pod>| told.lock().unwrap().push(shorthand(event)));
+    (guard, log)
+}
+
+fn take(log: &Log) -> Vec<String> {
+    std::mem::take(&mut log.lock().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_handler_hears_of_everything() {
+    let source = Source::with(&["a"]);
+    let informer = SharedInformer::new(source.clone());
+    let (mut first, first_log) = logging(&informer);
+    informer.start();
+    assert!(first.synced().await);
+    let (mut late, late_log) = logging(&informer);
+    assert!(late.synced().await);
+    source.put(pod("a", "node"));
+    settle().await;
+    source.delete("a");
+    settle().await;
+    assert_eq!(take(&first_log), ["A! a@1", "U a@1..2", "D a@3"]);
+    assert_eq!(take(&late_log), ["A! a@1", "U a@1..2", "D a@3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_is_removed_hears_no_more() {
+    let source = Source::with(&["a"]);
+    let informer = SharedInformer::new(source.clone());
+    let ((dropped, dropped_log), (removed, removed_log), (_kept, kept_log)) =
+        (logging(&informer), logging(&informer), logging(&informer));
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    drop(dropped);
+    removed.remove().await;
+    source.put(pod("b", ""));
+    settle().await;
+    assert_eq!([take(&dropped_log), take(&removed_log)], [["A! a@1"], ["A! a@1"]]);
+    assert_eq!(take(&kept_log), ["A! a@1", "A b@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
+    let source = Source::with(&["a"]);
+    let informer = SharedInformer::new(source.clone());
+    let (guard, _log) = logging(&informer);
+    assert!(!guard.has_synced());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    assert!(guard.has_synced());
+
+    let (mut never, _log) = logging(&SharedInformer::new(Source::default()));
+    assert!(!never.synced().await, "its informer ended before it began");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
+    struct Panics(Arc<AtomicUsize>);
+    impl EventHandler<Pod> for Panics {
+        fn on_add(&self, object: &Arc<Pod>, _: bool) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            assert!(object.metadata.name.is_empty(), "a panic that the test wants");
+        }
+        fn on_update(&self, _: &Arc<Pod>, _: &Arc<Pod>) {}
+        fn on_delete(&self, _: &Arc<Pod>, _: bool) {}
+    }
+    let source = Source::with(&["a", "b", "c", "d", "e"]);
+    let informer = SharedInformer::new(source.clone());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let _guard = informer.add_event_handler(Panics(calls.clone()));
+    let (mut calm, log) = logging(&informer);
+    informer.start();
+    assert!(calm.synced().await, "others are not concerned");
+    assert_eq!(take(&log).len(), 5);
+    for expected in 1..=5 {
+        assert_eq!(calls.load(Ordering::Relaxed), expected);
+        tokio::time::sleep(Duration::from_millis(1001)).await;
+    }
+    assert!(informer.state().is_synced());
+}

@@ -1,0 +1,397 @@
+//! The shared informer over a source that works.
+
+use std::time::Duration;
+
+use pintle_informer::{Event, InformerState, Selector, SharedInformer, WaitError};
+use pintle_meta::ObjectKey;
+
+use crate::support::source::{Break, Source};
+use crate::support::{Pod, drain, drain_sorted, pod, settle, shorthand};
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("ns", name)
+}
+
+async fn synced(source: &Source) -> SharedInformer<Pod> {
+    let informer = SharedInformer::new(source.clone());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    informer
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_hears_of_what_is_there_and_then_of_each_change() {
+    let source = Source::with(&["a", "b"]);
+    let informer = SharedInformer::new(source.clone());
+    let mut events = informer.subscribe();
+    assert!(matches!(informer.state(), InformerState::Starting));
+    informer.start();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(drain_sorted(&mut events).await, ["A! a@1", "A! b@2"]);
+
+    source.put(pod("c", ""));
+    source.put(pod("a", "node"));
+    source.delete("b");
+    assert_eq!(drain(&mut events).await, ["A c@3", "U a@1..4", "D b@5"]);
+    assert_eq!(source.requests(), ["LIST rv=0 limit=500", "WATCH rv=2"]);
+    assert!(informer.state().is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cache_changes_before_anybody_hears_of_it() {
+    let source = Source::default();
+    let informer = synced(&source).await;
+    let (lister, mut events) = (informer.lister(), informer.subscribe());
+    for _ in 0..3 {
+        source.put(pod("a", ""));
+        let event = events.next().await.unwrap();
+        assert_eq!(lister.get(&event.key()).unwrap().metadata, event.object().metadata);
+    }
+    source.delete("a");
+    assert!(events.next().await.unwrap().is_deleted());
+    assert!(lister.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_subscriber_begins_with_what_is_in_the_cache() {
+    let source = Source::with(&["a"]);
+    let informer = synced(&source).await;
+    source.put(pod("a", "node"));
+    settle().await;
+    let mut late = informer.subscribe();
+    source.put(pod("b", ""));
+    assert_eq!(drain(&mut late).await, ["A! a@2", "A b@3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_has_synced_once_it_is_through_with_what_was_there() {
+    let source = Source::with(&["a", "b"]);
+    let informer = SharedInformer::new(source.clone());
+    let mut events = informer.subscribe();
+    let mut handle = events.sync_handle();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert!(informer.has_synced() && !events.has_synced(), "the cache is complete, and the subscriber knows nothing");
+    events.next().await.unwrap();
+    events.next().await.unwrap();
+    assert!(!handle.has_synced(), "it is still at work on the last one");
+    assert!(events.try_next().is_none());
+    assert!(events.has_synced() && handle.synced().await);
+
+    let mut empty = synced(&Source::default()).await.subscribe();
+    assert!(empty.has_synced() && empty.try_next().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_initial_object_that_is_gone_before_it_was_told_does_not_hold_up_syncing() {
+    let source = Source::with(&["a"]);
+    let informer = synced(&source).await;
+    let mut events = informer.subscribe();
+    source.delete("a");
+    settle().await;
+    assert!(events.has_synced());
+    assert!(events.try_next().is_none(), "what came and went unheard is not told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_subscriber_hears_of_the_newest_state_and_holds_no_more_than_that() {
+    let source = Source::with(&["a", "b"]);
+    let informer = synced(&source).await;
+    let (mut slow, mut quick) = (informer.subscribe(), informer.subscribe());
+    assert_eq!((drain(&mut slow).await.len(), drain(&mut quick).await.len()), (2, 2));
+    for round in 0..100 {
+        source.put(pod("a", &round.to_string()));
+        source.put(pod(&format!("brief-{round}"), ""));
+        source.delete(&format!("brief-{round}"));
+        settle().await;
+        assert!(slow.len() <= 1);
+        assert_eq!(drain(&mut quick).await.len(), 1, "others do not wait for it");
+    }
+    source.delete("b");
+    assert_eq!(drain(&mut slow).await, ["U a@1..300", "D b@303"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_object_by_the_same_name_is_told_as_deleted_and_added() {
+    let source = Source::with(&["a"]);
+    let informer = synced(&source).await;
+    let mut events = informer.subscribe();
+    drain(&mut events).await;
+    source.delete_silently("a");
+    source.put_silently(pod("a", ""));
+    source.compact();
+    source.break_watches(Break::End);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(drain(&mut events).await, ["D? a@1", "A a@3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_tells_only_what_changed() {
+    let source = Source::with(&["same", "changed", "gone"]);
+    let informer = synced(&source).await;
+    let mut events = informer.subscribe();
+    drain(&mut events).await;
+    source.put_silently(pod("changed", "node"));
+    source.put_silently(pod("new", ""));
+    source.delete_silently("gone");
+    source.compact();
+    source.break_watches(Break::Expire);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(drain_sorted(&mut events).await, ["A new@5", "D? gone@3", "U changed@2..4"]);
+    assert!(events.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_reminds_each_subscriber_at_its_own_period() {
+    let source = Source::with(&["a"]);
+    let informer = SharedInformer::builder(source.clone()).resync(Duration::from_secs(3)).build();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let mut never = informer.subscribe_with_resync(None);
+    let mut two = informer.subscribe_with_resync(Some(Duration::from_secs(2)));
+    let mut three = informer.subscribe();
+    let mut often = informer.subscribe_with_resync(Some(Duration::from_millis(1)));
+    for events in [&mut never, &mut two, &mut three, &mut often] {
+        assert_eq!(drain(events).await, ["A! a@1"]);
+    }
+    let mut told = Vec::new();
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut count = 0;
+        for (name, events) in [("2", &mut two), ("3", &mut three), ("1", &mut often), ("never", &mut never)] {
+            for event in drain(events).await {
+                assert_eq!(event, "U a@1..1");
+                told.push(name);
+                count += 1;
+            }
+        }
+        told.push(if count == 0 { "nobody" } else { "|" });
+    }
+    assert_eq!(told.join(" "), "1 | 2 1 | 3 1 | 2 1 | 1 | 2 3 1 |");
+    assert_eq!(source.requests().len(), 2, "the server is not asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_does_not_put_old_news_before_new_ones() {
+    let source = Source::with(&["a"]);
+    let informer = SharedInformer::builder(source.clone()).resync(Duration::from_secs(1)).build();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let mut events = informer.subscribe();
+    drain(&mut events).await;
+    source.put(pod("a", "node"));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(drain(&mut events).await, ["U a@1..2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_is_transformed_once() {
+    let source = Source::with(&["a", "b"]);
+    let informer = SharedInformer::builder(source.clone())
+        .transform(|pod: &mut Pod| pod.node.push('!'))
+        .resync(Duration::from_secs(1))
+        .build();
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    source.put(pod("a", "node"));
+    source.delete("b");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut nodes = Vec::new();
+    while let Some(event) = events.try_next() {
+        nodes.push(event.object().node.clone());
+        if let Event::Updated { old, .. } = &event {
+            nodes.push(old.node.clone());
+        }
+    }
+    assert_eq!(nodes, ["node!"], "b was gone before it was told");
+    assert_eq!(informer.lister().get(&key("a")).unwrap().node, "node!");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_may_rename() {
+    let source = Source::with(&["a"]);
+    let informer = SharedInformer::builder(source.clone())
+        .transform(|pod: &mut Pod| pod.metadata.name.insert_str(0, "x-"))
+        .build();
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(drain(&mut events).await, ["A! x-a@1"]);
+    source.delete("a");
+    assert_eq!(drain(&mut events).await, ["D x-a@2"]);
+    assert!(informer.lister().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn indices_may_come_before_the_start_or_at_any_time_later() {
+    let source = Source::default();
+    source.put(pod("a", "left"));
+    let informer = SharedInformer::builder(source.clone()).index("node", |pod: &Pod| vec![pod.node.clone()]).build();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    source.put(pod("b", "left"));
+    settle().await;
+    let by = |index: &str, value: &str| {
+        let pods = informer.lister().by_index(index, value).unwrap();
+        pods.iter().map(|pod| pod.metadata.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(by("node", "left"), ["a", "b"]);
+    informer.add_index("name", |pod| vec![pod.metadata.name.clone()]).unwrap();
+    assert_eq!(by("name", "b"), ["b"]);
+    assert!(informer.add_index("name", |_| vec![]).is_err());
+    source.delete("a");
+    settle().await;
+    assert_eq!(by("node", "left"), ["b"]);
+    let error = informer.lister().by_index("nod", "left").unwrap_err();
+    assert!(error.to_string().contains("\"nod\"") && error.to_string().contains("\"node\""), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lister_reads_by_key_namespace_and_label() {
+    let source = Source::default();
+    let mut labelled = pod("a", "");
+    labelled.metadata.labels.insert("app".into(), "web".into());
+    source.put(labelled);
+    source.put(pod("b", ""));
+    let mut elsewhere = pod("c", "");
+    elsewhere.metadata.namespace = "other".into();
+    elsewhere.metadata.labels.insert("app".into(), "web".into());
+    source.put(elsewhere);
+
+    let lister = synced(&source).await.lister();
+    let web: Selector = "app=web".parse().unwrap();
+    assert_eq!((lister.len(), lister.list().len(), lister.select(&web).len()), (3, 3, 2));
+    let ns = lister.namespace("ns");
+    assert_eq!(ns.list().iter().map(|pod| pod.metadata.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(ns.select(&web).len(), 1);
+    assert!(ns.get("b").is_some() && ns.get("c").is_none());
+    assert!(lister.namespace("none").list().is_empty());
+    assert!(lister.get(&ObjectKey::new("other", "c")).is_some());
+    assert_eq!(lister.snapshot().resource_version(), "3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_its_own_write_reads_it() {
+    let source = Source::with(&["a"]);
+    let informer = synced(&source).await;
+    let lister = informer.lister();
+    lister.wait_for("1").await.unwrap();
+    let waiting = tokio::spawn({
+        let lister = lister.clone();
+        async move {
+            lister.wait_for("3").await.unwrap();
+            lister.get(&key("a")).is_none()
+        }
+    });
+    source.put(pod("a", "node"));
+    settle().await;
+    assert!(!waiting.is_finished());
+    source.delete("a");
+    assert!(waiting.await.unwrap(), "deletions count as well");
+
+    let opaque = lister.wait_for("x1").await;
+    assert_eq!(opaque, Err(WaitError::NotComparable { resource_version: "x1".into() }));
+    let never = tokio::spawn(async move { lister.wait_for("99").await });
+    settle().await;
+    informer.shutdown().await;
+    assert_eq!(never.await.unwrap(), Err(WaitError::Stopped));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_moves_the_cache_on() {
+    let source = Source::with(&["a"]);
+    let informer = synced(&source).await;
+    source.advance();
+    source.bookmark();
+    informer.lister().wait_for("2").await.unwrap();
+    source.break_watches(Break::End);
+    settle().await;
+    assert_eq!(source.requests().last().unwrap(), "WATCH rv=2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_dropped_takes_nothing_more() {
+    let source = Source::with(&["a"]);
+    let informer = synced(&source).await;
+    let (dropped, mut kept) = (informer.subscribe(), informer.subscribe());
+    let mut handle = dropped.sync_handle();
+    drop(dropped);
+    assert!(!handle.synced().await, "it never will");
+    source.put(pod("b", ""));
+    assert_eq!(drain(&mut kept).await, ["A! a@1", "A b@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_loses_nothing_when_it_is_dropped() {
+    let source = Source::default();
+    let informer = synced(&source).await;
+    let mut events = informer.subscribe();
+    for round in 1..20 {
+        tokio::select! {
+            biased;
+            _ = events.next() => panic!("there is nothing yet"),
+            () = settle() => {}
+        }
+        source.put(pod("a", ""));
+        let event = events.next().await.unwrap();
+        assert_eq!(event.object().metadata.resource_version, round.to_string());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_ends_everything_that_depends_on_it() {
+    let source = Source::with(&["a"]);
+    let informer = synced(&source).await;
+    let mut events = informer.subscribe();
+    source.put(pod("b", ""));
+    settle().await;
+    assert_eq!(source.open_watches(), 1);
+    informer.shutdown().await;
+    assert_eq!(source.open_watches(), 0);
+    assert!(matches!(informer.state(), InformerState::Stopped));
+    let mut told = Vec::new();
+    while let Some(event) = events.next().await {
+        told.push(shorthand(&event));
+    }
+    assert_eq!(told, ["A! a@1", "A b@2"], "what was still to be told is told");
+    assert_eq!(informer.lister().len(), 2, "listers go on");
+    assert!(informer.subscribe().len() == 2);
+
+    informer.start();
+    settle().await;
+    assert!(matches!(informer.state(), InformerState::Stopped), "it does not come back");
+    informer.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_never_ran_ends_as_well() {
+    let informer = SharedInformer::new(Source::default());
+    let mut events = informer.subscribe();
+    let waiting = tokio::spawn({
+        let informer = informer.clone();
+        async move { informer.wait_for_sync().await }
+    });
+    settle().await;
+    informer.shutdown().await;
+    assert!(events.next().await.is_none());
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("Pod"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_last_handle_ends_the_task() {
+    let source = Source::with(&["a"]);
+    let informer = synced(&source).await;
+    let (another, mut events, lister) = (informer.clone(), informer.subscribe(), informer.lister());
+    drop(informer);
+    settle().await;
+    assert_eq!(source.open_watches(), 1);
+    drop(another);
+    settle().await;
+    assert_eq!(source.open_watches(), 0, "neither subscriptions nor listers keep it running");
+    assert!(events.next().await.is_some());
+    assert!(events.next().await.is_none());
+    assert_eq!(lister.len(), 1);
+}

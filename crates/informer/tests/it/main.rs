@@ -1,0 +1,13 @@
+//! The guarantees of reflector, indexer and informer, each under its name.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod factory;
+mod faults;
+mod handler;
+mod indexer;
+mod informer;
+mod prefix;
+mod reflector;
+mod streaming_list;
+mod support;

@@ -1,0 +1,182 @@
+//! Whatever happens: the cache is what the source was at some revision, and who folds its events has what the cache has.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_informer::{Event, ReflectorConfig, SharedInformer, Subscription};
+use pintle_meta::{Object, ObjectKey, Reason};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::support::source::{Break, Fault, Source};
+use crate::support::{Pod, cut, expired, failure, pod, refused, settle, too_large, too_many_requests};
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Put(usize),
+    PutSilently(usize),
+    Delete(usize),
+    DeleteSilently(usize),
+    Bookmark,
+    Break(Break),
+    Compact,
+    FailWatch(Fault),
+    FailList(Fault),
+    Pass(u64),
+    /// A subscriber takes some of what it has.
+    Take(usize, usize),
+    Subscribe,
+}
+
+fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    let key = || 0..5_usize;
+    let breaks = prop_oneof![Just(Break::End), Just(Break::Cut), Just(Break::Expire), Just(Break::Throttle)];
+    let fault = || {
+        prop_oneof![
+            Just(Fault::Fails(expired())),
+            Just(Fault::Fails(too_large())),
+            Just(Fault::Fails(too_many_requests())),
+            Just(Fault::Fails(refused())),
+            Just(Fault::Fails(cut())),
+            Just(Fault::Fails(failure(500, Reason::InternalError))),
+        ]
+    };
+    let watch_fault = prop_oneof![
+        3 => fault(),
+        1 => Just(Fault::Empty),
+        1 => Just(Fault::Silent),
+        1 => Just(Fault::NoBookmark),
+        1 => Just(Fault::Event(expired())),
+        1 => Just(Fault::Event(too_many_requests())),
+        1 => Just(Fault::Event(failure(500, Reason::InternalError))),
+    ];
+    let operation = prop_oneof![
+        8 => key().prop_map(Operation::Put),
+        4 => key().prop_map(Operation::Delete),
+        2 => key().prop_map(Operation::PutSilently),
+        2 => key().prop_map(Operation::DeleteSilently),
+        1 => Just(Operation::Bookmark),
+        3 => breaks.prop_map(Operation::Break),
+        1 => Just(Operation::Compact),
+        2 => watch_fault.prop_map(Operation::FailWatch),
+        1 => fault().prop_map(Operation::FailList),
+        4 => (0..40_u64).prop_map(Operation::Pass),
+        6 => (0..4_usize, 0..4_usize).prop_map(|(who, many)| Operation::Take(who, many)),
+        1 => Just(Operation::Subscribe),
+    ];
+    vec(operation, 1..80)
+}
+
+/// A subscriber and what it makes of its events.
+struct Folder {
+    events: Subscription<Pod>,
+    known: BTreeMap<ObjectKey, Arc<Pod>>,
+}
+
+impl Folder {
+    fn take(&mut self, many: usize) -> Result<(), TestCaseError> {
+        for _ in 0..many {
+            let Some(event) = self.events.try_next() else { break };
+            let key = event.key();
+            match event {
+                Event::Added { object, .. } => {
+                    prop_assert!(self.known.insert(key, object).is_none(), "added twice");
+                }
+                Event::Updated { old, new } => {
+                    prop_assert_eq!(old.uid(), new.uid(), "an update is of one object");
+                    let before = self.known.insert(key, new);
+                    prop_assert_eq!(before, Some(old), "it begins where the last one ended");
+                }
+                Event::Deleted { object, final_state_known } => {
+                    let before = self.known.remove(&key);
+                    prop_assert!(before.is_some(), "deleted what was not told");
+                    prop_assert_eq!(before.as_ref().map(|before| before.uid()), Some(object.uid()));
+                    let _ = final_state_known;
+                }
+            }
+        }
+        prop_assert!(self.events.len() <= 10, "at most one event a key that is there or was told");
+        Ok(())
+    }
+}
+
+fn check_prefix(source: &Source, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
+    let snapshot = informer.lister().snapshot();
+    let Ok(revision) = snapshot.resource_version().parse() else {
+        prop_assert!(snapshot.objects().is_empty());
+        return Ok(());
+    };
+    let cached: BTreeMap<ObjectKey, Pod> = snapshot.into_iter().map(|pod| (pod.key(), (*pod).clone())).collect();
+    prop_assert_eq!(cached, source.state_at(revision), "the cache is at revision {}", revision);
+    Ok(())
+}
+
+async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Result<(), TestCaseError> {
+    let name = |key: usize| ["a", "b", "c", "d", "e"][key];
+    let source = Source::with(&["a", "b"]);
+    let config = ReflectorConfig { streaming_list, page_size: (seed % 3 == 0).then_some(2), ..Default::default() };
+    let informer = SharedInformer::builder(source.clone()).config(config).seed(seed).build();
+    let subscribe = || Folder { events: informer.subscribe(), known: BTreeMap::new() };
+    let mut folders = vec![subscribe()];
+    let mut told_of = 0;
+    informer.start();
+    for operation in operations {
+        match operation {
+            Operation::Put(key) => source.put(pod(name(key), &told_of.to_string())),
+            Operation::PutSilently(key) => source.put_silently(pod(name(key), "")),
+            Operation::Delete(key) => source.delete(name(key)),
+            Operation::DeleteSilently(key) => source.delete_silently(name(key)),
+            Operation::Bookmark => {
+                source.advance();
+                source.bookmark();
+            }
+            Operation::Break(how) => source.break_watches(how),
+            Operation::Compact => source.compact(),
+            Operation::FailWatch(fault) => source.fail_watch(fault),
+            Operation::FailList(fault) => source.fail_list(fault),
+            Operation::Pass(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
+            Operation::Take(who, many) => {
+                let who = who % folders.len();
+                folders[who].take(many)?;
+            }
+            Operation::Subscribe if folders.len() < 4 => folders.push(subscribe()),
+            Operation::Subscribe => {}
+        }
+        told_of += 1;
+        if told_of % 3 == 0 {
+            settle().await;
+            check_prefix(&source, &informer)?;
+        }
+    }
+    // Silent changes come to light with the next watch; a silent watch, at its timeout.
+    source.break_watches(Break::End);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    check_prefix(&source, &informer)?;
+    let cached: BTreeMap<ObjectKey, Arc<Pod>> =
+        informer.lister().list().into_iter().map(|pod| (pod.key(), pod)).collect();
+    let truth = source.state();
+    prop_assert_eq!(cached.keys().collect::<Vec<_>>(), truth.keys().collect::<Vec<_>>());
+    prop_assert!(cached.iter().all(|(key, pod)| truth[key] == **pod));
+    for folder in &mut folders {
+        folder.take(usize::MAX)?;
+        prop_assert_eq!(&folder.known, &cached);
+        prop_assert!(folder.events.has_synced());
+    }
+    prop_assert!(informer.state().is_synced(), "{:?}", informer.state());
+    informer.shutdown().await;
+    prop_assert_eq!(source.open_watches(), 0);
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn the_cache_is_a_prefix_of_the_source_and_each_fold_equals_the_cache(
+        operations in operations(),
+        streaming_list in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(run(operations, streaming_list, seed))?;
+    }
+}

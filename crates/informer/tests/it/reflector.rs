@@ -1,0 +1,300 @@
+//! The state machine, row by row, without a clock and without tasks.
+
+use std::time::{Duration, Instant};
+
+use pintle_informer::{Backoff, Command, InformerState, Input, ReflectorConfig};
+use pintle_meta::{ApiError, Reason, Status, StatusDetails, WatchEvent};
+
+use crate::support::rig::{Rig, config};
+use crate::support::{cause, cut, expired, failure, pod_at, refused, too_large, too_many_requests};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn the_first_list_takes_what_the_server_has_at_hand_and_the_watch_follows_it() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.asks(), "LIST rv=0 limit=500");
+    assert_eq!(rig.list(&["a", "b"], 7), "WATCH rv=7");
+    let Command::Watch(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
+    assert!(options.allow_bookmarks && !options.send_initial_events);
+    assert_eq!(rig.open(), "READ");
+    assert_eq!(rig.outputs, ["replaced [a b] at 7"]);
+    assert!(rig.reflector.state().is_synced());
+}
+
+#[test]
+fn selectors_go_with_each_request() {
+    let mut rig = Rig::with(ReflectorConfig {
+        label_selector: "app=web".into(),
+        field_selector: "spec.nodeName=n".into(),
+        page_size: Some(1),
+        ..config()
+    });
+    for _ in 0..2 {
+        let Command::List(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
+        assert_eq!((options.label_selector.as_str(), options.field_selector.as_str()), ("app=web", "spec.nodeName=n"));
+        rig.page(&["a"], "1", "more");
+    }
+    rig.page(&["a"], "1", "");
+    let Command::Watch(options) = rig.command else { panic!("{:?}", rig.command) };
+    assert_eq!((options.label_selector.as_str(), options.field_selector.as_str()), ("app=web", "spec.nodeName=n"));
+}
+
+#[test]
+fn pages_make_one_list_at_the_revision_of_the_first() {
+    let mut rig = Rig::with(ReflectorConfig { page_size: Some(4), ..config() });
+    assert_eq!(rig.asks(), "LIST rv=0 limit=4");
+    assert_eq!(rig.page(&["a", "b", "c", "d"], "9", "t1"), "LIST rv= limit=4 next");
+    assert_eq!(rig.page(&["e", "f", "g", "h"], "10", "t2"), "LIST rv= limit=4 next");
+    assert_eq!(rig.page(&["i", "j"], "11", ""), "WATCH rv=9");
+    assert_eq!(rig.outputs, ["replaced [a b c d e f g h i j] at 9"]);
+}
+
+#[test]
+fn a_later_list_is_not_paged_unless_the_server_has_no_cache() {
+    let mut cached = Rig::watching(10);
+    cached.receive_error(expired());
+    assert_eq!(cached.wake(), "LIST rv=10 limit=0");
+
+    let mut uncached = Rig::new();
+    uncached.page(&["a"], "10", "more");
+    uncached.page(&["b"], "10", "");
+    uncached.open();
+    uncached.receive_error(expired());
+    assert_eq!(uncached.wake(), "LIST rv=10 limit=500");
+}
+
+#[test]
+fn a_list_never_goes_back_in_time_unless_the_server_has_lost_the_revision() {
+    for lost in [expired(), failure(410, Reason::Gone), too_large()] {
+        let mut rig = Rig::watching(10);
+        rig.receive_error(expired());
+        assert_eq!(rig.wake(), "LIST rv=10 limit=0");
+        assert_eq!(rig.list_fails(lost), "LIST rv= limit=500", "at once");
+        assert_eq!(rig.list(&["a"], 20), "WATCH rv=20");
+        rig.open();
+        rig.receive_error(expired());
+        assert_eq!(rig.wake(), "LIST rv=20 limit=0", "the next list is bound again");
+        assert!(rig.errors.is_empty(), "{:?}", rig.errors);
+    }
+}
+
+#[test]
+fn a_list_that_is_refused_at_any_revision_waits() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.list_fails(expired()), "LIST rv= limit=500");
+    assert_eq!(rig.list_fails(expired()), "SLEEP 800");
+    assert_eq!(rig.wake(), "LIST rv= limit=500");
+}
+
+#[test]
+fn a_later_page_that_expired_makes_the_list_start_over_in_one_page() {
+    let mut rig = Rig::with(ReflectorConfig { page_size: Some(4), ..config() });
+    rig.list(&["a"], 10);
+    rig.open();
+    rig.receive_error(expired());
+    assert_eq!(rig.wake(), "LIST rv=10 limit=4");
+    rig.outputs.clear();
+    assert_eq!(rig.page(&["a", "b"], "12", "t1"), "LIST rv= limit=4 next");
+    assert_eq!(rig.list_fails(expired()), "LIST rv=10 limit=0");
+    assert_eq!(rig.page(&["c"], "13", ""), "WATCH rv=13");
+    assert_eq!(rig.outputs, ["replaced [c] at 13"], "nothing of the first try is left");
+}
+
+#[test]
+fn a_list_that_fails_is_tried_again_after_a_delay_and_the_trouble_shows() {
+    let mut rig = Rig::new();
+    let start = rig.now;
+    assert_eq!(rig.list_fails(failure(403, Reason::Forbidden)), "SLEEP 800");
+    assert_eq!(rig.wake(), "LIST rv=0 limit=500");
+    assert_eq!(rig.list_fails(failure(404, Reason::NotFound)), "SLEEP 1600");
+    let InformerState::Degraded { cause, since } = rig.reflector.state() else { panic!("not degraded") };
+    assert!(cause.to_string().contains("NotFound"), "{cause}");
+    assert_eq!(since, start, "the trouble began with the first failure");
+    assert_eq!(rig.errors.len(), 2);
+
+    rig.wake();
+    rig.list(&["a"], 5);
+    assert!(rig.reflector.state().is_synced());
+}
+
+#[test]
+fn the_server_decides_when_it_asks_for_more_time() {
+    let mut status = Status::failure(429, Reason::TooManyRequests, "later");
+    status.details = Some(StatusDetails { retry_after_seconds: 17, ..StatusDetails::default() });
+    assert_eq!(Rig::new().list_fails(status.into()), "SLEEP 17000");
+}
+
+#[test]
+fn a_watch_that_cannot_be_opened_for_now_is_opened_later_without_a_list() {
+    for error in [refused, too_many_requests] {
+        let mut rig = Rig::new();
+        rig.list(&["a"], 1);
+        for delay in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
+            assert_eq!(rig.open_fails(error()), format!("SLEEP {delay}"));
+            assert_eq!(rig.wake(), "WATCH rv=1");
+        }
+        assert!(rig.cause().is_some());
+        rig.open();
+        assert!(rig.cause().is_none());
+    }
+}
+
+#[test]
+fn a_watch_that_is_refused_for_another_reason_makes_a_new_round() {
+    for error in [expired(), failure(500, Reason::InternalError), failure(403, Reason::Forbidden), too_large()] {
+        let mut rig = Rig::new();
+        rig.list(&["a"], 3);
+        assert_eq!(rig.open_fails(error), "SLEEP 800");
+        assert_eq!(rig.wake(), "LIST rv=3 limit=0");
+    }
+}
+
+#[test]
+fn throttling_on_an_open_watch_opens_it_later_without_a_list() {
+    let mut rig = Rig::watching(5);
+    rig.receive(WatchEvent::Added(pod_at("b", 6)));
+    for delay in [800, 1600, 3200, 6400] {
+        assert_eq!(rig.receive_error(too_many_requests()), format!("SLEEP {delay}"));
+        assert_eq!(rig.wake(), "WATCH rv=6");
+        rig.open();
+    }
+}
+
+#[test]
+fn an_error_on_an_open_watch_makes_a_new_round() {
+    let broken = ApiError::Decode(cause("no JSON"));
+    for (error, is_trouble) in [(expired(), false), (failure(500, Reason::InternalError), true), (broken, true)] {
+        let mut rig = Rig::watching(5);
+        assert_eq!(rig.receive_error(error), "SLEEP 800");
+        assert_eq!(rig.cause().is_some(), is_trouble, "that a revision expires is nobody's fault");
+        assert_eq!(rig.wake(), "LIST rv=5 limit=0");
+    }
+}
+
+#[test]
+fn each_event_moves_the_revision_on() {
+    let mut rig = Rig::watching(5);
+    let check = |rig: &mut Rig, event: WatchEvent<_>, revision: &str| {
+        assert_eq!(rig.receive(event), "READ");
+        assert_eq!(rig.reflector.resource_version(), revision);
+    };
+    check(&mut rig, WatchEvent::Added(pod_at("b", 10)), "10");
+    check(&mut rig, WatchEvent::Modified(pod_at("b", 20)), "20");
+    rig.bookmark(30, false);
+    check(&mut rig, WatchEvent::Deleted(pod_at("b", 40)), "40");
+    assert_eq!(rig.outputs, ["added b@10", "updated b@20", "bookmark 30", "deleted b@40"]);
+    rig.pass(SECOND);
+    assert_eq!(rig.end(), "WATCH rv=40");
+}
+
+#[test]
+fn synthetic_events_do_not_move_the_revision() {
+    let mut rig = Rig::new();
+    rig.page(&[], "", "");
+    rig.open();
+    rig.receive(WatchEvent::Added(pod_at("b", 20)));
+    rig.receive(WatchEvent::Added(pod_at("a", 10)));
+    assert_eq!(rig.reflector.resource_version(), "");
+    rig.bookmark(30, false);
+    assert_eq!(rig.reflector.resource_version(), "30");
+    rig.receive(WatchEvent::Added(pod_at("c", 31)));
+    assert_eq!(rig.reflector.resource_version(), "31");
+}
+
+#[test]
+fn a_watch_that_ends_is_opened_again_at_the_last_revision_and_at_once() {
+    let mut news = Rig::watching(5);
+    news.receive(WatchEvent::Added(pod_at("b", 6)));
+    assert_eq!(news.end(), "WATCH rv=6");
+
+    let mut long = Rig::watching(5);
+    long.pass(SECOND);
+    assert_eq!(long.end(), "WATCH rv=5");
+
+    let mut broken = Rig::watching(5);
+    broken.receive(WatchEvent::Added(pod_at("b", 6)));
+    assert_eq!(broken.receive_error(cut()), "WATCH rv=6");
+    assert!(broken.errors.is_empty());
+}
+
+#[test]
+fn watches_that_end_at_once_make_no_hot_loop() {
+    let mut rig = Rig::watching(5);
+    for delay in [800, 1600, 3200] {
+        assert_eq!(rig.end(), format!("SLEEP {delay}"));
+        assert!(rig.cause().unwrap().contains("at once"));
+        assert_eq!(rig.wake(), "WATCH rv=5", "there is no need for a list");
+        rig.open();
+    }
+}
+
+#[test]
+fn watches_that_end_after_one_event_each_make_no_hot_loop() {
+    let mut rig = Rig::watching(5);
+    let mut delays = 0;
+    for revision in 6..26 {
+        rig.receive(WatchEvent::Added(pod_at("b", revision)));
+        if rig.end().starts_with("SLEEP") {
+            delays += 1;
+            rig.wake();
+        }
+        rig.open();
+    }
+    assert!(delays >= 10, "{delays} delays in 20 watches of no duration");
+}
+
+#[test]
+fn a_watch_lasts_for_a_time_by_chance_and_is_given_up_when_the_server_forgets_to_end_it() {
+    let mut timeouts = Vec::new();
+    let mut rig = Rig::new();
+    rig.list(&["a"], 5);
+    for _ in 0..50 {
+        let Command::Watch(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
+        let timeout = options.timeout.unwrap();
+        assert!((300..=600).contains(&timeout.as_secs()) && timeout.subsec_nanos() == 0, "{timeout:?}");
+        timeouts.push(timeout);
+        rig.open();
+        let Command::Read { until } = rig.command else { panic!("{:?}", rig.command) };
+        assert_eq!(until, rig.now + timeout + Duration::from_secs(30));
+        rig.now = until;
+        assert_eq!(rig.answer(Input::TimedOut), "WATCH rv=5");
+    }
+    timeouts.dedup();
+    assert!(timeouts.len() > 30, "not by chance: {timeouts:?}");
+
+    let long = Rig::with(ReflectorConfig { watch_timeout: Duration::from_secs(1800), ..config() });
+    let mut long = long;
+    long.list(&["a"], 5);
+    let Command::Watch(options) = long.command else { panic!("{:?}", long.command) };
+    assert!((1800..=3600).contains(&options.timeout.unwrap().as_secs()));
+}
+
+#[test]
+fn delays_start_over_after_a_quiet_time() {
+    let mut rig = Rig::new();
+    for _ in 0..6 {
+        rig.list_fails(refused());
+        rig.wake();
+    }
+    rig.list(&["a"], 5);
+    rig.open();
+    rig.pass(Duration::from_secs(121));
+    assert_eq!(rig.receive_error(expired()), "SLEEP 800");
+}
+
+#[test]
+fn extreme_settings_do_no_harm() {
+    let backoff = Backoff { base: Duration::MAX, factor: f64::INFINITY, cap: Duration::MAX, ..Backoff::default() };
+    let mut rig = Rig::with(ReflectorConfig {
+        backoff,
+        watch_timeout: Duration::from_secs(u64::MAX),
+        watch_grace: Duration::from_secs(10),
+        ..config()
+    });
+    rig.list_fails(refused());
+    rig.now = Instant::now();
+    rig.answer(Input::Woke);
+    rig.list(&["a"], 1);
+    assert_eq!(rig.open(), "READ");
+}

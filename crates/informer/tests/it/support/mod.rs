@@ -1,0 +1,88 @@
+//! Pods, and a source of them that fails on demand.
+
+pub(crate) mod rig;
+pub(crate) mod source;
+
+use std::time::Duration;
+
+use pintle_informer::{Event, Subscription};
+use pintle_meta::{ApiError, ObjectMeta, Reason, Status};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pod {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) node: String,
+}
+
+pintle_meta::resource!(Pod, "v1", "Pod", "pods", Namespaced);
+
+/// A pod of the namespace `ns`.
+pub(crate) fn pod(name: &str, node: &str) -> Pod {
+    Pod { metadata: ObjectMeta::new("ns", name), node: node.into() }
+}
+
+/// The same at a revision.
+pub(crate) fn pod_at(name: &str, revision: u64) -> Pod {
+    let mut pod = pod(name, "");
+    pod.metadata.resource_version = revision.to_string();
+    pod.metadata.uid = format!("uid-{name}");
+    pod
+}
+
+pub(crate) fn failure(code: u16, reason: Reason) -> ApiError {
+    Status::failure(code, reason, "as the test wants it").into()
+}
+
+pub(crate) fn expired() -> ApiError {
+    failure(410, Reason::Expired)
+}
+
+pub(crate) fn too_large() -> ApiError {
+    Status::failure(504, Reason::Timeout, "Too large resource version: 99, current: 1").into()
+}
+
+pub(crate) fn too_many_requests() -> ApiError {
+    failure(429, Reason::TooManyRequests)
+}
+
+pub(crate) fn refused() -> ApiError {
+    ApiError::ConnectionRefused(cause("nobody is home"))
+}
+
+pub(crate) fn cut() -> ApiError {
+    ApiError::Transport(cause("the connection was cut"))
+}
+
+pub(crate) fn cause(text: &str) -> pintle_meta::Cause {
+    Box::<dyn std::error::Error + Send + Sync>::from(text).into()
+}
+
+/// `A name@1` added, `A! name@1` initially, `U name@1..2` updated, `D name@2` deleted, `D? name@1` inferred to be deleted.
+pub(crate) fn shorthand(event: &Event<Pod>) -> String {
+    let (name, version) = (&event.object().metadata.name, &event.object().metadata.resource_version);
+    match event {
+        Event::Added { is_initial: true, .. } => format!("A! {name}@{version}"),
+        Event::Added { .. } => format!("A {name}@{version}"),
+        Event::Updated { old, .. } => format!("U {name}@{}..{version}", old.metadata.resource_version),
+        Event::Deleted { final_state_known: true, .. } => format!("D {name}@{version}"),
+        Event::Deleted { .. } => format!("D? {name}@{version}"),
+    }
+}
+
+/// All events that are there once everything has come to rest; in order.
+pub(crate) async fn drain(events: &mut Subscription<Pod>) -> Vec<String> {
+    settle().await;
+    std::iter::from_fn(|| events.try_next()).map(|event| shorthand(&event)).collect()
+}
+
+/// The same, sorted where the order is free.
+pub(crate) async fn drain_sorted(events: &mut Subscription<Pod>) -> Vec<String> {
+    let mut drained = drain(events).await;
+    drained.sort();
+    drained
+}
+
+/// Lets every task run until it waits for something. With a paused clock, no time to speak of passes.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}

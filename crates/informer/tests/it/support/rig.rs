@@ -1,0 +1,145 @@
+use std::time::{Duration, Instant};
+
+use pintle_informer::{Backoff, Command, InformerState, Input, Output, Reflector, ReflectorConfig, Step};
+use pintle_meta::{ApiError, Bookmark, List, ListMeta, WatchEvent};
+
+use super::source::{describe_list, describe_watch};
+use super::{Pod, pod_at};
+
+/// A reflector whose requests are answered by hand.
+pub(crate) struct Rig {
+    pub(crate) reflector: Reflector<Pod>,
+    pub(crate) now: Instant,
+    pub(crate) command: Command,
+    /// What there was to store.
+    pub(crate) outputs: Vec<String>,
+    pub(crate) errors: Vec<String>,
+}
+
+/// Without chance in the delays, so that they can be told in advance.
+pub(crate) fn config() -> ReflectorConfig {
+    ReflectorConfig { backoff: Backoff { jitter: 0.0, ..Backoff::default() }, ..ReflectorConfig::default() }
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self::with(config())
+    }
+
+    pub(crate) fn streaming() -> Self {
+        Self::with(ReflectorConfig { streaming_list: true, ..config() })
+    }
+
+    pub(crate) fn with(config: ReflectorConfig) -> Self {
+        let mut reflector = Reflector::new(config, 1);
+        let command = reflector.start();
+        Self { reflector, now: Instant::now(), command, outputs: Vec::new(), errors: Vec::new() }
+    }
+
+    /// A rig that has listed at that revision, and whose watch is open.
+    pub(crate) fn watching(revision: u64) -> Self {
+        let mut rig = Self::new();
+        rig.list(&["a"], revision);
+        rig.open();
+        rig.outputs.clear();
+        rig
+    }
+
+    /// What it is asked to do: `LIST rv=0 limit=500`, `WATCH rv=7`, `READ`, `SLEEP 800`.
+    pub(crate) fn asks(&self) -> String {
+        match &self.command {
+            Command::List(options) => describe_list(options),
+            Command::Watch(options) => describe_watch(options),
+            Command::Read { .. } => "READ".into(),
+            Command::Sleep(delay) => format!("SLEEP {}", delay.as_millis()),
+        }
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    pub(crate) fn answer(&mut self, input: Input<Pod>) -> String {
+        let Step { output, error, command } = self.reflector.step(self.now, input);
+        self.outputs.extend(output.as_ref().map(describe));
+        self.errors.extend(error.map(|error| error.to_string()));
+        self.command = command;
+        self.asks()
+    }
+
+    /// Answers a list with its only page.
+    pub(crate) fn list(&mut self, names: &[&str], revision: u64) -> String {
+        self.page(names, &revision.to_string(), "")
+    }
+
+    pub(crate) fn page(&mut self, names: &[&str], version: &str, continue_token: &str) -> String {
+        let metadata = ListMeta {
+            resource_version: version.into(),
+            continue_token: continue_token.into(),
+            remaining_item_count: None,
+        };
+        let items = names.iter().map(|name| pod_at(name, 1)).collect();
+        self.answer(Input::Listed(Ok(List { types: Default::default(), metadata, items })))
+    }
+
+    pub(crate) fn list_fails(&mut self, error: ApiError) -> String {
+        self.answer(Input::Listed(Err(error)))
+    }
+
+    pub(crate) fn open(&mut self) -> String {
+        self.answer(Input::Opened(Ok(())))
+    }
+
+    pub(crate) fn open_fails(&mut self, error: ApiError) -> String {
+        self.answer(Input::Opened(Err(error)))
+    }
+
+    pub(crate) fn receive(&mut self, event: WatchEvent<Pod>) -> String {
+        self.answer(Input::Received(Some(Ok(event))))
+    }
+
+    pub(crate) fn bookmark(&mut self, revision: u64, initial_events_end: bool) -> String {
+        self.receive(WatchEvent::Bookmark(Bookmark { resource_version: revision.to_string(), initial_events_end }))
+    }
+
+    /// An error event.
+    pub(crate) fn receive_error(&mut self, error: ApiError) -> String {
+        match error {
+            ApiError::Status(status) => self.receive(WatchEvent::Error(status)),
+            other => self.answer(Input::Received(Some(Err(other)))),
+        }
+    }
+
+    pub(crate) fn end(&mut self) -> String {
+        self.answer(Input::Received(None))
+    }
+
+    /// Lets the delay pass.
+    pub(crate) fn wake(&mut self) -> String {
+        let Command::Sleep(delay) = self.command else { panic!("there is no delay but {:?}", self.command) };
+        self.pass(delay);
+        self.answer(Input::Woke)
+    }
+
+    pub(crate) fn cause(&self) -> Option<String> {
+        match self.reflector.state() {
+            InformerState::Degraded { cause, .. } => Some(cause.to_string()),
+            _ => None,
+        }
+    }
+}
+
+fn describe(output: &Output<Pod>) -> String {
+    let text = |pod: &Pod| format!("{}@{}", pod.metadata.name, pod.metadata.resource_version);
+    match output {
+        Output::Replaced { objects, resource_version } => {
+            let mut names: Vec<&str> = objects.iter().map(|pod| pod.metadata.name.as_str()).collect();
+            names.sort_unstable();
+            format!("replaced [{}] at {resource_version}", names.join(" "))
+        }
+        Output::Added(pod) => format!("added {}", text(pod)),
+        Output::Updated(pod) => format!("updated {}", text(pod)),
+        Output::Deleted(pod) => format!("deleted {}", text(pod)),
+        Output::Bookmark { resource_version } => format!("bookmark {resource_version}"),
+    }
+}
