@@ -25,6 +25,20 @@ xflags::xflags! {
             optional --runs n: usize
         }
 
+        /// Everything that guards the project, one line a step.
+        cmd ci {
+            /// Only this step; may be given several times.
+            repeated --only step: String
+            /// Name the steps.
+            optional --list
+        }
+
+        /// The repository's own rules, which no other tool knows.
+        cmd tidy {}
+
+        /// Build the rustdoc site.
+        cmd docs {}
+
         /// Replay what a real kube-apiserver answered (crates/conformance).
         cmd conformance {
             /// Hold a server against the cases: the embedded one, or that of --url.
@@ -65,6 +79,9 @@ pub struct Xtask {
 #[derive(Debug)]
 pub enum XtaskCmd {
     Bench(Bench),
+    Ci(Ci),
+    Tidy(Tidy),
+    Docs(Docs),
     Conformance(Conformance),
 }
 
@@ -78,6 +95,18 @@ pub struct Bench {
     pub only: Option<String>,
     pub runs: Option<usize>,
 }
+
+#[derive(Debug)]
+pub struct Ci {
+    pub only: Vec<String>,
+    pub list: bool,
+}
+
+#[derive(Debug)]
+pub struct Tidy;
+
+#[derive(Debug)]
+pub struct Docs;
 
 #[derive(Debug)]
 pub struct Conformance {

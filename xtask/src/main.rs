@@ -1,16 +1,22 @@
 //! The project's own tools, run as `cargo xtask JOB`.
 //!
-//! One file a job: [`bench`] compares us with our peers, [`conformance`] the API server with a real one.
+//! One file or folder a job: [`ci`] runs everything that guards the project, [`tidy`] is the part of it that no other tool
+//! knows, [`docs`] builds the documentation, [`bench`] compares us with our peers, [`conformance`] the API server with a
+//! real one.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
 mod bench;
+mod ci;
 mod conformance;
+mod docs;
 mod flags;
+mod tidy;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use xshell::Shell;
+use anyhow::Context;
+use xshell::{Shell, cmd};
 
 use crate::flags::{Xtask, XtaskCmd};
 
@@ -29,6 +35,12 @@ fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
     sh.change_dir(root());
     match flags.subcommand {
         XtaskCmd::Bench(flags) => bench::run(&sh, &flags),
+        XtaskCmd::Ci(flags) => ci::run(&sh, &flags),
+        XtaskCmd::Tidy(_) => {
+            println!("{}: tidy", tidy::run(&sh)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        XtaskCmd::Docs(_) => docs::run(&sh),
         XtaskCmd::Conformance(flags) => conformance::run(&sh, &flags),
     }
 }
@@ -36,6 +48,25 @@ fn run(flags: Xtask) -> anyhow::Result<ExitCode> {
 /// The cargo that called us.
 fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+/// What cargo knows of the workspace and its own packages.
+fn metadata(sh: &Shell) -> anyhow::Result<serde_json::Value> {
+    let cargo = cargo();
+    let text = cmd!(sh, "{cargo} metadata --locked --no-deps --format-version 1").quiet().read()?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// The workspace's own packages.
+fn packages(sh: &Shell) -> anyhow::Result<Vec<serde_json::Value>> {
+    metadata(sh)?["packages"].as_array().cloned().context("cargo metadata names no packages")
+}
+
+/// Where cargo puts what it builds.
+fn target_dir(sh: &Shell) -> anyhow::Result<PathBuf> {
+    let metadata = metadata(sh)?;
+    let folder = metadata["target_directory"].as_str().context("cargo metadata names no target_directory")?;
+    Ok(PathBuf::from(folder))
 }
 
 /// The folder of the workspace, wherever the command was called from.

@@ -30,7 +30,7 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
     println!("building our side");
     let cargo = crate::cargo();
     cmd!(sh, "{cargo} build --quiet --locked --release --package pintle-bench --bins").quiet().run()?;
-    let target = target_dir(sh, &cargo)?;
+    let target = crate::target_dir(sh)?;
 
     let go_peers: Vec<&'static str> = {
         let peers = works.iter().flat_map(|work| work.peers);
@@ -78,13 +78,6 @@ fn build_go(sh: &Shell, area: &Area, into: &std::path::Path) -> anyhow::Result<P
     // `readonly`: the peers' versions are those of go.sum, or the build fails.
     cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} ./...").quiet().run()?;
     Ok(into.to_owned())
-}
-
-fn target_dir(sh: &Shell, cargo: &str) -> anyhow::Result<PathBuf> {
-    let text = cmd!(sh, "{cargo} metadata --locked --no-deps --format-version 1").quiet().read()?;
-    let metadata: serde_json::Value = serde_json::from_str(&text)?;
-    let folder = metadata["target_directory"].as_str().context("cargo metadata names no target_directory")?;
-    Ok(PathBuf::from(folder))
 }
 
 fn unique(names: &[&'static str]) -> Vec<&'static str> {

@@ -1,0 +1,94 @@
+//! Runs the command of a step: quiet while it goes well, never without end.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use xshell::Shell;
+
+/// A command whose output goes to `target/ci/STEP.log`.
+pub(super) struct Quiet {
+    command: Command,
+    log: PathBuf,
+    limit: Duration,
+}
+
+/// What a command came to.
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    /// All it printed, on either stream, in order.
+    pub(super) output: String,
+}
+
+impl Quiet {
+    /// For the step of this name; it may take a quarter of an hour.
+    pub(super) fn new(sh: &Shell, step: &str, program: impl AsRef<OsStr>) -> Self {
+        let mut command = Command::new(program);
+        command.current_dir(sh.current_dir()).stdin(Stdio::null());
+        let log = sh.current_dir().join("target/ci").join(format!("{step}.log"));
+        Self { command, log, limit: Duration::from_secs(15 * 60) }
+    }
+
+    /// The cargo that called us.
+    pub(super) fn cargo(sh: &Shell, step: &str) -> Self {
+        Self::new(sh, step, crate::cargo())
+    }
+
+    /// Adds arguments, split at spaces.
+    pub(super) fn args(mut self, args: &str) -> Self {
+        self.command.args(args.split_whitespace());
+        self
+    }
+
+    pub(super) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    pub(super) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    pub(super) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Runs it and returns what it printed; an error has that, too.
+    pub(super) fn run(self) -> anyhow::Result<String> {
+        let name = format!("{:?}", self.command);
+        let ended = self.end()?;
+        if !ended.status.success() {
+            bail!("{}\n{name}: {}", ended.output.trim_end(), ended.status);
+        }
+        Ok(ended.output)
+    }
+
+    /// Runs it to its end, whatever that is.
+    pub(super) fn end(mut self) -> anyhow::Result<Ended> {
+        if let Some(folder) = self.log.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        }
+        let log = File::create(&self.log).with_context(|| format!("making {}", self.log.display()))?;
+        let read = || fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let child = self.command.stdout(log.try_clone()?).stderr(log).spawn();
+        let mut child = child.with_context(|| format!("{:?}", self.command))?;
+        let deadline = Instant::now() + self.limit;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Ended { status, output: read()? });
+            }
+            if Instant::now() >= deadline {
+                child.kill()?;
+                child.wait()?;
+                bail!("{}\n{:?}: stopped after {} s", read()?.trim_end(), self.command, self.limit.as_secs());
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `cargo xtask ci`: all that guards the project, one line of output a step.
+//!
+//! Every step runs, also after one that failed, so that one run tells everything. A failing step prints what its command
+//! said and how to run it alone. What the commands said is kept in `target/ci/STEP.log`.
+
+mod command;
+mod steps;
+mod tally;
+mod tools;
+
+use std::fmt;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::bail;
+use xshell::Shell;
+
+use self::steps::STEPS;
+use self::tally::Tally;
+use crate::flags::Ci;
+
+/// One thing that is checked.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Shell) -> anyhow::Result<Done>,
+}
+
+/// What a step that went well has to say.
+#[derive(Default)]
+struct Done {
+    /// A few words beside its time.
+    note: String,
+    /// The tests that it ran.
+    tests: Tally,
+}
+
+impl Done {
+    fn noting(note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..Self::default() }
+    }
+}
+
+/// A step whose tests did not all pass: unlike other errors it has numbers, too.
+#[derive(Debug)]
+struct TestsFailed {
+    tests: Tally,
+    output: String,
+}
+
+impl fmt::Display for TestsFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.output)
+    }
+}
+
+impl std::error::Error for TestsFailed {}
+
+pub(crate) fn run(sh: &Shell, flags: &Ci) -> anyhow::Result<ExitCode> {
+    if flags.list {
+        STEPS.iter().for_each(|step| println!("{:12} {}", step.name, step.about));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(unknown) = flags.only.iter().find(|only| !STEPS.iter().any(|step| step.name == only.as_str())) {
+        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        bail!("no step {unknown:?}; there are: {}", names.join(", "));
+    }
+    let started = Instant::now();
+    let mut tests = Tally::default();
+    let mut failed = Vec::new();
+    for step in STEPS.iter().filter(|step| flags.only.is_empty() || flags.only.iter().any(|only| only == step.name)) {
+        print!("{:12} ", step.name);
+        std::io::stdout().flush()?;
+        let begun = Instant::now();
+        let outcome = (step.run)(sh);
+        let took = begun.elapsed().as_secs_f64();
+        match outcome {
+            Ok(done) => {
+                println!("ok     {took:6.1} s  {}", done.note);
+                tests.add(done.tests);
+            }
+            Err(error) => {
+                println!("FAILED {took:6.1} s");
+                println!("{error:#}");
+                println!("{} failed; alone: cargo xtask ci --only {}\n", step.name, step.name);
+                match error.downcast::<TestsFailed>() {
+                    Ok(error) if error.tests.failed > 0 => tests.add(error.tests),
+                    // It came to no tests: the step itself is what failed.
+                    _ => tests.failed += 1,
+                }
+                failed.push(step.name);
+            }
+        }
+    }
+    let took = started.elapsed().as_secs_f64();
+    println!("{:12} {:6} {took:6.1} s", "all", if failed.is_empty() { "ok" } else { "FAILED" });
+    tests.closing_lines.iter().for_each(|line| println!("{line}"));
+    if !failed.is_empty() {
+        println!("failed steps: {}", failed.join(", "));
+    }
+    println!("{} passed, {} failed", tests.passed, tests.failed);
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

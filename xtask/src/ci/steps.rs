@@ -1,0 +1,162 @@
+//! The steps, in the order they run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde_json::Value;
+use xshell::Shell;
+
+use super::command::{Ended, Quiet};
+use super::tally::Tally;
+use super::{Done, Step, TestsFailed, tools};
+
+/// Quick ones first.
+pub(super) const STEPS: &[Step] = &[
+    Step { name: "tidy", about: "the repository's own rules: layers, crate pages, lengths, links", run: tidy },
+    Step { name: "fmt", about: "rustfmt has nothing to change", run: fmt },
+    Step { name: "clippy", about: "no warning in any target, with every feature", run: clippy },
+    Step { name: "alone", about: "each crate builds by itself, with its default and with no features", run: alone },
+    Step { name: "tests", about: "unit and integration tests, each with a time limit", run: tests },
+    Step { name: "doctests", about: "every example in the documentation", run: doctests },
+    Step { name: "shuttle", about: "the concurrent cores under randomised schedules", run: shuttle },
+    Step { name: "doc", about: "the documentation builds without a warning", run: doc },
+    Step { name: "deny", about: "licences, sources and bans of all that is used", run: deny },
+    Step {
+        name: "conformance",
+        about: "the embedded server answers as a real one, save the listed cases",
+        run: conformance,
+    },
+    Step { name: "examples", about: "every example runs to its end", run: examples },
+];
+
+fn tidy(sh: &Shell) -> anyhow::Result<Done> {
+    crate::tidy::run(sh).map(Done::noting)
+}
+
+fn fmt(sh: &Shell) -> anyhow::Result<Done> {
+    tools::component(sh, "rustfmt", "fmt")?;
+    Quiet::cargo(sh, "fmt").args("fmt --all --check").run()?;
+    Ok(Done::default())
+}
+
+fn clippy(sh: &Shell) -> anyhow::Result<Done> {
+    tools::component(sh, "clippy", "clippy")?;
+    Quiet::cargo(sh, "clippy").args("clippy --workspace --all-targets --all-features --locked -- -D warnings").run()?;
+    Ok(Done::default())
+}
+
+fn alone(sh: &Shell) -> anyhow::Result<Done> {
+    let packages = crate::packages(sh)?;
+    for package in &packages {
+        let name = text(&package["name"]);
+        for features in ["", "--no-default-features"] {
+            if !features.is_empty() && package["features"]["default"].is_null() {
+                continue; // it would be the same build
+            }
+            let output =
+                Quiet::cargo(sh, "alone").args(&format!("check --locked --package {name} {features}")).run()?;
+            // Such as an import that only a feature needs.
+            if output.lines().any(|line| line.starts_with("warning")) {
+                bail!("{output}cargo check --package {name} {features}: warnings");
+            }
+        }
+    }
+    Ok(Done::noting(format!("{} crates", packages.len())))
+}
+
+fn tests(sh: &Shell) -> anyhow::Result<Done> {
+    let nextest = tools::NEXTEST.program(sh)?;
+    // The limits are in .config/nextest.toml.
+    let run = "nextest run --workspace --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
+               --final-status-level slow --show-progress none";
+    tested(Quiet::new(sh, "tests", nextest).args(run).end()?)
+}
+
+fn doctests(sh: &Shell) -> anyhow::Result<Done> {
+    let run = "test --doc --workspace --all-features --locked --quiet --no-fail-fast";
+    tested(Quiet::cargo(sh, "doctests").args(run).end()?)
+}
+
+fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
+    let mut tests = Tally::default();
+    for package in crate::packages(sh)? {
+        if !targets(&package, "test").iter().any(|name| name == "shuttle") {
+            continue;
+        }
+        let run = format!("test --locked --package {} --test shuttle", text(&package["name"]));
+        // The flag changes every fingerprint: a folder of its own keeps all else from being built again.
+        let target = sh.current_dir().join("target/shuttle");
+        let run = Quiet::cargo(sh, "shuttle").args(&run).env("CARGO_TARGET_DIR", target);
+        tests.add(tested(run.env("RUSTFLAGS", "--cfg pintle_shuttle").end()?)?.tests);
+    }
+    Ok(Done { note: passed(&tests), tests })
+}
+
+fn doc(sh: &Shell) -> anyhow::Result<Done> {
+    let run = Quiet::cargo(sh, "doc").args("doc --workspace --no-deps --all-features --locked");
+    run.env("RUSTDOCFLAGS", "-D warnings").run()?;
+    Ok(Done::default())
+}
+
+fn deny(sh: &Shell) -> anyhow::Result<Done> {
+    let deny = tools::DENY.program(sh)?;
+    // Advisories are left out: they need a database from the network, and change without the project's doing.
+    let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
+    Quiet::new(sh, "deny", deny).args(run).run()?;
+    Ok(Done::default())
+}
+
+fn conformance(sh: &Shell) -> anyhow::Result<Done> {
+    let replayer = build(sh, "conformance")?.join("pintle-conformance");
+    let output = Quiet::new(sh, "conformance", replayer).run()?;
+    Ok(Done::noting(output.lines().rev().find(|line| line.starts_with("as listed:")).unwrap_or_default()))
+}
+
+fn examples(sh: &Shell) -> anyhow::Result<Done> {
+    build(sh, "examples")?;
+    let mut count = 0;
+    for package in crate::packages(sh)? {
+        for name in targets(&package, "example") {
+            // Just as a newcomer calls it.
+            let run = Quiet::cargo(sh, "examples").args(&format!("run --quiet --locked --example {name}"));
+            run.limit(Duration::from_secs(180)).run()?;
+            count += 1;
+        }
+    }
+    Ok(Done::noting(format!("{count} examples")))
+}
+
+/// Builds all programs as the tests do, so that little is built twice, and returns their folder.
+fn build(sh: &Shell, step: &str) -> anyhow::Result<PathBuf> {
+    Quiet::cargo(sh, step).args("build --workspace --all-features --locked --bins --examples").run()?;
+    Ok(crate::target_dir(sh)?.join("debug"))
+}
+
+/// Reads the numbers from what a test runner printed.
+fn tested(ended: Ended) -> anyhow::Result<Done> {
+    let tests = Tally::read(&ended.output);
+    if !ended.status.success() {
+        return Err(TestsFailed { tests, output: ended.output.trim_end().to_owned() }.into());
+    }
+    if tests.passed == 0 {
+        bail!("{}\nno tests ran", ended.output.trim_end());
+    }
+    Ok(Done { note: passed(&tests), tests })
+}
+
+fn passed(tests: &Tally) -> String {
+    format!("{} passed", tests.passed)
+}
+
+/// The names of a package's targets of one kind.
+fn targets(package: &Value, kind: &str) -> Vec<String> {
+    let targets = package["targets"].as_array().into_iter().flatten();
+    let has_kind =
+        |target: &&Value| target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|known| known == kind));
+    targets.filter(has_kind).map(|target| text(&target["name"])).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

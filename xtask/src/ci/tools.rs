@@ -1,0 +1,67 @@
+//! The tools that ci needs beyond cargo: found, or installed at their pinned version.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use xshell::{Shell, cmd};
+
+use super::command::Quiet;
+
+/// A tool from crates.io.
+pub(super) struct Tool {
+    name: &'static str,
+    version: &'static str,
+    about: &'static str,
+}
+
+pub(super) const NEXTEST: Tool =
+    Tool { name: "cargo-nextest", version: "0.9.151", about: "runs tests, each with a time limit" };
+pub(super) const DENY: Tool =
+    Tool { name: "cargo-deny", version: "0.20.2", about: "checks licences and sources of what we use" };
+
+impl Tool {
+    /// The program: that of PATH if it is the pinned version, else that of `target/tools`, where it is put if it is missing.
+    pub(super) fn program(&self, sh: &Shell) -> anyhow::Result<PathBuf> {
+        let Self { name, version, about } = self;
+        let tools = sh.current_dir().join("target/tools");
+        let ours = tools.join("bin").join(name);
+        for program in [PathBuf::from(name), ours.clone()] {
+            if self.is_at(sh, &program) {
+                return Ok(program);
+            }
+        }
+        println!();
+        println!("  installing {name} {version} ({about}) into {}: once, a minute or two", tools.display());
+        let build = tools.join("build");
+        // Neither optimised nor with debug information: built in half the time, and quick enough.
+        let install = format!("install --locked --debug --no-default-features {name}@{version} --root");
+        let install = Quiet::cargo(sh, name).args(&install).arg(&tools);
+        let install = install.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_TARGET_DIR", &build);
+        install.limit(Duration::from_secs(20 * 60)).run().with_context(|| format!("installing {name} {version}"))?;
+        sh.remove_path(build)?;
+        if !self.is_at(sh, &ours) {
+            bail!("{} is not {name} {version}, though it was just installed", ours.display());
+        }
+        Ok(ours)
+    }
+
+    fn is_at(&self, sh: &Shell, program: &Path) -> bool {
+        let subcommand = self.name.trim_start_matches("cargo-");
+        let told = cmd!(sh, "{program} {subcommand} --version").quiet().ignore_stderr().read();
+        told.is_ok_and(|told| told.split_whitespace().any(|word| word == self.version))
+    }
+}
+
+/// Makes sure that the toolchain has a component, like clippy.
+pub(super) fn component(sh: &Shell, name: &str, command: &str) -> anyhow::Result<()> {
+    let cargo = crate::cargo();
+    if cmd!(sh, "{cargo} {command} --version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {
+        return Ok(());
+    }
+    println!();
+    println!("  installing {name} with rustup: once");
+    let add = Quiet::new(sh, name, "rustup").args(&format!("component add {name}"));
+    let missing = || format!("`cargo {command}` is missing; install the toolchain's component {name}");
+    add.run().map(drop).with_context(missing)
+}

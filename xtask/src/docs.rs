@@ -1,0 +1,14 @@
+//! `cargo xtask docs`: builds the rustdoc site.
+
+use std::process::ExitCode;
+
+use xshell::{Shell, cmd};
+
+pub(crate) fn run(sh: &Shell) -> anyhow::Result<ExitCode> {
+    let cargo = crate::cargo();
+    let _strict = sh.push_env("RUSTDOCFLAGS", "-D warnings");
+    cmd!(sh, "{cargo} doc --workspace --no-deps --all-features --locked").quiet().run()?;
+    let index = crate::target_dir(sh)?.join("doc/pintle/index.html");
+    println!("{}", index.display());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,78 @@
+//! `cargo xtask tidy`: the repository's own rules, which no other tool knows.
+
+mod crates;
+mod layers;
+mod links;
+mod text;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use xshell::{Shell, cmd};
+
+/// One place that breaks a rule.
+pub(crate) struct Finding {
+    file: PathBuf,
+    line: Option<usize>,
+    text: String,
+}
+
+impl Finding {
+    fn new(file: &Path, line: impl Into<Option<usize>>, text: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), line: line.into(), text: text.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file.display(), self.text),
+            None => write!(f, "{}: {}", self.file.display(), self.text),
+        }
+    }
+}
+
+/// A file that is part of the repository.
+struct Source {
+    /// Relative to the root.
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    fn is(&self, ending: &str) -> bool {
+        self.path.extension().is_some_and(|found| found == ending)
+    }
+}
+
+/// Holds the tree to every rule; the error lists all places that break one.
+pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
+    let root = sh.current_dir();
+    let sources = sources(sh, &root)?;
+    let packages = crate::packages(sh)?;
+    let mut findings = Vec::new();
+    text::check(&sources, &mut findings);
+    links::check(&root, &sources, &mut findings);
+    crates::check(&root, &sources, &packages, &mut findings);
+    layers::check(sh, &root, &packages, &mut findings)?;
+    if findings.is_empty() {
+        return Ok(format!("{} files", sources.len()));
+    }
+    let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    bail!("{}\n{} findings", lines.join("\n"), lines.len());
+}
+
+/// All text files that are, or are about to be, under version control.
+fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
+    let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().read()?;
+    let mut sources = Vec::new();
+    for path in listed.lines().map(PathBuf::from) {
+        let Ok(bytes) = std::fs::read(root.join(&path)) else { continue }; // deleted, but not yet committed so
+        if let Ok(text) = String::from_utf8(bytes) {
+            sources.push(Source { path, text });
+        }
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(sources)
+}

@@ -1,0 +1,98 @@
+//! Rules of every text file: spaces, length, words.
+
+use super::{Finding, Source};
+
+/// No source file is longer, but those of [`LONG`].
+const LONGEST: usize = 600;
+
+/// Longer files, each with the reason why it is one.
+const LONG: &[(&str, &str)] = &[];
+
+/// Endings of the files that people write.
+const WRITTEN: &[&str] = &["rs", "toml", "md", "yaml", "yml", "txt", "go", "sh"];
+
+/// Words that nothing in the repository says, and what to do about them.
+const FORBIDDEN: &[(&str, &str)] = &[
+    (concat!("todo", "!("), "finish it, or leave it out"),
+    (concat!("unimplemented", "!("), "finish it, or leave it out"),
+    (concat!("TO", "DO"), "finish it, or open an issue"),
+    (concat!("FIX", "ME"), "finish it, or open an issue"),
+    (concat!("/wo", "rk/"), "a path of someone's machine"),
+    (concat!("/ro", "ot/"), "a path of someone's machine"),
+    (concat!("/ho", "me/"), "a path of someone's machine; take $HOME or a temporary folder"),
+    (concat!("/t", "mp/"), "a path of someone's machine; take a temporary folder"),
+];
+
+pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
+    for source in sources.iter().filter(|source| WRITTEN.iter().any(|ending| source.is(ending))) {
+        check_one(source, findings);
+    }
+    for (path, _) in LONG {
+        let long = |source: &&Source| source.path.to_str() == Some(path) && source.text.lines().count() > LONGEST;
+        if !sources.iter().any(|source| long(&source)) {
+            findings.push(Finding::new(
+                path.as_ref(),
+                None,
+                "is no longer long: take it off the list in xtask/src/tidy/text.rs",
+            ));
+        }
+    }
+}
+
+fn check_one(source: &Source, findings: &mut Vec<Finding>) {
+    let Source { path, text } = source;
+    let mut find = |line: Option<usize>, what: String| findings.push(Finding::new(path, line, what));
+    for (index, line) in text.lines().enumerate() {
+        let number = Some(index + 1);
+        if line.ends_with([' ', '\t', '\r']) {
+            find(number, "trailing space".to_owned());
+        }
+        if source.is("rs") && line.contains('\t') {
+            find(number, "a tab".to_owned());
+        }
+        for (word, advice) in FORBIDDEN {
+            if line.contains(word) {
+                find(number, format!("{word:?}: {advice}"));
+            }
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') || text.ends_with("\n\n") {
+        find(None, "has to end with one line end".to_owned());
+    }
+    let lines = text.lines().count();
+    if source.is("rs") && lines > LONGEST && !LONG.iter().any(|(long, _)| path.to_str() == Some(long)) {
+        find(None, format!("{lines} lines; a file has one subject and at most {LONGEST}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn finds(path: &str, text: &str, expected: &[&str]) {
+        let mut findings = Vec::new();
+        check_one(&Source { path: path.into(), text: text.to_owned() }, &mut findings);
+        let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        assert!(found.iter().zip(expected).all(|(found, expected)| found.contains(expected)), "{found:?}");
+    }
+
+    #[test]
+    fn clean_text_passes() {
+        finds("a.rs", "//! A.\n", &[]);
+    }
+
+    #[test]
+    fn spaces_ends_and_words_are_found() {
+        finds("a.md", "a \nb", &["a.md:1: trailing space", "line end"]);
+        finds("a.rs", "\tx\n\n", &["a.rs:1: a tab", "line end"]);
+        finds("a.rs", &format!("// {}DO\n", "TO"), &["a.rs:1:"]);
+    }
+
+    #[test]
+    fn long_files_are_found() {
+        finds("a.rs", &"x\n".repeat(LONGEST + 1), &["601 lines"]);
+        finds("a.md", &"x\n".repeat(LONGEST + 1), &[]);
+    }
+}
