@@ -17,6 +17,7 @@ pub mod selector;
 mod serve;
 mod server;
 mod store;
+pub mod schema;
 pub mod table;
 pub mod validate;
 mod watch;

@@ -1,0 +1,116 @@
+//! From the structural schema of a custom resource to the same types as the built-in kinds have.
+//!
+//! Only what the patches and the tracking of field managers need is here; validation, pruning and defaults read the structural
+//! schema itself.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::object_meta;
+use super::types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type};
+
+/// The type of a whole custom resource.
+pub(super) fn root(structural: &Value) -> Type {
+    embedded(node(structural))
+}
+
+fn node(schema: &Value) -> Type {
+    let says = |name: &str| schema.get(name).and_then(Value::as_bool) == Some(true);
+    let of = if says("x-kubernetes-int-or-string") {
+        Type::Scalar(Scalar::Untyped)
+    } else {
+        match schema.get("type").and_then(Value::as_str) {
+            Some("object") => object(schema, says("x-kubernetes-preserve-unknown-fields")),
+            Some("array") => list(schema),
+            Some("string") => Type::Scalar(Scalar::String),
+            Some("boolean") => Type::Scalar(Scalar::Bool),
+            Some("integer" | "number") => Type::Scalar(Scalar::Number),
+            _ if schema.get("properties").is_some() => object(schema, says("x-kubernetes-preserve-unknown-fields")),
+            _ => Type::Any,
+        }
+    };
+    if says("x-kubernetes-embedded-resource") { embedded(of) } else { of }
+}
+
+fn object(schema: &Value, preserve: bool) -> Type {
+    let atomic = schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic");
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(true)) => return Type::Map(Arc::new(MapType { value: Type::Any, atomic })),
+        Some(value @ Value::Object(_)) => return Type::Map(Arc::new(MapType { value: node(value), atomic })),
+        _ => {}
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let fields = properties.into_iter().flatten().map(|(name, schema)| field(name, node(schema))).collect();
+    let of = StructRef::Custom(Arc::new(Struct::new("", fields, preserve.then_some(Type::Any))));
+    Type::Struct { of, atomic }
+}
+
+fn list(schema: &Value) -> Type {
+    let items = schema.get("items");
+    let keys = || schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
+    let key = |name: &Value| {
+        let name = name.as_str()?;
+        let default = items.and_then(|items| items.get("properties")?.get(name)?.get("default")).cloned();
+        Some(ListKey { name: name.into(), default })
+    };
+    let topology = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+        Some("map") => Topology::Keyed(keys().filter_map(key).collect()),
+        Some("set") => Topology::Set,
+        _ => Topology::Atomic,
+    };
+    Type::List(Arc::new(ListType { item: items.map_or(Type::Any, node), topology }))
+}
+
+/// Adds what every object has to a struct; the metadata's own schema only ever restricts names.
+fn embedded(of: Type) -> Type {
+    let (fields, rest, atomic) = match &of {
+        Type::Struct { of, atomic } => (&of.fields[..], of.rest.clone(), *atomic),
+        Type::Any => (&[][..], Some(Type::Any), false),
+        other => return other.clone(),
+    };
+    let own = fields.iter().filter(|field| !["apiVersion", "kind", "metadata"].contains(&field.name.as_str()));
+    let mut all: Vec<Field> = own.map(|known| field(&known.name, known.of.clone())).collect();
+    all.push(field("apiVersion", Type::Scalar(Scalar::String)));
+    all.push(field("kind", Type::Scalar(Scalar::String)));
+    all.push(field("metadata", object_meta()));
+    Type::Struct { of: StructRef::Custom(Arc::new(Struct::new("", all, rest))), atomic }
+}
+
+fn field(name: &str, of: Type) -> Field {
+    Field { name: name.into(), of, pointer: true, always: false, merge: Merge::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_topology_of_a_structural_schema_is_kept() {
+        let root = root(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"],
+                "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "default": "x"}}}},
+            "plain": {"type": "array", "items": {"type": "object"}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "atom": {"type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": {"type": "string"}},
+            "either": {"x-kubernetes-int-or-string": true},
+        }}}}));
+        let spec = root.child("spec").unwrap();
+        let topology = |name: &str| match spec.child(name) {
+            Some(Type::List(list)) => list.topology.clone(),
+            other => panic!("{name}: {other:?}"),
+        };
+        assert_eq!(topology("set"), Topology::Set);
+        assert_eq!(topology("plain"), Topology::Atomic);
+        let key = |name: &str, default: Option<Value>| ListKey { name: name.into(), default };
+        assert_eq!(topology("map"), Topology::Keyed(vec![key("a", None), key("b", Some(json!("x")))]));
+        assert!(matches!(spec.child("free").unwrap().child("any"), Some(Type::Any)));
+        assert!(matches!(spec.child("atom"), Some(Type::Map(map)) if map.atomic));
+        assert!(matches!(spec.child("either"), Some(Type::Scalar(Scalar::Untyped))));
+        assert!(spec.child("unknown").is_none());
+        assert!(root.child("metadata").unwrap().child("labels").is_some());
+    }
+}

@@ -1,0 +1,279 @@
+// Writes the table of the built-in types: `go run . DIR >../types.txt`, where DIR holds the OpenAPI v3 documents of a
+// kube-apiserver of the same release (README.md beside the table says how to fetch them, and what the table means).
+//
+// What a field looks like on the wire (always there or left out when empty, a pointer or a value, a time, a quantity) only the
+// struct tags and types of Go tell; what its lists and maps mean to server-side apply only the OpenAPI documents do.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sort"
+	"strings"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/scheme"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// property is what an OpenAPI document tells of a field or a type.
+type property struct {
+	Properties map[string]property                     `json:"properties"`
+	Default    any                                     `json:"default"`
+	ListType   string                                  `json:"x-kubernetes-list-type"`
+	Keys       []string                                `json:"x-kubernetes-list-map-keys"`
+	MapType    string                                  `json:"x-kubernetes-map-type"`
+	GVKs       []struct{ Group, Version, Kind string } `json:"x-kubernetes-group-version-kind"`
+}
+
+var special = map[reflect.Type]string{
+	reflect.TypeFor[meta.Time]():                                  "time",
+	reflect.TypeFor[meta.MicroTime]():                             "microtime",
+	reflect.TypeFor[meta.Duration]():                              "duration",
+	reflect.TypeFor[meta.FieldsV1]():                              "any",
+	reflect.TypeFor[resource.Quantity]():                          "quantity",
+	reflect.TypeFor[intstr.IntOrString]():                         "intstr",
+	reflect.TypeFor[runtime.RawExtension]():                       "raw",
+	reflect.TypeFor[apiextensions.JSON]():                         "any",
+	reflect.TypeFor[apiextensions.JSONSchemaPropsOrBool]():        "schema-or-bool",
+	reflect.TypeFor[apiextensions.JSONSchemaPropsOrArray]():       "schema-or-list",
+	reflect.TypeFor[apiextensions.JSONSchemaPropsOrStringArray](): "schema-or-strings",
+	reflect.TypeFor[[]byte]():                                     "bytes",
+}
+
+var (
+	documents = map[string]property{}
+	types     = map[string]reflect.Type{}
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: generate DIR")
+	}
+	read(os.Args[1])
+	if err := apiextensions.AddToScheme(scheme.Scheme); err != nil {
+		log.Fatal(err)
+	}
+	if err := apiregistration.AddToScheme(scheme.Scheme); err != nil {
+		log.Fatal(err)
+	}
+	kinds := map[string]reflect.Type{}
+	for name, document := range documents {
+		for _, gvk := range document.GVKs {
+			if strings.HasSuffix(gvk.Kind, "List") || gvk.Kind == "WatchEvent" || strings.HasPrefix(gvk.Kind, "API") && gvk.Kind != "APIService" {
+				continue
+			}
+			if gvk.Group == "events.k8s.io" && gvk.Kind == "DeleteOptions" {
+				continue
+			}
+			object, err := scheme.Scheme.New(schema.GroupVersionKind(gvk))
+			if err != nil {
+				log.Fatalf("%s: %v", name, err)
+			}
+			of := reflect.TypeOf(object).Elem()
+			kinds[strings.TrimPrefix(gvk.Group+"/", "/")+gvk.Version+" "+gvk.Kind] = of
+			collect(of)
+		}
+	}
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	for _, name := range sorted(kinds) {
+		fmt.Fprintf(out, "kind %s %s\n", name, short(kinds[name]))
+	}
+	for _, name := range sorted(types) {
+		write(out, name, types[name])
+	}
+}
+
+func read(dir string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		log.Fatalf("no OpenAPI documents in %s", dir)
+	}
+	for _, file := range files {
+		var document struct {
+			Components struct{ Schemas map[string]property }
+		}
+		data, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(data, &document)
+		}
+		if err != nil {
+			log.Fatalf("%s: %v", file, err)
+		}
+		for name, schema := range document.Components.Schemas {
+			documents[name] = schema
+		}
+	}
+}
+
+// collect finds the structs that of reaches.
+func collect(of reflect.Type) {
+	switch {
+	case special[of] == "schema-or-bool":
+		collect(reflect.TypeFor[apiextensions.JSONSchemaProps]())
+	case special[of] != "":
+	case of.Kind() == reflect.Pointer, of.Kind() == reflect.Slice, of.Kind() == reflect.Map:
+		collect(of.Elem())
+	case of.Kind() == reflect.Struct:
+		if types[short(of)] == of {
+			return
+		}
+		if other := types[short(of)]; other != nil {
+			log.Fatalf("%v and %v have one short name", of, other)
+		}
+		types[short(of)] = of
+		for _, field := range fields(of) {
+			collect(field.Type)
+		}
+	}
+}
+
+// fields lists the JSON members of a struct, those of embedded structs included.
+func fields(of reflect.Type) []reflect.StructField {
+	var all []reflect.StructField
+	for i := range of.NumField() {
+		field := of.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !field.IsExported():
+		case name == "" && field.Anonymous:
+			all = append(all, fields(field.Type)...)
+		default:
+			all = append(all, field)
+		}
+	}
+	return all
+}
+
+func write(out *bufio.Writer, name string, of reflect.Type) {
+	document, known := documents[long(of)]
+	if !known {
+		log.Printf("%s: not in the documents", long(of))
+	}
+	atomic := ""
+	if document.MapType == "atomic" {
+		atomic = " atomic"
+	}
+	fmt.Fprintf(out, "%s%s\n", name, atomic)
+	for _, field := range fields(of) {
+		tag := strings.Split(field.Tag.Get("json"), ",")
+		fmt.Fprintf(out, " %s", tag[0])
+		if always(field, tag[1:]) {
+			fmt.Fprint(out, "!")
+		}
+		schema := document.Properties[tag[0]]
+		fmt.Fprintf(out, " %s", spell(field.Type))
+		switch {
+		case schema.ListType == "map":
+			fmt.Fprintf(out, " map=%s", strings.Join(keys(field.Type, schema.Keys), ","))
+		case schema.ListType == "set":
+			fmt.Fprint(out, " set")
+		case schema.MapType == "atomic":
+			fmt.Fprint(out, " atomic")
+		case schema.MapType == "granular":
+			fmt.Fprint(out, " granular")
+		}
+		if strategy := field.Tag.Get("patchStrategy"); strategy != "" {
+			fmt.Fprintf(out, " %s", strings.Join(strings.Split(strategy, ","), " "))
+		}
+		if key := field.Tag.Get("patchMergeKey"); key != "" {
+			fmt.Fprintf(out, " key=%s", key)
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// always tells whether Go writes the field even when it is empty.
+func always(field reflect.StructField, options []string) bool {
+	value := field.Type.Kind() == reflect.Struct
+	for _, option := range options {
+		if option == "omitzero" || option == "omitempty" && !value {
+			return false
+		}
+	}
+	return true
+}
+
+// keys spells the keys of a list of type map, each with its default where it has one that is not the empty value.
+func keys(of reflect.Type, names []string) []string {
+	for of.Kind() != reflect.Struct {
+		of = of.Elem()
+	}
+	var all []string
+	for _, name := range names {
+		if value := documents[long(of)].Properties[name].Default; value != nil {
+			text, err := json.Marshal(value)
+			if err != nil {
+				log.Fatal(err)
+			}
+			name += ":" + string(text)
+		}
+		all = append(all, name)
+	}
+	return all
+}
+
+func spell(of reflect.Type) string {
+	if name := special[of]; name != "" {
+		return name
+	}
+	switch of.Kind() {
+	case reflect.Pointer:
+		return "*" + spell(of.Elem())
+	case reflect.Slice:
+		return "[" + spell(of.Elem())
+	case reflect.Map:
+		return "{" + spell(of.Elem())
+	case reflect.Struct:
+		return short(of)
+	case reflect.Interface:
+		return "any"
+	case reflect.Int:
+		return "int64"
+	case reflect.Uint32, reflect.Uint16, reflect.Uint8, reflect.Uint64:
+		log.Fatalf("%v: no unsigned fields are expected", of)
+		return ""
+	default:
+		return of.Kind().String()
+	}
+}
+
+// short is `group.Name`, with the version unless that is v1.
+func short(of reflect.Type) string {
+	parts := strings.Split(of.PkgPath(), "/")
+	group, version := parts[len(parts)-2], parts[len(parts)-1]
+	if version == "v1" {
+		return group + "." + of.Name()
+	}
+	return group + "." + version + "." + of.Name()
+}
+
+// long is the name of the schema in the documents.
+func long(of reflect.Type) string {
+	host, path, _ := strings.Cut(of.PkgPath(), "/")
+	hosts := strings.Split(host, ".")
+	for i, j := 0, len(hosts)-1; i < j; i, j = i+1, j-1 {
+		hosts[i], hosts[j] = hosts[j], hosts[i]
+	}
+	return strings.Join(hosts, ".") + "." + strings.ReplaceAll(path, "/", ".") + "." + of.Name()
+}
+
+func sorted[T any](of map[string]T) []string {
+	var names []string
+	for name := range of {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}

@@ -1,0 +1,96 @@
+//! The types of all kinds, and how objects are read by them.
+//!
+//! A [`Schema`] is the type of the objects of one kind. Those of the built-in kinds come from a table (`README.md` beside it says
+//! how it is made); those of custom resources are made from their definitions. [`decode`] reads the body of a request by a schema,
+//! as Go does; the patches and the tracking of field managers ask it what a list or a map is.
+
+use serde_json::Value;
+
+mod convert;
+mod custom;
+mod decode;
+mod document;
+pub mod quantity;
+mod scalar;
+mod table;
+mod types;
+mod yaml;
+
+pub use convert::{DecodeError, Decoded, Finding};
+pub use decode::{Expected, Format, decode, excerpt, strict_error, strict_words};
+pub use document::Node;
+pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
+
+/// The type of the objects of one kind.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    kind: String,
+    root: Type,
+    custom: bool,
+}
+
+impl Schema {
+    /// The schema of a built-in kind; `version` is `version` or `group/version`.
+    pub fn builtin(version: &str, kind: &str) -> Option<Self> {
+        Some(Self { kind: kind.into(), root: table::table().kind(version, kind)?, custom: false })
+    }
+
+    /// The schema of a custom resource; `structural` is its `openAPIV3Schema`.
+    pub fn custom(kind: &str, structural: &Value) -> Self {
+        Self { kind: kind.into(), root: custom::root(structural), custom: true }
+    }
+
+    /// Whether the built-in types have this kind in this version, served or not.
+    pub fn knows(version: &str, kind: &str) -> bool {
+        table::table().kind(version, kind).is_some()
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The type of the whole object.
+    pub fn root(&self) -> &Type {
+        &self.root
+    }
+
+    /// Whether it is a custom resource.
+    pub fn is_custom(&self) -> bool {
+        self.custom
+    }
+
+    /// Reads an object that is JSON already, such as the result of a patch, as [`decode`] reads a body.
+    ///
+    /// # Errors
+    ///
+    /// A value of the wrong type, or text of the wrong form.
+    pub fn read(&self, object: Value) -> Result<Decoded, DecodeError> {
+        convert::convert(object.into(), self)
+    }
+
+    /// The object as Go writes it: empty values that Go leaves out are left out, those that it always writes are there. An object
+    /// that does not fit the schema stays as it is.
+    pub fn normalised(&self, object: Value) -> Value {
+        match self.read(object.clone()) {
+            Ok(decoded) => decoded.object,
+            Err(_) => object,
+        }
+    }
+
+    /// The object of this kind that has nothing set, as Go writes it.
+    pub fn empty(&self) -> Value {
+        match self.custom {
+            true => Value::Object(Default::default()),
+            false => self.normalised(Value::Object(Default::default())),
+        }
+    }
+}
+
+/// The type of `metadata`.
+pub fn object_meta() -> Type {
+    table::table().named("meta.ObjectMeta").unwrap_or(Type::Any)
+}
+
+#[cfg(test)]
+mod tests;

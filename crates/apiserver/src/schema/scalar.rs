@@ -1,0 +1,172 @@
+//! Single values with a form of their own: how Go reads them, and how it writes them again.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{Timestamp, Unit};
+use serde_json::{Number, Value};
+
+use super::types::Scalar;
+use super::{Node, quantity};
+
+/// Why a single value is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It has the wrong JSON type, or does not fit.
+    Type,
+    /// It is text of the wrong form; Go's complaint.
+    Form(String),
+}
+
+impl Scalar {
+    /// What Go calls it.
+    pub(super) fn go_name(self) -> &'static str {
+        match self {
+            Self::String | Self::Quantity | Self::Time | Self::MicroTime | Self::Duration => "string",
+            Self::Bool => "bool",
+            Self::Int32 | Self::IntOrString => "int32",
+            Self::Int64 => "int64",
+            Self::Number => "float64",
+            Self::Bytes => "[]uint8",
+            Self::Untyped => "interface {}",
+        }
+    }
+
+    /// What Go writes for a value that was never set; `None` is null.
+    pub(super) fn zero(self) -> Value {
+        match self {
+            Self::String => "".into(),
+            Self::Bool => false.into(),
+            Self::Int32 | Self::Int64 | Self::Number | Self::IntOrString => 0.into(),
+            Self::Quantity => "0".into(),
+            Self::Duration => "0s".into(),
+            Self::Time | Self::MicroTime | Self::Bytes | Self::Untyped => Value::Null,
+        }
+    }
+
+    /// Reads a value that is not null, and gives it in the form that Go writes.
+    pub(super) fn read(self, node: &Node) -> Result<Value, Refused> {
+        let text = || match node {
+            Node::String(text) => Ok(text.as_str()),
+            _ => Err(Refused::Type),
+        };
+        match self {
+            Self::String => text().map(Into::into),
+            Self::Bool => match node {
+                Node::Bool(value) => Ok((*value).into()),
+                _ => Err(Refused::Type),
+            },
+            Self::Int32 => {
+                whole(node).filter(|value| i32::try_from(*value).is_ok()).map(Into::into).ok_or(Refused::Type)
+            }
+            Self::Int64 => whole(node).map(Into::into).ok_or(Refused::Type),
+            Self::Number => match node {
+                Node::Number(value) => Ok(Value::Number(super::document::plain_number(value.clone()))),
+                _ => Err(Refused::Type),
+            },
+            Self::IntOrString => match node {
+                Node::String(text) => Ok(text.as_str().into()),
+                _ => Self::Int32.read(node),
+            },
+            Self::Quantity => {
+                let text = match node {
+                    Node::String(text) => text.clone(),
+                    Node::Number(value) => value.to_string(),
+                    _ => return Err(Refused::Type),
+                };
+                quantity::canonical(&text).map(Into::into).ok_or_else(|| Refused::Form(quantity::COMPLAINT.into()))
+            }
+            Self::Time => time(text()?),
+            Self::MicroTime => micro_time(text()?),
+            Self::Duration => text().map(Into::into),
+            Self::Bytes => {
+                let compact: String = text()?.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+                match STANDARD.decode(&compact) {
+                    Ok(_) => Ok(compact.into()),
+                    Err(_) => Err(Refused::Form("illegal base64 data at input byte 0".into())),
+                }
+            }
+            Self::Untyped => Ok(node.clone().into_value()),
+        }
+    }
+}
+
+/// A whole number that was written as one.
+fn whole(node: &Node) -> Option<i64> {
+    match node {
+        Node::Number(number) if !number.is_f64() => Number::as_i64(number),
+        _ => None,
+    }
+}
+
+/// RFC 3339 with any fraction, which is dropped.
+fn time(text: &str) -> Result<Value, Refused> {
+    // Go takes the empty text for the zero time here.
+    if text.is_empty() {
+        return Ok(Value::Null);
+    }
+    let stamp = stamp(text)?;
+    let whole = Timestamp::from_second(stamp.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(stamp);
+    Ok(whole.to_string().into())
+}
+
+/// RFC 3339 with exactly six digits after the point.
+fn micro_time(text: &str) -> Result<Value, Refused> {
+    let digits = text.split_once('.').map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+    if digits != 6 {
+        return Err(unparsable(text, "2006-01-02T15:04:05.000000Z07:00"));
+    }
+    let stamp =
+        stamp(text)?.round(Unit::Microsecond).map_err(|_| unparsable(text, "2006-01-02T15:04:05.000000Z07:00"))?;
+    Ok(format!("{stamp:.6}").into())
+}
+
+fn stamp(text: &str) -> Result<Timestamp, Refused> {
+    let unparsable = || unparsable(text, "2006-01-02T15:04:05Z07:00");
+    // jiff takes more than RFC 3339: a blank for the T, no seconds, bracketed zones.
+    let strict =
+        text.as_bytes().get(10) == Some(&b'T') && text.as_bytes().get(16) == Some(&b':') && !text.contains('[');
+    match strict {
+        true => text.parse().map_err(|_| unparsable()),
+        false => Err(unparsable()),
+    }
+}
+
+fn unparsable(text: &str, layout: &str) -> Refused {
+    Refused::Form(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_scalar_is_read_as_go_reads_it() {
+        for (scalar, value, read) in [
+            (Scalar::Int32, json!(5), Some(json!(5))),
+            (Scalar::Int32, json!(3_000_000_000_i64), None),
+            (Scalar::Int32, json!(2.0), None),
+            (Scalar::Int64, json!(9_007_199_254_740_993_i64), Some(json!(9_007_199_254_740_993_i64))),
+            (Scalar::Int64, json!("5"), None),
+            (Scalar::Number, json!(3.0), Some(json!(3))),
+            (Scalar::IntOrString, json!("80%"), Some(json!("80%"))),
+            (Scalar::IntOrString, json!(80), Some(json!(80))),
+            (Scalar::IntOrString, json!(1.5), None),
+            (Scalar::Quantity, json!(2000), Some(json!("2k"))),
+            (Scalar::Quantity, json!("x"), None),
+            (Scalar::Time, json!("2024-01-02T03:04:05.999+02:00"), Some(json!("2024-01-02T01:04:05Z"))),
+            (Scalar::Time, json!("2024-01-02"), None),
+            (Scalar::MicroTime, json!("2024-01-02T03:04:05.000000Z"), Some(json!("2024-01-02T03:04:05.000000Z"))),
+            (Scalar::MicroTime, json!("2024-01-02T05:04:05.123456+02:00"), Some(json!("2024-01-02T03:04:05.123456Z"))),
+            (Scalar::MicroTime, json!("2024-01-02T03:04:05Z"), None),
+            (Scalar::MicroTime, json!("2024-01-02T03:04:05.123Z"), None),
+            (Scalar::MicroTime, json!(""), None),
+            (Scalar::Bytes, json!("aGk="), Some(json!("aGk="))),
+            (Scalar::Bytes, json!("aGk"), None),
+            (Scalar::Bool, json!("true"), None),
+        ] {
+            assert_eq!(scalar.read(&value.clone().into()).ok(), read, "{scalar:?} {value}");
+        }
+    }
+}
