@@ -35,7 +35,8 @@
 //! - A [`DeltaFifo`] keeps each change, by key; a [`CoalescingFifo`] keeps one [`Change`] a key, for a consumer that wants the
 //!   present and not the history.
 //! - *Known objects* are what the consumer holds, which the queue sees as a [`KeyListerGetter`].
-//! - [`Store`], [`Indexer`] and [`Queue`] are the contracts that these share with caches.
+//! - A [`MemoryStore`] holds objects by key, with indices over them.
+//! - [`Store`], [`Indexer`] and [`Queue`] are the contracts of queues and caches.
 //! - A [`BlockingDeltaFifo`] puts a [`DeltaFifo`] between threads.
 //!
 //! Nothing here knows of Kubernetes, of a runtime, or of any other crate.
@@ -45,6 +46,7 @@ mod coalescing;
 mod delta;
 mod delta_fifo;
 mod error;
+mod memory_store;
 mod store;
 
 pub use blocking::{BlockingDeltaFifo, Guard};
@@ -52,4 +54,5 @@ pub use coalescing::{Change, CoalescingFifo};
 pub use delta::{DeletedFinalStateUnknown, DeletedObject, Delta, DeltaType, Deltas, ZeroLengthDeltas};
 pub use delta_fifo::{DeltaFifo, Popped};
 pub use error::{BoxError, FifoClosed, KeyError, StoreError};
+pub use memory_store::{MemoryStore, Reindex, Replacement};
 pub use store::{Indexer, KeyGetter, KeyLister, KeyListerGetter, Queue, Store};

@@ -1,11 +1,10 @@
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use pintle_delta_fifo::{BoxError, KeyGetter, KeyLister, MemoryStore, Replacement};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 
-use crate::index::{Index, IndexFn};
 use crate::{Snapshot, UnknownIndex, WaitError};
 
 /// The index that each [`Indexer`] has from the start: objects by namespace.
@@ -20,23 +19,15 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// [`Lister`](crate::Lister).
 pub struct Indexer<T> {
     inner: RwLock<Inner<T>>,
-    /// Held for the whole of a write, of which `inner` is locked for the last part only: index functions run outside of that.
+    /// Held for the whole of a write, of which `inner` is locked for the last part only: readers do not wait for the index
+    /// functions, unless an index is added.
     writer: Mutex<()>,
     progress: watch::Sender<Progress>,
 }
 
-/// What [`Indexer::replace`] did.
-pub struct Replacement<T> {
-    /// What was in the store and is no more.
-    pub deleted: Vec<Arc<T>>,
-    /// What is in the store now, each with what was there before under its key.
-    pub present: Vec<(Option<Arc<T>>, Arc<T>)>,
-}
-
 pub(crate) struct Inner<T> {
-    pub(crate) objects: HashMap<ObjectKey, Arc<T>>,
-    pub(crate) indices: Vec<Index<T>>,
-    pub(crate) resource_version: String,
+    pub(crate) store: MemoryStore<ObjectKey, Arc<T>>,
+    resource_version: String,
 }
 
 /// How far the store has come, for [`Indexer::wait_for`].
@@ -49,8 +40,9 @@ struct Progress {
 impl<T: Object> Indexer<T> {
     /// An empty store with the namespace index.
     pub fn new() -> Self {
-        let namespaces = Index::new(NAMESPACE_INDEX.into(), Arc::new(|object: &T| vec_of(object.namespace())));
-        let inner = Inner { objects: HashMap::new(), indices: vec![namespaces], resource_version: String::new() };
+        let mut store = MemoryStore::new(|object: &Arc<T>| Ok(object.key()));
+        store.add_index(NAMESPACE_INDEX, |object| object.namespace().map(str::to_owned).into_iter().collect());
+        let inner = Inner { store, resource_version: String::new() };
         Self { inner: RwLock::new(inner), writer: Mutex::new(()), progress: watch::Sender::default() }
     }
 
@@ -68,17 +60,10 @@ impl<T: Object> Indexer<T> {
     ) -> Result<(), IndexExists> {
         let name = name.into();
         let _writer = self.lock_writer();
-        if self.read().index(&name).is_ok() {
-            return Err(IndexExists { name });
+        match self.write().store.add_index(name.clone(), move |object| function(object)) {
+            true => Ok(()),
+            false => Err(IndexExists { name }),
         }
-        let mut index = Index::new(name, Arc::new(function));
-        let objects: Vec<Arc<T>> = self.list();
-        for object in &objects {
-            let values = index.values_of(object);
-            index.insert(&object.key(), &values);
-        }
-        self.write().indices.push(index);
-        Ok(())
     }
 
     /// Puts an object in, in place of the one with its key, which is returned. Add and Update in client-go's `Store`.
@@ -87,12 +72,10 @@ impl<T: Object> Indexer<T> {
     pub fn upsert(&self, object: Arc<T>) -> Option<Arc<T>> {
         let _writer = self.lock_writer();
         let key = object.key();
-        let old = self.get(&key);
-        let changes = self.index_changes(old.as_deref(), Some(&object));
         let version = object.resource_version().to_owned();
+        let reindex = self.read().store.prepare(&key, Some(&object));
         let mut inner = self.write();
-        inner.reindex(&key, changes);
-        inner.objects.insert(key, object);
+        let old = inner.store.commit(key, Some(object), reindex);
         self.advance(&mut inner, &version);
         old
     }
@@ -102,11 +85,9 @@ impl<T: Object> Indexer<T> {
     /// `resource_version` is the revision of the deletion; where it is not known, leave it empty.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
         let _writer = self.lock_writer();
-        let old = self.get(key);
-        let changes = self.index_changes(old.as_deref(), None);
+        let reindex = self.read().store.prepare(key, None);
         let mut inner = self.write();
-        inner.reindex(key, changes);
-        inner.objects.remove(key);
+        let old = inner.store.commit(key.clone(), None, reindex);
         self.advance(&mut inner, resource_version);
         old
     }
@@ -114,35 +95,17 @@ impl<T: Object> Indexer<T> {
     /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it.
     ///
     /// Of several objects with one key the last one counts.
-    pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<T> {
+    pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
         let _writer = self.lock_writer();
-        let mut next = HashMap::with_capacity(objects.len());
-        let mut order = Vec::with_capacity(objects.len());
-        for object in objects {
-            let key = object.key();
-            if next.insert(key.clone(), object).is_none() {
-                order.push(key);
-            }
-        }
-        let mut indices: Vec<Index<T>> = self.read().indices.iter().map(Index::emptied).collect();
-        for (key, object) in &next {
-            for index in &mut indices {
-                let values = index.values_of(object);
-                index.insert(key, &values);
-            }
-        }
-        let replacement = {
-            let inner = self.read();
-            let deleted = inner.objects.iter().filter(|(key, _)| !next.contains_key(*key));
-            let present =
-                order.iter().filter_map(|key| Some((inner.objects.get(key).cloned(), next.get(key)?.clone())));
-            Replacement { deleted: deleted.map(|(_, object)| object.clone()).collect(), present: present.collect() }
+        let prepared = self.read().store.prepare_swap(objects);
+        let Ok((next, replacement)) = prepared else {
+            unreachable!("each object has a key");
         };
         let mut inner = self.write();
-        let before = (std::mem::replace(&mut inner.objects, next), std::mem::replace(&mut inner.indices, indices));
+        let before = std::mem::replace(&mut inner.store, next);
         self.advance(&mut inner, resource_version);
         drop(inner);
-        // Taking large maps apart takes time that no reader should wait for.
+        // Taking a large store apart takes time that no reader should wait for.
         drop(before);
         replacement
     }
@@ -155,22 +118,22 @@ impl<T: Object> Indexer<T> {
 
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.read().objects.get(key).cloned()
+        self.read().store.by_key(key).cloned()
     }
 
     /// All objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.read().objects.values().cloned().collect()
+        self.read().store.objects().cloned().collect()
     }
 
     /// The keys of all objects, in no particular order.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
-        self.read().objects.keys().cloned().collect()
+        self.read().store.keys().cloned().collect()
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.read().objects.len()
+        self.read().store.len()
     }
 
     /// Whether there are none.
@@ -185,8 +148,8 @@ impl<T: Object> Indexer<T> {
     /// [`UnknownIndex`], which tells the names that there are.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let inner = self.read();
-        let keys = inner.index(name)?.keys(value);
-        Ok(keys.filter_map(|key| inner.objects.get(key).cloned()).collect())
+        let objects = inner.store.objects_by_index(name, value);
+        Ok(objects.ok_or_else(|| inner.unknown_index(name))?.cloned().collect())
     }
 
     /// The keys of the objects that have `value` in the index `name`, in order.
@@ -195,7 +158,9 @@ impl<T: Object> Indexer<T> {
     ///
     /// As for [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
-        Ok(self.read().index(name)?.keys(value).cloned().collect())
+        let inner = self.read();
+        let keys = inner.store.keys_by_index(name, value);
+        Ok(keys.ok_or_else(|| inner.unknown_index(name))?.cloned().collect())
     }
 
     /// The values that the index `name` knows, in no particular order.
@@ -204,13 +169,15 @@ impl<T: Object> Indexer<T> {
     ///
     /// As for [`by_index`](Self::by_index).
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
-        Ok(self.read().index(name)?.values().map(str::to_owned).collect())
+        let inner = self.read();
+        let values = inner.store.values_of_index(name);
+        Ok(values.ok_or_else(|| inner.unknown_index(name))?.map(str::to_owned).collect())
     }
 
     /// All objects and the revision at which they were all there together.
     pub fn snapshot(&self) -> Snapshot<T> {
         let inner = self.read();
-        Snapshot::new(inner.objects.values().cloned().collect(), inner.resource_version.clone())
+        Snapshot::new(inner.store.objects().cloned().collect(), inner.resource_version.clone())
     }
 
     /// The revision of the last change, replacement or bookmark; empty before the first.
@@ -246,14 +213,6 @@ impl<T: Object> Indexer<T> {
         self.progress.send_modify(|progress| progress.closed = true);
     }
 
-    /// The values that each index has to forget and to learn.
-    fn index_changes(&self, old: Option<&T>, new: Option<&T>) -> Vec<(Vec<String>, Vec<String>)> {
-        let functions: Vec<IndexFn<T>> = self.read().indices.iter().map(|index| index.function.clone()).collect();
-        let values =
-            |function: &IndexFn<T>, object: Option<&T>| object.map(|object| function(object)).unwrap_or_default();
-        functions.iter().map(|function| (values(function, old), values(function, new))).collect()
-    }
-
     fn advance(&self, inner: &mut Inner<T>, resource_version: &str) {
         if resource_version.is_empty() {
             return;
@@ -279,22 +238,22 @@ impl<T: Object> Indexer<T> {
     }
 }
 
-impl<T> Inner<T> {
-    pub(crate) fn index(&self, name: &str) -> Result<&Index<T>, UnknownIndex> {
-        let found = self.indices.iter().find(|index| index.name == name);
-        found.ok_or_else(|| UnknownIndex {
-            name: name.into(),
-            known: self.indices.iter().map(|index| index.name.clone()).collect(),
-        })
+impl<T: Object> Inner<T> {
+    fn unknown_index(&self, name: &str) -> UnknownIndex {
+        UnknownIndex { name: name.into(), known: self.store.index_names().map(str::to_owned).collect() }
     }
+}
 
-    fn reindex(&mut self, key: &ObjectKey, changes: Vec<(Vec<String>, Vec<String>)>) {
-        for (index, (old, new)) in self.indices.iter_mut().zip(changes) {
-            if old != new {
-                index.remove(key, &old);
-                index.insert(key, &new);
-            }
-        }
+/// So that a queue of deltas can stand before it.
+impl<T: Object> KeyLister<ObjectKey> for Indexer<T> {
+    fn list_keys(&self) -> Vec<ObjectKey> {
+        self.list_keys()
+    }
+}
+
+impl<T: Object> KeyGetter<ObjectKey, Arc<T>> for Indexer<T> {
+    fn get_by_key(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, BoxError> {
+        Ok(self.get(key))
     }
 }
 
@@ -308,7 +267,7 @@ impl<T: Object> fmt::Debug for Indexer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = self.read();
         f.debug_struct("Indexer")
-            .field("len", &inner.objects.len())
+            .field("store", &inner.store)
             .field("resource_version", &inner.resource_version)
             .finish_non_exhaustive()
     }
@@ -319,8 +278,4 @@ impl<T: Object> fmt::Debug for Indexer<T> {
 #[error("there is an index named {name:?} already")]
 pub struct IndexExists {
     name: String,
-}
-
-fn vec_of(value: Option<&str>) -> Vec<String> {
-    value.map(str::to_owned).into_iter().collect()
 }

@@ -32,7 +32,7 @@ impl<T: Object> Lister<T> {
     /// The objects whose labels match.
     pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
         let matches = |object: &&Arc<T>| selector.matches(object.metadata().labels());
-        self.indexer.read().objects.values().filter(matches).cloned().collect()
+        self.indexer.read().store.objects().filter(matches).cloned().collect()
     }
 
     /// The objects of one namespace.
@@ -120,8 +120,7 @@ impl<T: Object> NamespaceLister<'_, T> {
 
     fn filter(&self, keep: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let inner = self.indexer.read();
-        let Ok(index) = inner.index(NAMESPACE_INDEX) else { return Vec::new() };
-        let objects = index.keys(self.namespace).filter_map(|key| inner.objects.get(key));
-        objects.filter(|object| keep(object)).cloned().collect()
+        let objects = inner.store.objects_by_index(NAMESPACE_INDEX, self.namespace);
+        objects.into_iter().flatten().filter(|object| keep(object)).cloned().collect()
     }
 }

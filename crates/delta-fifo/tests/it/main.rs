@@ -5,4 +5,5 @@
 mod blocking;
 mod delta_fifo;
 mod oracle;
+mod store;
 mod support;

@@ -45,7 +45,7 @@ async fn who_asks_later_is_started_by_the_next_start() {
     assert_eq!(first.requests().len(), 2, "the first was not started again");
 
     factory.shutdown().await;
-    let too_late = factory.informer::<Pod, _>(Some("third"), || Source::default());
+    let too_late = factory.informer::<Pod, _>(Some("third"), Source::default);
     factory.start();
     settle().await;
     assert!(!too_late.has_synced());

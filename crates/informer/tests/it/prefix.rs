@@ -115,7 +115,8 @@ fn check_prefix(source: &Source, informer: &SharedInformer<Pod>) -> Result<(), T
 async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d", "e"][key];
     let source = Source::with(&["a", "b"]);
-    let config = ReflectorConfig { streaming_list, page_size: (seed % 3 == 0).then_some(2), ..Default::default() };
+    let config =
+        ReflectorConfig { streaming_list, page_size: seed.is_multiple_of(3).then_some(2), ..Default::default() };
     let informer = SharedInformer::builder(source.clone()).config(config).seed(seed).build();
     let subscribe = || Folder { events: informer.subscribe(), known: BTreeMap::new() };
     let mut folders = vec![subscribe()];
