@@ -1,1 +1,121 @@
 //! Controllers: sources, handlers and predicates feed a queue; workers reconcile; a manager starts and stops it all.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pintle_controller::{Action, Controller, Kind, ReconcileError, Request, predicate::GenerationChanged};
+//! use pintle_informer::SharedInformer;
+//! use pintle_meta::ObjectMeta;
+//! # use std::pin::Pin;
+//! # use std::task::{Context, Poll};
+//! # use pintle_meta::{ApiError, List, ListMeta, ListOptions, ListWatch, WatchEvent, WatchOptions};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! struct Website {
+//!     metadata: ObjectMeta,
+//! }
+//! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+//!
+//! struct Deployment {
+//!     metadata: ObjectMeta,
+//! }
+//! pintle_meta::resource!(Deployment, "apps/v1", "Deployment", "deployments", Namespaced);
+//! # struct Api;
+//! # struct Quiet;
+//! # impl<T> futures_core::Stream for Pending<T> {
+//! #     type Item = Result<WatchEvent<T>, ApiError>;
+//! #     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> { Poll::Pending }
+//! # }
+//! # struct Pending<T>(std::marker::PhantomData<T>);
+//! # impl<T> Unpin for Pending<T> {}
+//! # impl ListWatch<Website> for Api {
+//! #     type Events = Pending<Website>;
+//! #     async fn list(&self, _: &ListOptions) -> Result<List<Website>, ApiError> {
+//! #         let items = vec![Website { metadata: ObjectMeta::new("team-a", "blog") }];
+//! #         Ok(List { types: Default::default(), metadata: ListMeta { resource_version: "1".into(), ..Default::default() }, items })
+//! #     }
+//! #     async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> { Ok(Pending(Default::default())) }
+//! # }
+//! # impl ListWatch<Deployment> for Quiet {
+//! #     type Events = Pending<Deployment>;
+//! #     async fn list(&self, _: &ListOptions) -> Result<List<Deployment>, ApiError> {
+//! #         Ok(List { types: Default::default(), metadata: ListMeta { resource_version: "1".into(), ..Default::default() }, items: vec![] })
+//! #     }
+//! #     async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> { Ok(Pending(Default::default())) }
+//! # }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (website_api, deployment_api) = (Api, Quiet);
+//! // Anything that lists and watches a resource will do; a REST client makes such things.
+//! let sites: SharedInformer<Website> = SharedInformer::new(website_api);
+//! let deployments: SharedInformer<Deployment> = SharedInformer::new(deployment_api);
+//!
+//! let stop = CancellationToken::new();
+//! let (lister, done) = (sites.lister(), stop.clone());
+//! let controller = Controller::for_(Kind::of(&sites).when(GenerationChanged))
+//!     .owns(&deployments)
+//!     .with(|options| options.max_concurrent_reconciles = 4)
+//!     .reconciler(move |request: Request| {
+//!         let (lister, done) = (lister.clone(), done.clone());
+//!         async move {
+//!             let Some(site) = lister.get(&request.key) else {
+//!                 return Ok(Action::await_change()); // It was deleted.
+//!             };
+//!             println!("{} is to have a deployment", site.metadata.name);
+//!             done.cancel();
+//!             Ok(Action::requeue_after(Duration::from_secs(600)))
+//!         }
+//!     });
+//! controller.run(&stop).await?;
+//! assert_eq!(controller.metrics().reconciles(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Nouns
+//!
+//! The words are those of controller-runtime.
+//!
+//! - A [`Controller`] has a [`Reconciler`] called for each key, with a [`Request`]; it answers with an [`Action`] or a
+//!   [`ReconcileError`]. [`Options`] say how many at a time, how long, and how soon after an error.
+//! - A [`Source`] feeds keys: [`Kind`] is the objects of an informer, [`Trigger`] is fed by hand. A [`Predicate`] says which
+//!   events count, a [`Handler`] which keys they mean.
+//! - A [`Manager`] runs controllers under leader election, with the informers below them and services beside them;
+//!   [`ManagerStatus`] answers probes.
+//! - [`ControllerMetrics`] are the counters, by controller-runtime's and client-go's names.
+//!
+//! # What is guaranteed
+//!
+//! - No two reconciliations of one key overlap, and a change during one is followed by another.
+//! - Nothing is reconciled before the caches of all sources are complete.
+//! - Keys are served in the order in which they come due, so none starves.
+//! - A deleted object's key is reconciled, and a deletion that was missed while disconnected as well.
+//! - A panic, an error and a timeout cost one key one try. Retries are delayed for each key by itself, longer each time, and a
+//!   success ends that.
+//! - Dropping a run ends everything that belongs to it.
+
+mod builder;
+mod controller;
+mod error;
+pub mod handler;
+mod manager;
+mod metrics;
+mod options;
+pub mod predicate;
+mod reconciler;
+mod requests;
+pub mod source;
+mod worker;
+
+pub use builder::Builder;
+pub use controller::Controller;
+pub use error::{ControllerError, ManagerError};
+pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
+pub use manager::{Health, HealthCheck, Manager, ManagerBuilder, ManagerStatus};
+pub use metrics::{ControllerMetrics, Distribution};
+pub use options::Options;
+pub use predicate::Predicate;
+pub use reconciler::{Action, ReconcileError, Reconciler, Request};
+pub use requests::Requests;
+pub use source::{Feed, Kind, Source, Trigger};

@@ -1,0 +1,108 @@
+use std::fmt;
+use std::sync::Arc;
+
+use pintle_informer::SharedInformer;
+use pintle_meta::{ApiResource, Object, Resource};
+
+use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
+use crate::source::{Kind, KindSource, Source};
+use crate::{Controller, Options, Reconciler};
+
+/// Puts a [`Controller`] together, in the words of controller-runtime's builder.
+#[must_use]
+pub struct Builder {
+    name: String,
+    owner: Option<Owner>,
+    sources: Vec<Box<dyn Source>>,
+    options: Options,
+}
+
+/// Makes the handler by which dependents yield the objects that the controller is for.
+type Owner = Box<dyn Fn() -> EnqueueOwner>;
+
+impl Builder {
+    pub(crate) fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), owner: None, sources: Vec::new(), options: Options::default() }
+    }
+
+    pub(crate) fn for_resource<T: Object>(resource: &ApiResource, objects: Kind<T>) -> Self {
+        let owner = resource.clone();
+        let lister = objects.informer().lister();
+        let mut builder = Self::named(resource.kind.to_lowercase());
+        builder.owner = Some(Box::new(move || EnqueueOwner::of_resource(&owner).among(lister.clone())));
+        builder.watches(objects, EnqueueObject)
+    }
+
+    /// The controller's name in logs and metrics, in place of the kind in lower case.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Reconciles an object whenever one that it manages changes: an object whose controller reference names the group,
+    /// kind, name and uid of the other.
+    ///
+    /// # Panics
+    ///
+    /// If the builder does not come from [`Controller::for_`] or [`Controller::for_resource`]: it does not know the owners'
+    /// kind then. Use [`watches`](Self::watches) with an [`EnqueueOwner`].
+    pub fn owns<T: Object>(self, dependents: impl Into<Kind<T>>) -> Self {
+        let Some(owner) = &self.owner else {
+            panic!("controller {:?} is for no kind, so `owns` cannot tell whose dependents are meant", self.name);
+        };
+        let handler = owner();
+        self.watches(dependents, handler)
+    }
+
+    /// Reconciles the keys that `handler` makes of each event.
+    pub fn watches<T: Object>(self, objects: impl Into<Kind<T>>, handler: impl Handler<T>) -> Self {
+        self.source(KindSource { kind: objects.into(), handler: Arc::new(handler) })
+    }
+
+    /// Reconciles the keys that any other source yields.
+    pub fn source(mut self, source: impl Source) -> Self {
+        self.sources.push(Box::new(source));
+        self
+    }
+
+    /// How the controller works.
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Changes one or two of the options.
+    pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// The controller. It does nothing before it runs.
+    pub fn reconciler(self, reconciler: impl Reconciler) -> Controller {
+        Controller::new(self.name, self.options, self.sources, Arc::new(reconciler))
+    }
+}
+
+impl Controller {
+    /// A controller for the objects of `informer`: each change of one has it reconciled.
+    pub fn for_<T: Resource>(objects: impl Into<Kind<T>>) -> Builder {
+        Builder::for_resource(&T::api_resource(), objects.into())
+    }
+
+    /// The same for a kind that is known at run time.
+    pub fn for_resource<T: Object>(resource: &ApiResource, informer: &SharedInformer<T>) -> Builder {
+        Builder::for_resource(resource, informer.into())
+    }
+
+    /// A controller that is for no one kind.
+    pub fn named(name: impl Into<String>) -> Builder {
+        Builder::named(name)
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sources: Vec<_> = self.sources.iter().map(|source| source.name()).collect();
+        f.debug_struct("Builder").field("name", &self.name).field("sources", &sources).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+use std::fmt;
+use std::time::Duration;
+
+use pintle_leaderelect::ElectionStatus;
+
+use crate::{Controller, ControllerMetrics};
+
+/// How long a leader may go on without a renewal, beyond its lease, before it counts as hung: what core components use.
+const TOLERANCE: Duration = Duration::from_secs(20);
+
+/// What is known of a manager's parts. Cheap to clone, and good after the manager's end.
+#[derive(Clone, Debug)]
+pub struct ManagerStatus {
+    controllers: Vec<Controller>,
+    election: Option<ElectionStatus>,
+}
+
+impl ManagerStatus {
+    pub(super) fn new(controllers: Vec<Controller>, election: Option<ElectionStatus>) -> Self {
+        Self { controllers, election }
+    }
+
+    /// Whether the process is alive: false only for a leader that hangs. What a liveness probe should answer.
+    pub fn health(&self) -> Health {
+        let election = self.election.iter().map(|election| HealthCheck {
+            name: "leaderElection".into(),
+            problem: election.check(TOLERANCE).err().map(|wedged| wedged.to_string()),
+        });
+        Health { checks: election.collect() }
+    }
+
+    /// Whether the replica could work if it led: all caches are complete. What a readiness probe should answer.
+    pub fn ready(&self) -> Health {
+        let checks = self.controllers.iter().map(|controller| {
+            let unsynced = controller.unsynced();
+            let told: Vec<_> = unsynced.into_iter().map(|(source, problem)| format!("{source}: {problem}")).collect();
+            let problem = (!told.is_empty()).then(|| told.join("; "));
+            HealthCheck { name: controller.name().into(), problem }
+        });
+        Health { checks: checks.collect() }
+    }
+
+    /// The election; none where there is none.
+    pub fn election(&self) -> Option<&ElectionStatus> {
+        self.election.as_ref()
+    }
+
+    /// Whether this replica's controllers may run now.
+    pub fn is_leader(&self) -> bool {
+        self.election.as_ref().is_none_or(ElectionStatus::is_leader)
+    }
+
+    /// The counters of each controller.
+    pub fn metrics(&self) -> Vec<ControllerMetrics> {
+        self.controllers.iter().map(Controller::metrics).collect()
+    }
+}
+
+/// The outcome of some checks. Displayed as Kubernetes' components answer `/healthz?verbose`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// The checks.
+    pub checks: Vec<HealthCheck>,
+}
+
+/// The outcome of one check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What was checked.
+    pub name: String,
+    /// What is wrong; none if all is well.
+    pub problem: Option<String>,
+}
+
+impl Health {
+    /// Whether all is well.
+    pub fn is_ok(&self) -> bool {
+        self.checks.iter().all(|check| check.problem.is_none())
+    }
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for HealthCheck { name, problem } in &self.checks {
+            match problem {
+                None => writeln!(f, "[+]{name} ok")?,
+                Some(problem) => writeln!(f, "[-]{name} failed: {problem}")?,
+            }
+        }
+        writeln!(f, "check {}", if self.is_ok() { "passed" } else { "failed" })
+    }
+}

@@ -1,0 +1,154 @@
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use pintle_leaderelect::Leadership;
+use pintle_meta::ObjectKey;
+
+/// Makes the world look as an object wants it to: controller-runtime's `Reconciler`.
+///
+/// It is told a key, and nothing of what happened. It reads the newest state from its listers, and finds nothing there if the
+/// object was deleted. It must be ready to be called again at any time with nothing changed. No two calls with one key overlap.
+///
+/// A panic counts as an error of that key. A closure that takes a [`Request`] and returns a future is a reconciler.
+pub trait Reconciler: Send + Sync + 'static {
+    /// Reconciles one object.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the key comes again, each time later, unless the error is [terminal](ReconcileError::terminal).
+    ///
+    /// # Cancel safety
+    ///
+    /// The future is dropped when it takes longer than the controller's timeout, when leadership is lost, and when a stop
+    /// takes too long. What was begun has to be found and continued by a later call.
+    fn reconcile(&self, request: Request) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
+}
+
+impl<F, Fut> Reconciler for F
+where
+    F: Fn(Request) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, ReconcileError>> + Send,
+{
+    fn reconcile(&self, request: Request) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
+        self(request)
+    }
+}
+
+/// What to reconcile.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Request {
+    /// The key of the object. There may be no such object any more.
+    pub key: ObjectKey,
+    /// How often in a row the reconciliation of this key has failed.
+    pub failures: u32,
+    /// The term under which this runs, where the controller runs under leader election. The call as a whole is inside it
+    /// already; [check](Leadership::check) it before effects that leave the process by another way.
+    pub leadership: Option<Leadership>,
+}
+
+impl Request {
+    /// A first try outside of any election, as tests of a reconciler want it.
+    pub fn new(key: ObjectKey) -> Self {
+        Self { key, failures: 0, leadership: None }
+    }
+}
+
+/// When to reconcile again if nothing changes: the `Result` of controller-runtime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Action {
+    requeue_after: Option<Duration>,
+}
+
+impl Action {
+    /// When something changes.
+    pub const fn await_change() -> Self {
+        Self { requeue_after: None }
+    }
+
+    /// After `after`, or when something changes before.
+    pub const fn requeue_after(after: Duration) -> Self {
+        Self { requeue_after: Some(after) }
+    }
+
+    /// The time to wait, if there is one.
+    pub fn delay(&self) -> Option<Duration> {
+        self.requeue_after
+    }
+}
+
+/// Why a reconciliation failed. Every error turns into one with `?`, and is tried again.
+///
+/// It is no [`Error`] itself, which is what makes the conversion from all others possible.
+pub struct ReconcileError {
+    cause: Box<dyn Error + Send + Sync>,
+    terminal: bool,
+}
+
+impl ReconcileError {
+    /// An error that is worth another try.
+    pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { cause: cause.into(), terminal: false }
+    }
+
+    /// An error that no retry can mend: the key comes again when something changes.
+    pub fn terminal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { cause: cause.into(), terminal: true }
+    }
+
+    /// Whether it is not worth another try.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// The error beneath.
+    pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.cause
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for ReconcileError {
+    fn from(cause: E) -> Self {
+        Self::new(cause)
+    }
+}
+
+impl fmt::Display for ReconcileError {
+    /// The error and all that is beneath it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cause)?;
+        let mut beneath = self.cause.source();
+        while let Some(error) = beneath {
+            write!(f, ": {error}")?;
+            beneath = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ReconcileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReconcileError").field("cause", &self.cause).field("terminal", &self.terminal).finish()
+    }
+}
+
+/// A [`Reconciler`] of whatever type.
+pub(crate) trait AnyReconciler: Send + Sync {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+    ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>>;
+}
+
+impl<R: Reconciler> AnyReconciler for R {
+    fn reconcile<'a>(
+        &'a self,
+        request: Request,
+    ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
+        // The call itself is put off as well, so that a panic in it is met by the one who polls.
+        Box::pin(async move { Reconciler::reconcile(self, request).await })
+    }
+}

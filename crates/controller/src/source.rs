@@ -1,0 +1,52 @@
+//! Where keys come from.
+
+mod kind;
+mod trigger;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+pub use kind::Kind;
+pub use trigger::Trigger;
+
+pub(crate) use kind::KindSource;
+
+use crate::Requests;
+
+/// Feeds a controller with keys: controller-runtime's `Source`.
+///
+/// It may be started again after a run has ended; then it begins anew.
+pub trait Source: Send + Sync + 'static {
+    /// What it is called in logs and errors.
+    fn name(&self) -> &str;
+
+    /// Begins to fill caches, if there are any, ahead of the first start. A replica that waits for leadership does this.
+    fn warm_up(&self) {}
+
+    /// What keeps it from being complete, if anything does.
+    fn problem(&self) -> Option<String> {
+        None
+    }
+
+    /// Begins to put keys into `requests`. Nothing may be running before, or without, a poll of what is returned.
+    fn start(&self, requests: Requests) -> Feed;
+}
+
+/// Ends when a source is complete, or cannot be any more.
+pub(crate) type Synced = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// A source at work.
+pub struct Feed {
+    /// Ends with true when all that was there at the start has been put into the queue, and with false if that cannot happen
+    /// any more.
+    pub synced: Synced,
+    /// Feeds, until it is dropped. That it ends means that the source has run dry.
+    pub run: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pintle_informer::{Event, InformerState, SharedInformer};
+use pintle_meta::Object;
+
+use super::{Feed, Source};
+use crate::handler::Handler;
+use crate::predicate::Predicate;
+use crate::{Requests, predicate};
+
+/// The objects of an informer, as a source: all of them, or those events that a [`Predicate`] lets pass.
+///
+/// A `&SharedInformer` turns into one wherever one is asked for.
+pub struct Kind<T: Object> {
+    informer: SharedInformer<T>,
+    predicate: Option<Arc<dyn Predicate<T>>>,
+}
+
+impl<T: Object> Kind<T> {
+    /// All events of `informer`.
+    pub fn of(informer: &SharedInformer<T>) -> Self {
+        Self { informer: informer.clone(), predicate: None }
+    }
+
+    /// Only the events that `predicate` lets pass, and those before it.
+    #[must_use]
+    pub fn when(self, predicate: impl Predicate<T>) -> Self {
+        let predicate: Arc<dyn Predicate<T>> = match self.predicate {
+            None => Arc::new(predicate),
+            Some(before) => Arc::new(predicate::and(move |event: &Event<T>| before.allows(event), predicate)),
+        };
+        Self { predicate: Some(predicate), ..self }
+    }
+
+    /// The informer.
+    pub fn informer(&self) -> &SharedInformer<T> {
+        &self.informer
+    }
+}
+
+impl<T: Object> From<&SharedInformer<T>> for Kind<T> {
+    fn from(informer: &SharedInformer<T>) -> Self {
+        Self::of(informer)
+    }
+}
+
+impl<T: Object> fmt::Debug for Kind<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kind").field("informer", &self.informer).finish_non_exhaustive()
+    }
+}
+
+/// A [`Kind`] and what its events mean.
+pub(crate) struct KindSource<T: Object, H> {
+    pub(crate) kind: Kind<T>,
+    pub(crate) handler: Arc<H>,
+}
+
+impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
+    fn name(&self) -> &str {
+        self.kind.informer.name()
+    }
+
+    fn warm_up(&self) {
+        self.kind.informer.start();
+    }
+
+    fn problem(&self) -> Option<String> {
+        if self.kind.informer.has_synced() {
+            return None;
+        }
+        Some(match self.kind.informer.state() {
+            InformerState::Degraded { cause, .. } => cause.to_string(),
+            InformerState::Stopped => "the informer has stopped".into(),
+            _ => "the first list is not complete".into(),
+        })
+    }
+
+    fn start(&self, requests: Requests) -> Feed {
+        self.kind.informer.start();
+        let mut events = self.kind.informer.subscribe();
+        let mut handled = events.sync_handle();
+        let informer = self.kind.informer.clone();
+        let synced = Box::pin(async move { informer.wait_for_sync().await.is_ok() && handled.synced().await });
+        let predicate = self.kind.predicate.clone();
+        let handler = self.handler.clone();
+        let name = self.name().to_owned();
+        let run = Box::pin(async move {
+            while let Some(event) = events.next().await {
+                // What a user's function does to one event must not cost all others.
+                let handle = AssertUnwindSafe(|| {
+                    if predicate.as_ref().is_none_or(|predicate| predicate.allows(&event)) {
+                        handler.handle(&event, &mut |key| requests.add(key));
+                    }
+                });
+                if catch_unwind(handle).is_err() {
+                    tracing::error!(source = name, ?event, "a predicate or handler panicked; the event is skipped");
+                }
+                tokio::task::coop::consume_budget().await;
+            }
+        });
+        Feed { synced, run }
+    }
+}

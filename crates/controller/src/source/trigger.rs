@@ -1,0 +1,71 @@
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::mem::take;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pintle_meta::ObjectKey;
+
+use super::{Feed, Source};
+use crate::Requests;
+
+/// A source that is fed by hand, from anywhere: controller-runtime's `Channel`.
+///
+/// Clones feed the same controller. Keys that come while it does not run are kept, each once, for its next run.
+#[derive(Clone, Debug, Default)]
+pub struct Trigger(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    requests: Option<Requests>,
+    waiting: BTreeSet<ObjectKey>,
+}
+
+impl Trigger {
+    /// A source that nobody listens to yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Has `key` reconciled.
+    pub fn trigger(&self, key: ObjectKey) {
+        let mut state = self.lock();
+        match &state.requests {
+            Some(requests) => requests.add(key),
+            None => drop(state.waiting.insert(key)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No step under the lock can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for Trigger {
+    fn name(&self) -> &str {
+        "trigger"
+    }
+
+    fn start(&self, requests: Requests) -> Feed {
+        let connection = Connection(self.clone());
+        let run = async move {
+            {
+                let mut state = connection.0.lock();
+                take(&mut state.waiting).into_iter().for_each(|key| requests.add(key));
+                state.requests = Some(requests);
+            }
+            pending::<()>().await;
+            drop(connection);
+        };
+        Feed { synced: Box::pin(async { true }), run: Box::pin(run) }
+    }
+}
+
+/// Ends with the run.
+struct Connection(Trigger);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.lock().requests = None;
+    }
+}
