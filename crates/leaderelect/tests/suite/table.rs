@@ -44,13 +44,13 @@ fn baz() -> Setup {
 /// Baz meets what is given. After `wait` seconds, the requests are `verbs`, and the holder and the transitions are as said.
 async fn check(given: Given, wait: f64, verbs: &[&str], holder: &str, transitions: i32) {
     let server = server(&given);
-    let baz = baz().start(&server);
+    let elector = baz().start(&server);
     pass(wait).await;
     assert_eq!(server.take_verbs(), verbs, "{given:?} after {wait} s");
     let record = server.record();
     assert_eq!((&*record.holder_identity, record.leader_transitions), (holder, transitions), "{given:?}");
-    assert_eq!(baz.status.is_leader(), holder == "baz", "{given:?}");
-    assert_eq!(baz.status.leader().as_deref(), Some(holder), "{given:?}");
+    assert_eq!(elector.status.is_leader(), holder == "baz", "{given:?}");
+    assert_eq!(elector.status.leader().as_deref(), Some(holder), "{given:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,18 +73,18 @@ async fn a_candidate_waits_for_as_long_as_the_record_says() {
 async fn a_record_without_a_duration_counts_with_our_own() {
     for seconds in [0, -1] {
         let server = server(&Given::Held { by: "bing", seconds });
-        let baz = baz().start(&server);
+        let elector = baz().start(&server);
         pass(9.9).await;
         assert_eq!(server.holder(), "bing");
         pass(4.5).await;
-        assert!(baz.status.is_leader());
+        assert!(elector.status.is_leader());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn any_change_by_the_holder_starts_the_wait_anew() {
     let server = server(&Given::Held { by: "bing", seconds: 10 });
-    let baz = baz().start(&server);
+    let elector = baz().start(&server);
     for _ in 0..10 {
         pass(9.0).await;
         // Even one that changes no field of the record.
@@ -94,7 +94,7 @@ async fn any_change_by_the_holder_starts_the_wait_anew() {
     }
     assert_eq!(server.holder(), "bing");
     pass(16.0).await;
-    assert!(baz.status.is_leader());
+    assert!(elector.status.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,23 +119,23 @@ async fn a_record_of_our_identity_that_we_did_not_write_is_foreign() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_renews_without_reading_first() {
     let server = Server::default();
-    let baz = baz().start(&server);
+    let elector = baz().start(&server);
     pass(7.0).await;
     assert_eq!(server.take_verbs(), ["get", "create", "update", "update", "update"]);
-    assert_eq!(baz.status.metrics().slow_paths, 0);
-    assert_eq!(baz.status.metrics().renewals, 3);
+    assert_eq!(elector.status.metrics().slow_paths, 0);
+    assert_eq!(elector.status.metrics().renewals, 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_meets_a_change_reads_and_writes_again_at_once() {
     let server = Server::default();
-    let baz = baz().start(&server);
+    let elector = baz().start(&server);
     pass(1.0).await;
     server.change(|lease| drop(lease.metadata.labels.insert("foreign".into(), "label".into())));
     pass(1.5).await;
     assert_eq!(server.take_verbs(), ["get", "create", "update", "get", "update"]);
-    assert!(baz.status.is_leader());
-    assert_eq!(baz.status.metrics().slow_paths, 1);
+    assert!(elector.status.is_leader());
+    assert_eq!(elector.status.metrics().slow_paths, 1);
     assert_eq!(server.lease().unwrap().metadata.labels["foreign"], "label");
 }
 
@@ -153,33 +153,33 @@ async fn a_renewal_keeps_the_acquire_time_and_the_transitions() {
 }
 
 async fn led(server: &Server) -> Contender {
-    let baz = baz().start(server);
+    let elector = baz().start(server);
     pass(0.1).await;
-    assert!(baz.status.is_leader());
+    assert!(elector.status.is_leader());
     server.take_log();
-    baz
+    elector
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_reads_and_then_writes_an_empty_holder() {
     let server = server(&Given::Empty);
-    let baz = led(&server).await;
-    baz.stop.cancel();
-    assert!(baz.run.await.unwrap().is_some());
+    let elector = led(&server).await;
+    elector.stop.cancel();
+    assert!(elector.run.await.unwrap().is_some());
     assert_eq!(server.take_verbs(), ["get", "update"]);
     let record = server.record();
     assert_eq!((&*record.holder_identity, record.lease_duration_seconds, record.leader_transitions), ("", 1, 1));
     assert_eq!(record.acquire_time, record.renew_time);
-    assert_eq!(baz.story.take_deeds().last().unwrap(), "baz sees \"\"");
-    assert_eq!(baz.status.leader().as_deref(), Some(""));
+    assert_eq!(elector.story.take_deeds().last().unwrap(), "baz sees \"\"");
+    assert_eq!(elector.status.leader().as_deref(), Some(""));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_meets_a_conflict_is_tried_again() {
     let server = Server::default();
-    let baz = led(&server).await;
-    baz.client.fail_next([Fault::Pass, Fault::Refused(409, Reason::Conflict)]);
-    baz.stop().await;
+    let elector = led(&server).await;
+    elector.client.fail_next([Fault::Pass, Fault::Refused(409, Reason::Conflict)]);
+    elector.stop().await;
     assert_eq!(server.take_verbs(), ["get", "update", "get", "update"]);
     assert_eq!(server.holder(), "");
 }
@@ -188,10 +188,10 @@ async fn a_release_that_meets_a_conflict_is_tried_again() {
 async fn a_stop_during_a_renewal_still_releases() {
     for fault in [Fault::AnswerSlow(Duration::from_secs(1)), Fault::AnswerLost, Fault::Lost] {
         let server = Server::default();
-        let baz = led(&server).await;
-        baz.client.fail_next([fault.clone()]);
+        let elector = led(&server).await;
+        elector.client.fail_next([fault.clone()]);
         pass(2.0).await;
-        baz.stop().await;
+        elector.stop().await;
         assert_eq!(server.holder(), "", "{fault:?}");
     }
 }
@@ -199,10 +199,10 @@ async fn a_stop_during_a_renewal_still_releases() {
 #[tokio::test(start_paused = true)]
 async fn a_release_is_given_up_after_the_renew_deadline() {
     let server = Server::default();
-    let baz = led(&server).await;
-    baz.client.cut_off(true);
+    let elector = led(&server).await;
+    elector.client.cut_off(true);
     let start = tokio::time::Instant::now();
-    baz.stop().await;
+    elector.stop().await;
     assert_eq!(start.elapsed().as_secs(), 8);
     assert_eq!(server.holder(), "baz");
 }
@@ -212,10 +212,10 @@ async fn without_release_on_cancel_the_record_stays() {
     let server = Server::default();
     let mut setup = baz();
     setup.config.release_on_cancel = false;
-    let baz = setup.start(&server);
+    let elector = setup.start(&server);
     pass(1.0).await;
     server.take_log();
-    baz.stop().await;
+    elector.stop().await;
     assert_eq!(server.holder(), "baz");
     assert!(server.take_log().is_empty());
 }
