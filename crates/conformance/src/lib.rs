@@ -25,6 +25,7 @@
 mod case;
 mod client;
 mod compare;
+pub mod embedded;
 pub mod failing;
 mod json;
 mod placeholders;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context;
 use clap::Parser;
 use pintle_conformance::failing::{self, Drift};
-use pintle_conformance::{Target, Trust, Verdict, load, pack, packed_folder, replay};
+use pintle_conformance::{Target, Trust, Verdict, embedded, load, pack, packed_folder, replay};
 
 /// Replay what a real kube-apiserver answered, case by case.
 #[derive(Parser)]
@@ -76,7 +76,13 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         cases.retain(|case| case.name.contains(only));
         anyhow::ensure!(!cases.is_empty(), "no case's name contains {only:?}");
     }
-    let url = flags.url.clone().context("--url is needed")?;
+    let (url, embedded) = match &flags.url {
+        Some(url) => (url.clone(), None),
+        None => {
+            let server = embedded::start().await?;
+            (server.url(), Some(server))
+        }
+    };
     let trust = match &flags.ca {
         Some(file) => Trust::Authorities(std::fs::read(file).with_context(|| format!("reading {}", file.display()))?),
         None if flags.insecure => Trust::Anyone,
@@ -90,6 +96,9 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         }
     })
     .await?;
+    if let Some(server) = embedded {
+        server.shutdown().await;
+    }
     report(&verdicts);
     println!("{} cases in {:.1} s", verdicts.len(), started.elapsed().as_secs_f64());
     if let Some(file) = &flags.tsv {
