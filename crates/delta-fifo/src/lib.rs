@@ -32,8 +32,8 @@
 //!
 //! - A [`Delta`] is one change of one object; [`Deltas`] are all that wait for one key, oldest first.
 //! - A [`DeletedFinalStateUnknown`] is a tombstone: the object is gone, and nobody saw how it ended.
-//! - A [`DeltaFifo`] keeps each change, by key; a [`CoalescingFifo`] keeps one [`Change`] a key, for a consumer that wants the
-//!   present and not the history.
+//! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`CoalescingFifo`] keeps
+//!   one [`Change`] a key, for a consumer that wants the present and not the history.
 //! - *Known objects* are what the consumer holds, which the queue sees as a [`KeyListerGetter`].
 //! - A [`MemoryStore`] holds objects by key, with indices over them.
 //! - [`Store`], [`Indexer`] and [`Queue`] are the contracts of queues and caches.
@@ -47,6 +47,7 @@ mod delta;
 mod delta_fifo;
 mod error;
 mod memory_store;
+mod real_fifo;
 mod store;
 
 pub use blocking::{BlockingDeltaFifo, Guard};
@@ -55,4 +56,5 @@ pub use delta::{DeletedFinalStateUnknown, DeletedObject, Delta, DeltaType, Delta
 pub use delta_fifo::{DeltaFifo, Popped};
 pub use error::{BoxError, FifoClosed, KeyError, StoreError};
 pub use memory_store::{MemoryStore, Reindex, Replacement};
+pub use real_fifo::{Batch, Item, RealFifo};
 pub use store::{Indexer, KeyGetter, KeyLister, KeyListerGetter, Queue, Store};

@@ -5,5 +5,6 @@
 mod blocking;
 mod delta_fifo;
 mod oracle;
+mod real_fifo;
 mod store;
 mod support;

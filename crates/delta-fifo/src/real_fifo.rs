@@ -1,0 +1,328 @@
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::hash::Hash;
+
+use crate::{BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, KeyListerGetter, StoreError};
+
+/// A queue of changes that keeps each of them in the order in which they came: client-go's `RealFIFO`.
+///
+/// Nothing is grouped and nothing merges, so a consumer sees the objects of a source in states that they had together. The
+/// deletion of an object that nobody knows is told as well.
+///
+/// There are two ways to take up a new list. With known objects ([`new`](Self::new)), the queue finds out what the list does
+/// not have, and tells the tombstones, and then each object as replaced. Without ([`atomic`](Self::atomic)), it tells the list
+/// in one piece, and the consumer, which then can change its objects in one step, finds out by itself.
+///
+/// It is a plain struct: it takes no lock and never waits.
+pub struct RealFifo<K, T> {
+    key_func: KeyFunc<K, T>,
+    /// None: lists are told in one piece.
+    known_objects: Option<Box<dyn KeyListerGetter<K, T> + Send + Sync>>,
+    transformer: Option<Transformer<T>>,
+    on_lookup_error: Option<LookupErrorHandler<K>>,
+    items: VecDeque<Item<K, T>>,
+    /// Whether anything has ever come in.
+    populated: bool,
+    /// How many items of the first list have still to be processed, those included that are.
+    initial_population: usize,
+    /// How many items were popped and may still be at work on.
+    in_process: usize,
+    closed: bool,
+}
+
+type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
+type Transformer<T> = Box<dyn Fn(T) -> Result<T, BoxError> + Send + Sync>;
+type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>;
+
+/// What a [`RealFifo`] tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item<K, T> {
+    /// One object changed.
+    One {
+        /// Its key.
+        key: K,
+        /// How.
+        delta: Delta<K, T>,
+    },
+    /// These are all objects there are.
+    ReplacedAll {
+        /// The objects.
+        objects: Vec<T>,
+        /// As of which revision.
+        resource_version: String,
+    },
+    /// All objects shall be looked at again.
+    SyncAll,
+    /// Nothing else changed up to that revision.
+    Bookmark {
+        /// The revision.
+        resource_version: String,
+    },
+}
+
+/// Items that may be processed in one step: at least one, and of several each is of another key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch<K, T> {
+    /// The items, oldest first.
+    pub items: Vec<Item<K, T>>,
+    /// Whether they belong to the first list.
+    pub is_in_initial_list: bool,
+}
+
+impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
+    /// An empty queue that tells a list object by object. `known` is what the consumer holds; it has to be brought up to date
+    /// with what is popped before anything else is done to the queue.
+    pub fn new(
+        key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
+        known: impl KeyListerGetter<K, T> + Send + Sync + 'static,
+    ) -> Self {
+        Self { known_objects: Some(Box::new(known)), ..Self::atomic(key_func) }
+    }
+
+    /// An empty queue that tells a list in one piece.
+    pub fn atomic(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
+        Self {
+            key_func: Box::new(key_func),
+            known_objects: None,
+            transformer: None,
+            on_lookup_error: None,
+            items: VecDeque::new(),
+            populated: false,
+            initial_population: 0,
+            in_process: 0,
+            closed: false,
+        }
+    }
+
+    /// Changes each object on its way in, once. Tombstones, and what a resync brings, have been through it already.
+    pub fn with_transformer(mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) -> Self {
+        self.transformer = Some(Box::new(transformer));
+        self
+    }
+
+    /// Hears of known objects that could not be looked up; the queue goes on without them.
+    pub fn with_lookup_error_handler(mut self, handler: impl Fn(&K, &BoxError) + Send + Sync + 'static) -> Self {
+        self.on_lookup_error = Some(Box::new(handler));
+        self
+    }
+
+    /// Takes up an object that is new.
+    ///
+    /// # Errors
+    ///
+    /// Its key cannot be told, or the transformer refuses it. Then nothing is queued.
+    pub fn add(&mut self, object: T) -> Result<(), StoreError> {
+        self.enqueue(object, Delta::Added)
+    }
+
+    /// Takes up an object that changed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
+    pub fn update(&mut self, object: T) -> Result<(), StoreError> {
+        self.enqueue(object, Delta::Updated)
+    }
+
+    /// Takes up that an object is gone, whether anybody knows it or not; `object` is its last state.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add).
+    pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
+        self.enqueue(object, |object| Delta::Deleted(DeletedObject::Observed(object)))
+    }
+
+    /// Takes up that an object is gone whose last state nobody saw.
+    pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
+        self.populated = true;
+        self.bury(tombstone);
+    }
+
+    /// Takes up that these are all objects there are.
+    ///
+    /// # Errors
+    ///
+    /// As for [`add`](Self::add). Nothing is queued if a key cannot be told; and nothing of an atomic queue in any case,
+    /// while of another what comes before the object at fault stays queued.
+    pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
+        if self.known_objects.is_some() {
+            self.replace_each(objects)?;
+        } else {
+            let objects = objects.into_iter().map(|object| self.transform(object)).collect::<Result<_, _>>()?;
+            self.items.push_back(Item::ReplacedAll { objects, resource_version: resource_version.into() });
+        }
+        if !self.populated {
+            self.populated = true;
+            self.initial_population = self.items.len();
+        }
+        Ok(())
+    }
+
+    /// Tells the known objects again: each that is not queued as [`Delta::Sync`], or all as one [`Item::SyncAll`] if the
+    /// queue is atomic.
+    pub fn resync(&mut self) {
+        let Some(known) = &self.known_objects else {
+            self.items.push_back(Item::SyncAll);
+            return;
+        };
+        let queued: HashSet<&K> = self.items.iter().filter_map(Item::key).collect();
+        let mut syncs = Vec::new();
+        for key in known.list_keys() {
+            if queued.contains(&key) {
+                continue;
+            }
+            let object = known.get_by_key(&key).unwrap_or_else(|error| self.lookup_failed(&key, &error));
+            syncs.extend(object.map(|object| Item::One { key, delta: Delta::Sync(object) }));
+        }
+        self.items.extend(syncs);
+    }
+
+    /// Takes up that nothing else changed up to that revision. Only an atomic queue tells it.
+    pub fn bookmark(&mut self, resource_version: &str) {
+        if self.known_objects.is_none() {
+            self.items.push_back(Item::Bookmark { resource_version: resource_version.into() });
+        }
+    }
+
+    /// Takes out the oldest item. Whoever asks for the next has [processed](Self::processed) the one before.
+    pub fn pop(&mut self) -> Option<Batch<K, T>> {
+        self.pop_batch(1)
+    }
+
+    /// Takes out the oldest items, as many as may be processed in one step, and at most `most`, but at least one.
+    ///
+    /// A batch ends before the second item of one key, before the first item after the initial list, and before whatever
+    /// concerns all objects; the latter comes alone.
+    pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
+        self.processed();
+        let first = self.items.pop_front()?;
+        let is_in_initial_list = !self.has_synced();
+        let most = if is_in_initial_list { most.min(self.initial_population.max(1)) } else { most };
+        let mut keys: HashSet<K> = first.key().cloned().into_iter().collect();
+        let mut items = vec![first];
+        while !keys.is_empty() && items.len() < most {
+            let next = self.items.pop_front_if(|next| next.key().is_some_and(|key| keys.insert(key.clone())));
+            let Some(next) = next else { break };
+            items.push(next);
+        }
+        self.in_process = items.len();
+        Some(Batch { items, is_in_initial_list })
+    }
+
+    /// What was popped has been processed.
+    pub fn processed(&mut self) {
+        self.initial_population = self.initial_population.saturating_sub(std::mem::take(&mut self.in_process));
+    }
+
+    /// Whether what came first has been processed: a first list, all of which was processed; or something else.
+    pub fn has_synced(&self) -> bool {
+        self.populated && self.initial_population == 0
+    }
+
+    /// No more will come. What is there can still be popped; and what comes nevertheless is queued as ever.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// How many items wait.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    fn replace_each(&mut self, objects: Vec<T>) -> Result<(), StoreError> {
+        let keys: HashSet<K> = objects.iter().map(|object| (self.key_func)(object)).collect::<Result<_, _>>()?;
+        let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
+        let mut order: Vec<&K> = Vec::new();
+        for item in &self.items {
+            if let Item::One { key, delta } = item
+                && queued.insert(key, delta).is_none()
+            {
+                order.push(key);
+            }
+        }
+        let mut gone: Vec<DeletedFinalStateUnknown<K, T>> = Vec::new();
+        for key in order.into_iter().filter(|key| !keys.contains(*key)) {
+            match queued.get(key) {
+                None | Some(Delta::Deleted(_)) => {}
+                Some(delta) => {
+                    gone.push(DeletedFinalStateUnknown { key: key.clone(), object: delta.object().cloned() })
+                }
+            }
+        }
+        if let Some(known) = &self.known_objects {
+            for key in known.list_keys() {
+                if keys.contains(&key) || queued.contains_key(&key) {
+                    continue;
+                }
+                let object = known.get_by_key(&key).unwrap_or_else(|error| self.lookup_failed(&key, &error));
+                gone.push(DeletedFinalStateUnknown { key, object });
+            }
+        }
+        gone.into_iter().for_each(|tombstone| self.bury(tombstone));
+        for object in objects {
+            let key = (self.key_func)(&object)?;
+            let delta = Delta::Replaced(self.transform(object)?);
+            self.items.push_back(Item::One { key, delta });
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, object: T, delta: fn(T) -> Delta<K, T>) -> Result<(), StoreError> {
+        self.populated = true;
+        let key = (self.key_func)(&object)?;
+        let delta = delta(self.transform(object)?);
+        self.items.push_back(Item::One { key, delta });
+        Ok(())
+    }
+
+    fn bury(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
+        let key = tombstone.key.clone();
+        self.items.push_back(Item::One { key, delta: Delta::Deleted(DeletedObject::Tombstone(tombstone)) });
+    }
+
+    fn transform(&self, object: T) -> Result<T, StoreError> {
+        match &self.transformer {
+            Some(transformer) => transformer(object).map_err(StoreError::Transform),
+            None => Ok(object),
+        }
+    }
+
+    fn lookup_failed(&self, key: &K, error: &BoxError) -> Option<T> {
+        if let Some(handler) = &self.on_lookup_error {
+            handler(key, error);
+        }
+        None
+    }
+}
+
+impl<K, T> Item<K, T> {
+    /// The key of the object that changed. None: it concerns all objects.
+    pub fn key(&self) -> Option<&K> {
+        match self {
+            Self::One { key, .. } => Some(key),
+            Self::ReplacedAll { .. } | Self::SyncAll | Self::Bookmark { .. } => None,
+        }
+    }
+}
+
+impl<K, T> fmt::Debug for RealFifo<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RealFifo")
+            .field("len", &self.items.len())
+            .field("populated", &self.populated)
+            .field("initial_population", &self.initial_population)
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,248 @@
+//! The rules of the queue in order, one scenario each.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pintle_delta_fifo::{Item, RealFifo, StoreError};
+
+use crate::support::{Known, Thing, key_of, shorthand, thing, things, tombstone};
+
+type Fifo = RealFifo<String, Thing>;
+
+fn fifo_with(known: &Known) -> Fifo {
+    RealFifo::new(key_of, known.clone())
+}
+
+fn atomic() -> Fifo {
+    RealFifo::atomic(key_of)
+}
+
+fn text(item: &Item<String, Thing>) -> String {
+    match item {
+        Item::One { delta, .. } => shorthand(delta),
+        Item::ReplacedAll { objects, resource_version } => {
+            let names: Vec<String> = objects.iter().map(|thing| format!("{}{}", thing.name, thing.value)).collect();
+            format!("all [{}] at {resource_version}", names.join(" "))
+        }
+        Item::SyncAll => "sync all".into(),
+        Item::Bookmark { resource_version } => format!("bookmark {resource_version}"),
+    }
+}
+
+/// Empties the queue: one entry an item.
+fn pops(fifo: &mut Fifo) -> Vec<String> {
+    std::iter::from_fn(|| fifo.pop()).map(|batch| text(&batch.items[0])).collect()
+}
+
+/// Empties the queue: one entry a batch, with `!` if it is initial.
+fn batches(fifo: &mut Fifo, most: usize) -> Vec<String> {
+    let batches = std::iter::from_fn(|| fifo.pop_batch(most));
+    let describe = |batch: pintle_delta_fifo::Batch<String, Thing>| {
+        let items: Vec<String> = batch.items.iter().map(text).collect();
+        format!("{}{}", items.join(", "), if batch.is_in_initial_list { "!" } else { "" })
+    };
+    batches.map(describe).collect()
+}
+
+#[test]
+fn each_change_comes_out_by_itself_and_in_order() {
+    let mut fifo = fifo_with(&Known::default());
+    for next in things("foo10 bar1 foo11") {
+        fifo.add(next).unwrap();
+    }
+    fifo.update(thing("foo", 12)).unwrap();
+    fifo.delete(thing("foo", 15)).unwrap();
+    assert_eq!(fifo.len(), 5);
+    assert_eq!(pops(&mut fifo), ["A foo10", "A bar1", "A foo11", "U foo12", "D foo15"]);
+    assert!(fifo.is_empty() && fifo.pop().is_none());
+}
+
+#[test]
+fn the_deletion_of_what_nobody_knows_is_told() {
+    let mut fifo = fifo_with(&Known::default());
+    fifo.delete(thing("baz", 20)).unwrap();
+    fifo.delete_unseen(tombstone("qux", None));
+    assert_eq!(pops(&mut fifo), ["D baz20", "D T(qux)"]);
+}
+
+#[test]
+fn a_replacement_tells_what_is_gone_and_then_what_is_there() {
+    let check = |steps: &[fn(&mut Fifo)], expected: &[&str]| {
+        let mut fifo = fifo_with(&Known::new("foo5 bar6 baz7"));
+        steps.iter().for_each(|step| step(&mut fifo));
+        assert_eq!(pops(&mut fifo), expected);
+    };
+    let list: fn(&mut Fifo) = |fifo| fifo.replace(things("foo5"), "0").unwrap();
+    check(&[|fifo| fifo.delete(thing("baz", 10)).unwrap(), list], &["D baz10", "D T(bar6)", "R foo5"]);
+    check(&[|fifo| fifo.add(thing("baz", 10)).unwrap(), list], &["A baz10", "D T(baz10)", "D T(bar6)", "R foo5"]);
+    check(
+        &[|fifo| fifo.delete(thing("bar", 6)).unwrap(), |fifo| fifo.add(thing("bar", 100)).unwrap(), list],
+        &["D bar6", "A bar100", "D T(bar100)", "D T(baz7)", "R foo5"],
+    );
+    check(
+        &[|fifo| fifo.replace(things("bar100 foo5"), "0").unwrap(), list],
+        &["D T(baz7)", "R bar100", "R foo5", "D T(bar100)", "R foo5"],
+    );
+}
+
+#[test]
+fn what_is_queued_and_not_in_the_list_is_deleted_once() {
+    let check = |steps: &[fn(&mut Fifo)], expected: &[&str]| {
+        let mut fifo = fifo_with(&Known::default());
+        steps.iter().for_each(|step| step(&mut fifo));
+        assert_eq!(pops(&mut fifo), expected);
+    };
+    let add: fn(&mut Fifo) = |fifo| fifo.add(thing("x", 1)).unwrap();
+    let add_2: fn(&mut Fifo) = |fifo| fifo.add(thing("x", 2)).unwrap();
+    let delete: fn(&mut Fifo) = |fifo| fifo.delete(thing("x", 1)).unwrap();
+    let replace: fn(&mut Fifo) = |fifo| fifo.replace(things("x1"), "0").unwrap();
+    let clear: fn(&mut Fifo) = |fifo| fifo.replace(vec![], "0").unwrap();
+    check(&[add, clear], &["A x1", "D T(x1)"]);
+    check(&[add, delete, clear], &["A x1", "D x1"]);
+    check(&[add, replace, replace, clear], &["A x1", "R x1", "R x1", "D T(x1)"]);
+    check(&[add, clear, clear], &["A x1", "D T(x1)"]);
+    check(&[add, delete, add_2, clear], &["A x1", "D x1", "A x2", "D T(x2)"]);
+}
+
+#[test]
+fn each_object_is_transformed_once_and_a_tombstone_never() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let mut fifo = fifo_with(&Known::new("foo0")).with_transformer(move |object: Thing| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok(thing(&object.name, object.value + 100))
+    });
+    fifo.resync();
+    fifo.add(thing("bar", 1)).unwrap();
+    fifo.delete_unseen(tombstone("bar", Some(thing("bar", 1))));
+    fifo.replace(things("foo2"), "0").unwrap();
+    assert_eq!(pops(&mut fifo), ["S foo0", "A bar101", "D T(bar1)", "R foo102"]);
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_resync_tells_what_is_known_and_not_queued() {
+    let mut fifo = fifo_with(&Known::new("bar1 foo5"));
+    fifo.update(thing("foo", 6)).unwrap();
+    fifo.resync();
+    assert_eq!(pops(&mut fifo), ["U foo6", "S bar1"]);
+}
+
+#[test]
+fn the_initial_list_ends_when_its_last_item_has_been_processed() {
+    let mut fifo = fifo_with(&Known::new("bar0 baz0 foo0"));
+    fifo.replace(things("foo1"), "0").unwrap();
+    fifo.add(thing("late", 1)).unwrap();
+    let expected = [("D T(bar0)", true), ("D T(baz0)", true), ("R foo1", true), ("A late1", false)];
+    for (item, is_initial) in expected {
+        let batch = fifo.pop().unwrap();
+        assert_eq!((text(&batch.items[0]).as_str(), batch.is_in_initial_list), (item, is_initial));
+        assert_eq!(fifo.has_synced(), !is_initial, "{item} is still at work on");
+    }
+
+    let mut last = fifo_with(&Known::default());
+    last.replace(things("a1"), "0").unwrap();
+    last.pop().unwrap();
+    assert!(!last.has_synced());
+    last.processed();
+    assert!(last.has_synced());
+}
+
+#[test]
+fn the_queue_has_synced_once_what_came_first_was_processed() {
+    let check = |mut fifo: Fifo, prepare: fn(&mut Fifo), pops: usize, expected: bool| {
+        prepare(&mut fifo);
+        (0..pops).for_each(|_| _ = fifo.pop());
+        fifo.processed();
+        assert_eq!(fifo.has_synced(), expected);
+    };
+    let plain = || fifo_with(&Known::default());
+    check(plain(), |_| {}, 0, false);
+    check(plain(), |fifo| fifo.add(thing("a", 1)).unwrap(), 0, true);
+    check(plain(), |fifo| fifo.replace(vec![], "0").unwrap(), 0, true);
+    check(plain(), |fifo| fifo.replace(things("a1 b1"), "0").unwrap(), 1, false);
+    check(plain(), |fifo| fifo.replace(things("a1 b1"), "0").unwrap(), 2, true);
+    check(plain(), |fifo| fifo.replace(things("a1 a2"), "0").unwrap(), 1, false);
+    check(plain(), |fifo| fifo.replace(things("a1 a2"), "0").unwrap(), 2, true);
+    check(atomic(), |fifo| fifo.replace(vec![], "0").unwrap(), 0, false);
+    check(atomic(), |fifo| fifo.replace(vec![], "0").unwrap(), 1, true);
+}
+
+#[test]
+fn an_atomic_queue_tells_a_list_in_one_piece() {
+    let mut fifo = atomic();
+    fifo.add(thing("x", 1)).unwrap();
+    fifo.bookmark("12");
+    fifo.replace(things("a1 b2"), "123").unwrap();
+    fifo.replace(vec![], "124").unwrap();
+    fifo.resync();
+    assert_eq!(pops(&mut fifo), ["A x1", "bookmark 12", "all [a1 b2] at 123", "all [] at 124", "sync all"]);
+
+    let mut plain = fifo_with(&Known::default());
+    plain.bookmark("12");
+    assert!(plain.is_empty());
+}
+
+#[test]
+fn a_batch_is_a_run_of_different_keys() {
+    let prepared = |initial: &str, updates: &str| {
+        let mut fifo = fifo_with(&Known::default());
+        fifo.replace(things(initial), "0").unwrap();
+        things(updates).into_iter().for_each(|update| fifo.update(update).unwrap());
+        fifo
+    };
+    let check = |initial: &str, updates: &str, most: usize, expected: &[&str]| {
+        assert_eq!(batches(&mut prepared(initial, updates), most), expected);
+    };
+    check("a1 b1 c1", "", 1000, &["R a1, R b1, R c1!"]);
+    check("a1 b1", "a2 b2", 2, &["R a1, R b1!", "U a2, U b2"]);
+    check("a1", "a2 a3", 1000, &["R a1!", "U a2", "U a3"]);
+    check("a1 b1", "b2 c2", 1000, &["R a1, R b1!", "U b2, U c2"]);
+    check("a1 b1 c1", "b2", 1000, &["R a1, R b1, R c1!", "U b2"]);
+    check("a1 b1 c1", "", 2, &["R a1, R b1!", "R c1!"]);
+    check("", "a1 b1 c1", 2, &["U a1, U b1", "U c1"]);
+    check("a1 b1 c1", "d1", 2, &["R a1, R b1!", "R c1!", "U d1"]);
+    check("a1 b1", "", 0, &["R a1!", "R b1!"]);
+}
+
+#[test]
+fn what_concerns_all_objects_is_a_batch_of_its_own() {
+    let mut fifo = atomic();
+    fifo.replace(things("a1"), "5").unwrap();
+    fifo.add(thing("b", 1)).unwrap();
+    fifo.add(thing("c", 1)).unwrap();
+    fifo.bookmark("6");
+    fifo.resync();
+    fifo.add(thing("d", 1)).unwrap();
+    let expected = ["all [a1] at 5!", "A b1, A c1", "bookmark 6", "sync all", "A d1"];
+    assert_eq!(batches(&mut fifo, 1000), expected);
+}
+
+#[test]
+fn a_list_with_an_object_at_fault_is_refused() {
+    let transform = |object: Thing| match object.name.as_str() {
+        "bad" => Err("it is bad".into()),
+        _ => Ok(object),
+    };
+    let mut refused = atomic().with_transformer(transform);
+    assert!(matches!(refused.replace(things("a1 bad1"), "0"), Err(StoreError::Transform(_))));
+    assert!(refused.is_empty() && !refused.has_synced());
+
+    let mut keyless = fifo_with(&Known::new("x1"));
+    assert!(matches!(keyless.replace(things("a1 1"), "0"), Err(StoreError::Key(_))));
+    assert!(keyless.is_empty() && !keyless.has_synced());
+}
+
+#[test]
+fn a_known_object_that_cannot_be_looked_up_may_be_there() {
+    let failed = Arc::new(Mutex::new(Vec::new()));
+    let log = failed.clone();
+    let known = Known { unreadable: true, ..Known::new("foo1") };
+    let mut fifo = fifo_with(&known).with_lookup_error_handler(move |key, _| log.lock().unwrap().push(key.clone()));
+    fifo.resync();
+    fifo.replace(vec![], "0").unwrap();
+    fifo.close();
+    assert!(fifo.is_closed());
+    assert_eq!(pops(&mut fifo), ["D T(foo)"]);
+    assert_eq!(*failed.lock().unwrap(), ["foo", "foo"]);
+}
