@@ -97,9 +97,8 @@ impl Api {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         const LONGEST_BASE: usize = 58;
         let base = base.char_indices().nth(LONGEST_BASE).map_or(base, |(end, _)| &base[..end]);
-        let suffix: String = self.with_random(|random| {
-            (0..5).map(|_| char::from(ALPHABET[random.usize(..ALPHABET.len())])).collect()
-        });
+        let suffix: String =
+            self.with_random(|random| (0..5).map(|_| char::from(ALPHABET[random.usize(..ALPHABET.len())])).collect());
         format!("{base}{suffix}")
     }
 

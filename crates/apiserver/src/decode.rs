@@ -116,7 +116,10 @@ fn check_types(kind: &Kind, value: &mut Value) -> Outcome<()> {
         )));
     }
     if !name.is_empty() && name != kind.kind {
-        return Err(Failure::bad_request(format!("{name} in version {api_version:?} cannot be handled as a {}", kind.kind)));
+        return Err(Failure::bad_request(format!(
+            "{name} in version {api_version:?} cannot be handled as a {}",
+            kind.kind
+        )));
     }
     if (!api_version.is_empty() || kind.custom) && api_version != expected {
         return Err(Failure::bad_request(format!(
@@ -149,8 +152,7 @@ impl<'a> Patcher<'a> {
         _subresource: Option<&str>,
     ) -> Outcome<Self> {
         let media = if patch_kind == PatchKind::Apply { BodyMedia::Yaml } else { BodyMedia::Json };
-        let patch = parse(bytes, media)
-            .map_err(|why| Failure::bad_request(format!("error decoding patch: {why}")))?;
+        let patch = parse(bytes, media).map_err(|why| Failure::bad_request(format!("error decoding patch: {why}")))?;
         Ok(Self { kind, patch_kind, patch, manager, warnings: Mutex::new(Vec::new()) })
     }
 

@@ -72,13 +72,19 @@ impl Failure {
     }
 
     pub(crate) fn not_found(resource: &GroupResource, name: &str) -> Self {
-        Self::new(404, Reason::NotFound, format!("{resource} {} not found", quoted(name)))
-            .with(details(&resource.group, &resource.resource, name))
+        Self::new(404, Reason::NotFound, format!("{resource} {} not found", quoted(name))).with(details(
+            &resource.group,
+            &resource.resource,
+            name,
+        ))
     }
 
     pub(crate) fn already_exists(resource: &GroupResource, name: &str) -> Self {
-        Self::new(409, Reason::AlreadyExists, format!("{resource} {} already exists", quoted(name)))
-            .with(details(&resource.group, &resource.resource, name))
+        Self::new(409, Reason::AlreadyExists, format!("{resource} {} already exists", quoted(name))).with(details(
+            &resource.group,
+            &resource.resource,
+            name,
+        ))
     }
 
     pub(crate) fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
@@ -88,16 +94,18 @@ impl Failure {
 
     /// The object was changed since the client read it.
     pub(crate) fn modified(resource: &GroupResource, name: &str) -> Self {
-        const WHY: &str =
-            "the object has been modified; please apply your changes to the latest version and try again";
+        const WHY: &str = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, WHY)
     }
 
     /// 403 for a named object or, with an empty name, a collection.
     pub(crate) fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
         let what = if name.is_empty() { resource.to_string() } else { format!("{resource} {}", quoted(name)) };
-        Self::new(403, Reason::Forbidden, format!("{what} is forbidden: {why}"))
-            .with(details(&resource.group, &resource.resource, name))
+        Self::new(403, Reason::Forbidden, format!("{what} is forbidden: {why}")).with(details(
+            &resource.group,
+            &resource.resource,
+            name,
+        ))
     }
 
     /// 422 for an object of that kind.

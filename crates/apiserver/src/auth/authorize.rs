@@ -32,7 +32,8 @@ impl Attributes<'_> {
                 let read = *verb == "get";
                 let public = matches!(*path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/");
                 let discovery = ["/api", "/apis", "/openapi"];
-                let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+                let below =
+                    |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
                 read && (public || (user.is_in(AUTHENTICATED) && discovery.iter().any(|root| below(root))))
             }
             Self::Resource { verb, path, .. } => {

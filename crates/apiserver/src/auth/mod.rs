@@ -82,11 +82,15 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
     if name.is_empty() {
         if !uid.is_empty() || !groups.is_empty() || !extra.is_empty() {
-            return Err(Failure::bad_request("impersonating a group, a uid or extra data needs a user to impersonate too"));
+            return Err(Failure::bad_request(
+                "impersonating a group, a uid or extra data needs a user to impersonate too",
+            ));
         }
         return Ok(None);
     }
-    if groups.is_empty() && let Some(account) = name.strip_prefix("system:serviceaccount:") {
+    if groups.is_empty()
+        && let Some(account) = name.strip_prefix("system:serviceaccount:")
+    {
         let namespace = account.split(':').next().unwrap_or_default();
         groups.extend(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
     }

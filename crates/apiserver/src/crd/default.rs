@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::structural::{Additional, Structural};
+use super::structural::Structural;
 
 /// Fills in what a custom resource left out and its schema has a default for, and drops nulls that may not be.
 ///
@@ -51,14 +51,6 @@ pub(crate) fn is_defaulted(schema: &Structural, value: &Value) -> bool {
         }
         _ => true,
     }
-}
-
-/// Whether a schema has any default at all.
-pub(crate) fn has_defaults(schema: &Structural) -> bool {
-    schema.default.is_some()
-        || schema.properties.values().any(has_defaults)
-        || schema.items.as_ref().is_some_and(|items| has_defaults(items))
-        || matches!(&schema.additional, Some(Additional::Schema(schema)) if has_defaults(schema))
 }
 
 /// Writes numbers as a real server stores them: without a fraction that is zero.

@@ -27,16 +27,16 @@ impl Strategy for Definition {
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
-        let stored: Vec<&str> = storage_versions(object).collect();
+        let stored: Vec<&str> = storage_versions(object).take(1).collect();
         let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
         set(object, "status", status);
     }
 
     fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, subresource: Option<&str>) {
-        if subresource.is_some() {
+        if subresource.is_some() && list(new, "/status/storedVersions").next().is_some() {
             return;
         }
-        let wanted: Vec<String> = storage_versions(new).map(Into::into).collect();
+        let wanted: Vec<String> = storage_versions(new).take(1).map(Into::into).collect();
         let mut stored: Vec<Value> = list(new, "/status/storedVersions").cloned().collect();
         for version in wanted {
             if !stored.contains(&version.as_str().into()) {

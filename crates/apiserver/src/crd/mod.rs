@@ -13,6 +13,8 @@ mod path;
 mod prune;
 mod resource;
 mod structural;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 use serde_json::Value;

@@ -78,6 +78,9 @@ fn accept(definition: &mut Value, taken: &Taken, now: &str) -> bool {
     let before = definition.clone();
     let requested = |key: &str| text_at(&before, &format!("/spec/names/{key}"));
     let mut accepted = before.pointer("/status/acceptedNames").and_then(Value::as_object).cloned().unwrap_or_default();
+    for key in ["plural", "kind"] {
+        accepted.entry(key).or_insert_with(|| "".into());
+    }
     let mut conflict: Option<(&str, String)> = None;
     for (key, names, reason) in [
         ("plural", &taken.resources, "PluralConflict"),

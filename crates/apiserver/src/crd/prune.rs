@@ -31,6 +31,11 @@ pub(crate) fn prune(schema: &Structural, object: &mut Value) -> Vec<String> {
     gone
 }
 
+/// Takes what the schema does not know from a part of a resource.
+pub(crate) fn prune_value(schema: &Structural, value: &mut Value) {
+    self::value(schema, value, "", &mut Vec::new());
+}
+
 /// Whether [`prune`] would take anything away.
 pub(crate) fn is_pruned(schema: &Structural, object: &Value) -> bool {
     resource_is_pruned(schema, object)

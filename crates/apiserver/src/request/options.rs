@@ -157,10 +157,7 @@ impl ListOptions {
             faults.push(not_supported("resourceVersionMatch", &quoted(text), r#""NotOlderThan""#));
         }
         if self.send_initial_events.is_some() && !self.continue_token.is_empty() {
-            faults.push(FieldFault::forbidden(
-                "continue",
-                "sendInitialEvents is forbidden with continue",
-            ));
+            faults.push(FieldFault::forbidden("continue", "sendInitialEvents is forbidden with continue"));
         }
         faults
     }
@@ -326,7 +323,8 @@ fn manager_faults(manager: &str) -> Vec<FieldFault> {
         faults.push(FieldFault::new(FaultReason::TooLong, "fieldManager", why));
     }
     if let Some((at, c)) = manager.char_indices().find(|(_, c)| c.is_control()) {
-        let why = format!("Invalid value: {}: invalid character U+{:04X} (at position {at})", quoted(manager), c as u32);
+        let why =
+            format!("Invalid value: {}: invalid character U+{:04X} (at position {at})", quoted(manager), c as u32);
         faults.push(FieldFault::new(FaultReason::Invalid, "fieldManager", why));
     }
     faults

@@ -97,7 +97,9 @@ mod tests {
 
     #[test]
     fn only_zero_and_false_are_false() {
-        for (text, expected) in [("0", false), ("false", false), ("FaLse", false), ("", true), ("no", true), ("1", true)] {
+        for (text, expected) in
+            [("0", false), ("false", false), ("FaLse", false), ("", true), ("no", true), ("1", true)]
+        {
             assert_eq!(Query::parse(&format!("watch={text}")).flag("watch"), Some(expected), "{text:?}");
         }
         assert_eq!(Query::parse("Watch=1").flag("watch"), None);
@@ -108,7 +110,10 @@ mod tests {
         let told = |text: &str| Query::parse(text).integer("limit").unwrap_err().status.message;
         assert_eq!(told("limit=x"), r#"strconv.ParseInt: parsing "x": invalid syntax"#);
         assert_eq!(told("limit="), r#"strconv.ParseInt: parsing "": invalid syntax"#);
-        assert_eq!(told("limit=9223372036854775808"), r#"strconv.ParseInt: parsing "9223372036854775808": value out of range"#);
+        assert_eq!(
+            told("limit=9223372036854775808"),
+            r#"strconv.ParseInt: parsing "9223372036854775808": value out of range"#
+        );
         assert_eq!(Query::parse("limit=-1").integer("limit").unwrap(), Some(-1));
     }
 }

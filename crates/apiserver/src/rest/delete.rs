@@ -68,7 +68,9 @@ impl Api {
             return Some(Deleted::Object(Served::value(kind, Value::clone(&kind.shown(&Arc::new(new))))));
         }
         let marked = match changed {
-            true => self.db.put(&place.resource_key(), &place.key(), Expect::At(stored.revision()), new).ok()?.new.clone(),
+            true => {
+                self.db.put(&place.resource_key(), &place.key(), Expect::At(stored.revision()), new).ok()?.new.clone()
+            }
             false => stored.clone(),
         };
         if !held && grace == 0 {
@@ -195,7 +197,8 @@ fn check_preconditions(kind: &Kind, name: &str, object: &Value, options: &Delete
         if wanted == found {
             return Ok(());
         }
-        let resource = GroupResource::new(&kind.group, if namespace::is_namespace(kind) { "namespaces" } else { &kind.kind });
+        let resource =
+            GroupResource::new(&kind.group, if namespace::is_namespace(kind) { "namespaces" } else { &kind.kind });
         let why = format!(
             "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
              The object might have been deleted and then recreated"

@@ -36,8 +36,7 @@ impl Selection {
 
     /// Holds the field labels against those that the kind has.
     pub(crate) fn checked(mut self) -> Outcome<Self> {
-        self.fields =
-            self.fields.for_kind(&self.kind).map_err(|error| Failure::bad_request(error.to_string()))?;
+        self.fields = self.fields.for_kind(&self.kind).map_err(|error| Failure::bad_request(error.to_string()))?;
         Ok(self)
     }
 

@@ -59,8 +59,20 @@ pub(crate) fn generation(object: &Value) -> Option<i64> {
 /// Whether two objects differ in more than the times of their managed fields.
 pub(crate) fn differ(new: &Value, old: &Value) -> bool {
     let skip = ["apiVersion", "kind", "metadata"];
-    let rest = |object: &Value| object.as_object().map(|members| members.iter().filter(|(name, _)| !skip.contains(&name.as_str())).map(|(_, value)| value.clone()).collect::<Vec<_>>());
-    let names = |object: &Value| object.as_object().map(|members| members.keys().filter(|name| !skip.contains(&name.as_str())).cloned().collect::<Vec<_>>());
+    let rest = |object: &Value| {
+        object.as_object().map(|members| {
+            members
+                .iter()
+                .filter(|(name, _)| !skip.contains(&name.as_str()))
+                .map(|(_, value)| value.clone())
+                .collect::<Vec<_>>()
+        })
+    };
+    let names = |object: &Value| {
+        object
+            .as_object()
+            .map(|members| members.keys().filter(|name| !skip.contains(&name.as_str())).cloned().collect::<Vec<_>>())
+    };
     names(new) != names(old) || rest(new) != rest(old) || timeless(new) != timeless(old)
 }
 

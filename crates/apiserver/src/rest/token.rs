@@ -35,18 +35,17 @@ impl Token {
 
     pub(super) fn encode(&self) -> String {
         let wire = match self.revision {
-            Some(revision) => Wire {
-                v: VERSION.into(),
-                rv: i64::try_from(revision).unwrap_or(i64::MAX),
-                start: self.start.clone(),
-            },
+            Some(revision) => {
+                Wire { v: VERSION.into(), rv: i64::try_from(revision).unwrap_or(i64::MAX), start: self.start.clone() }
+            }
             None => Wire { v: VERSION.into(), rv: -1, start: self.start.clone() },
         };
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
     }
 
     pub(super) fn decode(text: &str) -> Outcome<Self> {
-        let wrong = |why: &str| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let wrong =
+            |why: &str| Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| wrong(&format!("illegal base64 data: {error}")))?;
         let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
         if wire.v != VERSION {

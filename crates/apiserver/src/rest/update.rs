@@ -51,7 +51,13 @@ impl Api {
             super::create::check_namespace(kind, &place.namespace, &mut new)?;
             let is_put = matches!(change, Change::Put(_));
             let unconditional = self.check_versions(place, &mut new, &old, is_put)?;
-            let warnings = self.complete_update(place, &mut new, &old, manager, matches!(change, Change::Patch { apply: true, .. }))?;
+            let warnings = self.complete_update(
+                place,
+                &mut new,
+                &old,
+                manager,
+                matches!(change, Change::Patch { apply: true, .. }),
+            )?;
             match self.commit(place, &stored, &old, new, manager)? {
                 Some(object) => return Ok(Written { object, created: false, warnings }),
                 None if unconditional => (),

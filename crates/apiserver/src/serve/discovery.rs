@@ -32,7 +32,8 @@ pub(super) fn serve(api: &Arc<Api>, call: &Call, parts: &[String]) -> Outcome<Re
             json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": clients})
         }
         ["apis"] => {
-            let groups: Vec<_> = kinds.groups().into_iter().filter(|(group, _)| !group.is_empty()).map(group_json).collect();
+            let groups: Vec<_> =
+                kinds.groups().into_iter().filter(|(group, _)| !group.is_empty()).map(group_json).collect();
             json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
         }
         ["apis", group] => {

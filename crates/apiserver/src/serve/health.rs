@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::encode::Reply;
 use super::Call;
+use super::encode::Reply;
 use crate::api::Api;
 
 const CHECKS: [&str; 4] = ["ping", "etcd", "informer-sync", "shutdown"];

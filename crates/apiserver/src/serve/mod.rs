@@ -199,7 +199,8 @@ fn check_timeout(query: &Query) -> Outcome<()> {
         return Ok(());
     }
     let wrong = |why: &str| {
-        let why = format!("invalid timeout specified in the request URL - time: {why} {}", crate::failure::quoted(text));
+        let why =
+            format!("invalid timeout specified in the request URL - time: {why} {}", crate::failure::quoted(text));
         Err(Failure::bad_request(why))
     };
     let mut rest = text.trim_start_matches(['-', '+']);
@@ -234,8 +235,12 @@ fn add_headers(api: &Api, call: &Call, authenticated: bool, response: &mut Respo
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if authenticated {
         // One flow schema and one priority level serve all requests.
-        headers.insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("3b5d7b35-ff3c-4aa5-a1d0-5a3b1c6f2b01"));
-        headers.insert("x-kubernetes-pf-prioritylevel-uid", HeaderValue::from_static("8c0e4f1d-2f53-44a5-9e0f-3f4a1b7c9d02"));
+        headers
+            .insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("3b5d7b35-ff3c-4aa5-a1d0-5a3b1c6f2b01"));
+        headers.insert(
+            "x-kubernetes-pf-prioritylevel-uid",
+            HeaderValue::from_static("8c0e4f1d-2f53-44a5-9e0f-3f4a1b7c9d02"),
+        );
     }
     headers.remove(DATE);
     for warning in &call.warnings {

@@ -63,7 +63,8 @@ pub(crate) fn not_acceptable(custom: bool) -> Failure {
 fn built_in_has(clause: &Clause) -> bool {
     let wildcard = clause.kind == "*" && clause.subtype == "*";
     wildcard && clause.media().is_some()
-        || clause.kind == "application" && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
+        || clause.kind == "application"
+            && matches!(clause.subtype.as_str(), "json" | "yaml" | "vnd.kubernetes.protobuf")
 }
 
 /// What the clause wants the answer turned into; none where that is not offered.

@@ -114,9 +114,8 @@ async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> O
         return DeleteOptions::from_query(&call.query);
     }
     let media = decode::media(&content_type).ok_or_else(|| unsupported(place.kind.custom, false))?;
-    let body = decode::parse(&bytes, media).map_err(|why| {
-        Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
-    })?;
+    let body = decode::parse(&bytes, media)
+        .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
     DeleteOptions::from_body(&body)
 }
 
@@ -149,13 +148,13 @@ fn offer(place: &Place) -> Offer {
 /// 415. Built-in kinds refuse a patch without naming what they take.
 fn unsupported(custom: bool, patch: bool) -> Failure {
     if patch && !custom {
-        return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type").with(StatusDetails::default());
+        return Failure::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
+            .with(StatusDetails::default());
     }
     let types = match patch {
         true => "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         false => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
     };
-    let message =
-        format!("the body of the request was in an unknown format - accepted media types include: {types}");
+    let message = format!("the body of the request was in an unknown format - accepted media types include: {types}");
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }

@@ -85,7 +85,11 @@ impl Store {
     }
 
     /// The objects of `range`, as they are now, in the order of their keys.
-    pub(crate) fn range<'a>(&'a self, resource: &str, range: &Range) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
+    pub(crate) fn range<'a>(
+        &'a self,
+        resource: &str,
+        range: &Range,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
         self.tables.get(resource).into_iter().flat_map(|table| table.range(range))
     }
 

@@ -65,7 +65,8 @@ impl<'a> Past<'a> {
             .range::<str, _>((Bound::Included(range.start()), Bound::Unbounded))
             .take_while(move |(key, _)| key.starts_with(&prefix))
             .map(|(_, &(key, object))| (key, object));
-        let present = self.table.into_iter().flat_map(|table| table.range(range)).map(|(key, object)| (key, Some(object)));
+        let present =
+            self.table.into_iter().flat_map(|table| table.range(range)).map(|(key, object)| (key, Some(object)));
         Merge { over: undone.peekable(), under: present.peekable() }
             .filter_map(|(key, object)| object.map(|object| (key, object)))
     }

@@ -58,7 +58,16 @@ impl Table {
                 (key, None, ChangeKind::Created)
             }
         };
-        self.record(Change { revision, at: now, kind, resource: resource.clone(), key, old, new, frame: OnceLock::new() })
+        self.record(Change {
+            revision,
+            at: now,
+            kind,
+            resource: resource.clone(),
+            key,
+            old,
+            new,
+            frame: OnceLock::new(),
+        })
     }
 
     pub(super) fn remove(

@@ -6,7 +6,7 @@ pub fn age(time: Timestamp, now: Timestamp) -> String {
 }
 
 /// A duration in seconds, in one or two units; `<invalid>` if negative by more than the clocks of two machines may differ.
-pub fn seconds(seconds: i64) -> String {
+pub(crate) fn seconds(seconds: i64) -> String {
     if seconds < -1 {
         return "<invalid>".into();
     }

@@ -25,8 +25,8 @@ use crate::api::Api;
 use crate::db::Feed;
 use crate::failure::{Failure, Outcome};
 use crate::faults::WatchFault;
-use crate::rest::{Selection, compacted, is_uncached, parse_number, present};
 use crate::request::options::ListOptions;
+use crate::rest::{Selection, compacted, is_uncached, parse_number, present};
 
 /// Why a stream ends without an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,9 @@ impl Watcher {
         let resource = selection.kind.store.to_string().into();
         let ((shown, old, revision), feed) = api.db.follow(&resource, |store| {
             let shown = if start.initial { present(store, &selection) } else { Vec::new() };
-            let old = start.after.map(|after| store.changes_since(&resource, after).map(|changes| changes.cloned().collect::<Vec<_>>()));
+            let old = start
+                .after
+                .map(|after| store.changes_since(&resource, after).map(|changes| changes.cloned().collect::<Vec<_>>()));
             (shown, old, store.revision())
         });
         let now = Instant::now();

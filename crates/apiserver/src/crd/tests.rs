@@ -1,0 +1,343 @@
+use std::sync::Arc;
+
+use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use serde_json::{Value, json};
+
+use super::structural::Structural;
+use super::{condition, default, is_established, kinds, path, prune, settle, validate};
+use crate::kinds::{Kind, Strategy as _};
+
+/// A definition of widgets with one version of this schema of `spec`.
+fn definition(spec: Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+            }],
+        },
+        "status": {"storedVersions": ["v1"]},
+    })
+}
+
+fn established(definition: &Value) -> Value {
+    settle(&[Arc::new(definition.clone())], "2024-01-02T03:04:05Z").pop().expect("a new definition changes")
+}
+
+fn kind(spec: Value) -> Kind {
+    kinds(&established(&definition(spec))).pop().expect("one version")
+}
+
+/// What pruning and defaulting make of a spec.
+#[track_caller]
+fn check_made(schema: Value, spec: Value, expected: Value, unknown: &[&str]) {
+    let kind = kind(schema);
+    let mut object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
+    let gone = kind.strategy.prune(&mut object);
+    kind.defaults(&mut object);
+    assert_eq!(object["spec"], expected, "{spec}");
+    assert_eq!(gone, unknown, "{spec}");
+}
+
+#[test]
+fn unknown_fields_are_pruned_and_missing_ones_filled_in() {
+    let o =
+        json!({"type": "object", "properties": {"a": {"type": "string", "default": "in"}, "c": {"type": "string"}}});
+    let schema = json!({"type": "object", "properties": {
+        "n": {"type": "integer", "default": 3},
+        "o": o,
+        "d": {"type": "object", "default": {}, "properties": {"a": {"type": "string", "default": "deep"}}},
+        "l": {"type": "array", "items": {"type": "object", "properties": {"v": {"type": "integer", "default": 7}}}},
+        "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"known": o}},
+        "z": {"type": "string", "nullable": true},
+    }});
+    let bare = json!({"n": 3, "d": {"a": "deep"}});
+    let with = |more: Value| {
+        let mut all = bare.clone();
+        more.as_object().into_iter().flatten().for_each(|(key, value)| all[key] = value.clone());
+        all
+    };
+    for (spec, expected, unknown) in [
+        (json!({}), bare.clone(), vec![]),
+        (json!({"n": null, "o": null, "z": null}), with(json!({"z": null})), vec![]),
+        (json!({"o": {}}), with(json!({"o": {"a": "in"}})), vec![]),
+        (json!({"l": [{"zz": 1}, {"v": null}]}), with(json!({"l": [{"v": 7}, {"v": 7}]})), vec!["spec.l[0].zz"]),
+        (json!({"m": {"x": null, "y": 1}}), with(json!({"m": {"y": 1}})), vec![]),
+        (
+            json!({"free": {"x": {"y": 1}, "known": {"a": "x", "zz": 1}}, "zz": {}}),
+            with(json!({"free": {"x": {"y": 1}, "known": {"a": "x"}}})),
+            vec!["spec.free.known.zz", "spec.zz"],
+        ),
+        (json!({"n": 4.0}), with(json!({"n": 4})), vec![]),
+    ] {
+        check_made(schema.clone(), spec, expected, &unknown);
+    }
+}
+
+/// The faults of a spec, each as `reason field`.
+#[track_caller]
+fn check_faults(schema: Value, spec: Value, expected: &[&str]) {
+    let kind = kind(schema);
+    let object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
+    let faults = kind.validate_create(&object);
+    let found: Vec<_> = faults
+        .iter()
+        .map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field))
+        .collect();
+    assert_eq!(found, expected, "{spec}: {faults:?}");
+}
+
+#[test]
+fn a_value_is_held_against_its_schema() {
+    let of = |field: Value| json!({"type": "object", "properties": {"x": field}});
+    let list = json!({"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}, "required": ["k"]},
+                      "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]});
+    for (schema, x, expected) in [
+        (json!({"type": "integer"}), json!("1"), vec!["TypeInvalid spec.x"]),
+        (json!({"type": "integer"}), json!(1.5), vec!["TypeInvalid spec.x", "Invalid <nil>"]),
+        (json!({"type": "integer"}), json!(3), vec![]),
+        (json!({"type": "integer", "format": "int32"}), json!(2_147_483_648_u32), vec!["Invalid <nil>"]),
+        (json!({"type": "number", "format": "float"}), json!(1e300), vec!["Invalid <nil>"]),
+        (json!({"x-kubernetes-int-or-string": true}), json!("80%"), vec![]),
+        (json!({"x-kubernetes-int-or-string": true}), json!(true), vec!["TypeInvalid spec.x"]),
+        (json!({"type": "string", "enum": ["a", "b"]}), json!("c"), vec!["NotSupported spec.x"]),
+        (json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true}), json!(1), vec!["Invalid spec.x"]),
+        (json!({"type": "integer", "maximum": 5, "multipleOf": 2}), json!(7), vec!["Invalid spec.x", "Invalid spec.x"]),
+        (json!({"type": "string", "maxLength": 3}), json!("äöü"), vec![]),
+        (json!({"type": "string", "maxLength": 3}), json!("xxxx"), vec!["TooLong spec.x"]),
+        (json!({"type": "string", "pattern": "^a"}), json!("b"), vec!["Invalid spec.x"]),
+        (json!({"type": "string", "format": "uuid"}), json!("x"), vec!["TypeInvalid spec.x"]),
+        (json!({"type": "string", "format": "no-such"}), json!("x"), vec![]),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "maxItems": 1}),
+            json!(["a", "b"]),
+            vec!["TooMany spec.x"],
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
+            json!(["a", "b", "a"]),
+            vec!["Duplicate spec.x[2]"],
+        ),
+        (list.clone(), json!([{"k": "a"}, {"k": "a"}]), vec!["Duplicate spec.x[1]"]),
+        (list, json!([{}]), vec!["Required spec.x[0].k"]),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+            json!({"a.b": "x"}),
+            vec!["TypeInvalid spec.x.a.b"],
+        ),
+        (json!({"type": "string", "not": {"enum": ["bad"]}}), json!("bad"), vec!["Invalid <nil>"]),
+        (
+            json!({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+            json!({}),
+            vec!["Invalid <nil>", "Required spec.x.a"],
+        ),
+        (
+            json!({"type": "string", "allOf": [{"minLength": 3}, {"pattern": "^a"}]}),
+            json!("b"),
+            vec!["Invalid spec.x", "Invalid spec.x", "Invalid <nil>"],
+        ),
+        (
+            json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
+            json!({"kind": ""}),
+            vec!["Required spec.x.apiVersion", "Invalid spec.x.kind"],
+        ),
+    ] {
+        check_faults(of(schema), json!({"x": x}), &expected);
+    }
+}
+
+#[test]
+fn an_unchanged_fault_passes_an_update() {
+    let kind = kind(
+        json!({"type": "object", "properties": {"s": {"type": "string", "maxLength": 1}, "n": {"type": "integer"}}}),
+    );
+    let object = |s: &str, n: i64| json!({"metadata": {"name": "a"}, "spec": {"s": s, "n": n}});
+    assert_eq!(kind.strategy.validate_update(&object("long", 2), &object("long", 1), None), []);
+    assert_eq!(kind.strategy.validate_update(&object("longer", 1), &object("long", 1), None).len(), 1);
+}
+
+#[test]
+fn names_are_taken_once_and_heal_when_the_other_definition_goes() {
+    let first = Arc::new(established(&definition(json!({"type": "object"}))));
+    let mut second = definition(json!({"type": "object"}));
+    second["spec"]["names"] =
+        json!({"plural": "gadgets", "singular": "gadget", "kind": "Widget", "listKind": "WidgetList"});
+    let refused = settle(&[first, Arc::new(second)], "t").pop().expect("the second changes");
+    assert!(!is_established(&refused));
+    assert_eq!(condition(&refused, "NamesAccepted").map(|it| it["reason"].clone()), Some(json!("ListKindConflict")));
+    assert_eq!(refused["status"]["acceptedNames"], json!({"plural": "gadgets", "singular": "gadget", "kind": ""}));
+    let healed = settle(&[Arc::new(refused)], "t").pop().expect("it changes again");
+    assert!(is_established(&healed));
+    assert_eq!(settle(&[Arc::new(healed)], "later"), Vec::<Value>::new());
+}
+
+#[test]
+fn a_version_that_is_not_stored_shows_only_what_both_versions_know() {
+    let mut definition =
+        definition(json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}));
+    let other = json!({
+        "name": "v2", "served": true, "storage": false,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "a": {"type": "string"}, "c": {"type": "string", "default": "x"},
+        }}}}},
+    });
+    definition["spec"]["versions"].as_array_mut().expect("versions").push(other);
+    let kinds = kinds(&established(&definition));
+    let stored = Arc::new(json!({"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"a": "1", "b": "2"}}));
+    assert!(Arc::ptr_eq(&kinds[0].shown(&stored), &stored));
+    assert_eq!(*kinds[1].shown(&stored), json!({"apiVersion": "example.com/v2", "kind": "Widget", "spec": {"a": "1"}}));
+}
+
+/// The faults of a definition, each as `reason field`.
+#[track_caller]
+fn check_definition(spec: Value, expected: &[&str]) {
+    let faults = super::Definition.validate_create(&definition(spec.clone()));
+    let field = |field: &str| field.replace("spec.validation.openAPIV3Schema.properties[spec]", "~");
+    let found: Vec<_> = faults
+        .iter()
+        .map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], field(&fault.field)))
+        .collect();
+    assert_eq!(found, expected, "{spec}");
+}
+
+#[test]
+fn a_schema_has_to_be_structural() {
+    let of = |field: Value| json!({"type": "object", "properties": {"x": field}});
+    for (schema, expected) in [
+        (of(json!({"type": "string"})), vec![]),
+        (json!({}), vec!["Required ~.type"]),
+        (of(json!({"minimum": 1})), vec!["Required ~.properties[x].type"]),
+        (of(json!({"type": "int"})), vec!["NotSupported ~.properties[x].type"]),
+        (of(json!({"type": "array"})), vec!["Required ~.properties[x].items"]),
+        (of(json!({"type": "array", "items": {}})), vec!["Required ~.properties[x].items.type"]),
+        (of(json!({"$ref": "#/a", "type": "string"})), vec!["Forbidden ~.properties[x].$ref"]),
+        (of(json!({"type": "string", "pattern": "["})), vec!["Invalid ~.properties[x].pattern"]),
+        (
+            of(json!({"type": "string", "anyOf": [{"type": "string", "default": "x"}]})),
+            vec!["Forbidden ~.properties[x].anyOf[0].default", "Forbidden ~.properties[x].anyOf[0].type"],
+        ),
+        (of(json!({"type": "integer", "default": "one"})), vec!["TypeInvalid ~.properties[x].default"]),
+        (
+            of(json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "default": {}})),
+            vec!["Required ~.properties[x].default.a"],
+        ),
+        (of(json!({"type": "object", "default": {"b": 1}})), vec!["Invalid ~.properties[x].default"]),
+        (
+            of(json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "bag"})),
+            vec!["NotSupported ~.properties[x].x-kubernetes-list-type"],
+        ),
+        (
+            of(json!({"type": "string", "x-kubernetes-embedded-resource": true})),
+            vec!["Required ~.properties[x].properties", "Invalid ~.properties[x].type"],
+        ),
+    ] {
+        check_definition(schema, &expected);
+    }
+}
+
+#[track_caller]
+fn check_path(text: &str, expected: Value) {
+    let object = json!({
+        "a": {"b": 1, "x.y": 2}, "l": [{"t": "A", "v": 1}, {"t": "B", "v": 2}], "s": ["p", "q"],
+    });
+    let found = path::parse(text).map(|steps| path::find(&steps, &object).into_iter().cloned().collect::<Vec<_>>());
+    assert_eq!(found.map(Value::from), Ok(expected), "{text}");
+}
+
+#[test]
+fn the_path_of_a_column_reaches_members_items_and_filtered_lists() {
+    for (text, expected) in [
+        (".a.b", json!([1])),
+        (".a['x.y']", json!([2])),
+        (".a.x\\.y", json!([2])),
+        (".s[0]", json!(["p"])),
+        (".s[-1]", json!(["q"])),
+        (".s[*]", json!(["p", "q"])),
+        (".l[?(@.t==\"B\")].v", json!([2])),
+        (".l[?(@.t!='B')].v", json!([1])),
+        (".l[9].v", json!([])),
+        (".none.of.it", json!([])),
+    ] {
+        check_path(text, expected);
+    }
+    assert!(path::parse(".spec[").is_err());
+}
+
+fn any_json() -> impl Generator<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-3_i64..3).prop_map(Value::from),
+        prop_oneof![Just(1.0), Just(1.5)].prop_map(|number: f64| json!(number)),
+        "[abx]{0,2}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            proptest::collection::btree_map(
+                prop_oneof![
+                    Just("type"),
+                    Just("properties"),
+                    Just("items"),
+                    Just("default"),
+                    Just("additionalProperties"),
+                    Just("nullable"),
+                    Just("a"),
+                    Just("b"),
+                    Just("metadata"),
+                    Just("anyOf"),
+                    Just("x-kubernetes-preserve-unknown-fields"),
+                ],
+                inner,
+                0..4
+            )
+            .prop_map(|members| Value::Object(
+                members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+            )),
+        ]
+    })
+}
+
+use proptest::strategy::Strategy as Generator;
+
+proptest! {
+    #[test]
+    fn pruning_and_defaulting_twice_is_as_once(schema in any_json(), value in any_json()) {
+        let schema = Structural::read(&schema);
+        let mut once = value;
+        prune::prune(&schema, &mut once);
+        prop_assert!(prune::is_pruned(&schema, &once));
+        let mut twice = once.clone();
+        prop_assert_eq!(prune::prune(&schema, &mut twice), Vec::<String>::new());
+        prop_assert_eq!(&twice, &once);
+        default::default(&schema, &mut once);
+        let mut again = once.clone();
+        default::default(&schema, &mut again);
+        prop_assert_eq!(again, once);
+    }
+
+    #[test]
+    fn no_schema_and_no_value_panics(schema in any_json(), value in any_json()) {
+        let definition = definition(schema.clone());
+        let faults = super::Definition.validate_create(&definition);
+        prop_assert!(faults.iter().all(|fault| !fault.message.is_empty()));
+        let structural = Structural::read(&schema);
+        prop_assert_eq!(validate::validate(&structural, &value, Some(&value), ""), []);
+        for kind in kinds(&established(&definition)) {
+            let mut object = value.clone();
+            kind.strategy.prune(&mut object);
+            kind.defaults(&mut object);
+            kind.validate_create(&object);
+            kind.strategy.cells(&object, jiff::Timestamp::UNIX_EPOCH);
+        }
+    }
+
+    #[test]
+    fn no_path_panics(text in "[.a\\[\\]'?(@)=\\\\0-9*\"]{0,12}") {
+        let _ = path::parse(&text).is_ok();
+    }
+}
