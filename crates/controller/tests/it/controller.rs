@@ -1,0 +1,233 @@
+//! From a change to a call of the reconciler.
+
+use std::time::Duration;
+
+use pintle_controller::predicate::{GenerationChanged, ResourceVersionChanged};
+use pintle_controller::{Action, Controller, EnqueueMapped, Kind, Trigger};
+use pintle_meta::{ObjectKey, Resource};
+
+use crate::fake::{Child, Collection, Site, Stored, Trouble};
+use crate::recorder::{Recorder, pass, run};
+
+#[tokio::test(start_paused = true)]
+async fn each_object_is_reconciled_at_the_start_and_after_each_change() {
+    let sites = Collection::<Site>::of(&["a", "b", "c"]);
+    let calls = Recorder::new();
+    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    assert_eq!(controller.name(), "site");
+    let running = run(&controller).await;
+    assert_eq!(calls.take_sorted(), ["a", "b", "c"]);
+    sites.touch("b");
+    pass(1.0).await;
+    assert_eq!(calls.take(), ["b"]);
+    sites.put(Site::named("d"));
+    pass(1.0).await;
+    assert_eq!(calls.take(), ["d"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_key_of_a_deleted_object_is_reconciled() {
+    let sites = Collection::<Site>::of(&["a", "b"]);
+    let calls = Recorder::new();
+    let informer = sites.informer();
+    let lister = informer.lister();
+    let controller = Controller::for_(Kind::of(&informer).when(GenerationChanged)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    calls.take();
+    sites.delete("a");
+    pass(1.0).await;
+    assert_eq!(calls.take(), ["a"], "a predicate swallowed a deletion");
+    assert!(lister.get(&ObjectKey::new("ns", "a")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_no_watch_told_is_reconciled() {
+    let sites = Collection::<Site>::of(&["a", "b"]);
+    let calls = Recorder::new();
+    let controller =
+        Controller::for_(Kind::of(&sites.informer()).when(ResourceVersionChanged)).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    calls.take();
+    sites.delete_unseen("b");
+    pass(60.0).await;
+    assert_eq!(calls.take(), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_reconciled_before_all_caches_are_complete() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let children = Collection::<Child>::new();
+    children.trouble(Trouble::Forbidden);
+    let calls = Recorder::new();
+    let controller = Controller::for_(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(300.0).await;
+    assert!(calls.take().is_empty());
+    let unsynced = controller.unsynced();
+    assert_eq!(unsynced.len(), 1, "{unsynced:?}");
+    assert!(unsynced[0].0 == "Child" && unsynced[0].1.contains("you may not list this"), "{unsynced:?}");
+    // A missing permission may come: nothing has to be started anew.
+    children.trouble(Trouble::None);
+    pass(120.0).await;
+    assert_eq!(calls.take(), ["a"]);
+    assert!(controller.unsynced().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_dependent_reconciles_its_owner() {
+    let sites = Collection::<Site>::new();
+    let site = sites.put(Site::named("site"));
+    let children = Collection::<Child>::new();
+    let calls = Recorder::new();
+    let controller = Controller::for_(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    calls.take();
+    children.put(Child::of(&site, "child"));
+    pass(1.0).await;
+    assert_eq!(calls.take(), ["site"]);
+    children.put(Child::named("orphan"));
+    pass(1.0).await;
+    assert!(calls.take().is_empty());
+    children.delete("child");
+    pass(1.0).await;
+    assert_eq!(calls.take(), ["site"], "a child that is deleted by hand has to be made again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watched_object_reconciles_what_a_function_names() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let children = Collection::<Child>::new();
+    let calls = Recorder::new();
+    let named = EnqueueMapped::new(|child: &Child| {
+        child.metadata.labels.values().map(|name| ObjectKey::new("ns", name)).collect::<Vec<_>>()
+    });
+    let controller = Controller::for_(&sites.informer()).watches(&children.informer(), named).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    calls.take();
+    let mut child = Child::named("child");
+    child.metadata.labels = [("1", "x"), ("2", "y")].map(|(k, v)| (k.into(), v.into())).into();
+    children.put(child);
+    pass(1.0).await;
+    assert_eq!(calls.take(), ["x", "y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_costs_one_event() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let calls = Recorder::new();
+    let handler = EnqueueMapped::new(|site: &Site| {
+        assert!(site.metadata.name != "bad", "bad");
+        [ObjectKey::new("ns", &site.metadata.name)]
+    });
+    let controller = Controller::named("sites").watches(&sites.informer(), handler).reconciler(calls.clone());
+    let running = run(&controller).await;
+    sites.put(Site::named("bad"));
+    sites.put(Site::named("good"));
+    pass(1.0).await;
+    assert_eq!(calls.take(), ["a", "good"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_calls_run_as_allowed_and_never_two_of_one_key() {
+    let names: Vec<_> = (0..20).map(|index| format!("site-{index}")).collect();
+    let sites = Collection::<Site>::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    // It panics when a key is reconciled twice at once.
+    let calls = Recorder::taking(1.0);
+    let controller = Controller::for_(&sites.informer())
+        .with(|options| options.max_concurrent_reconciles = 4)
+        .reconciler(calls.clone());
+    let _running = run(&controller).await;
+    for _ in 0..50 {
+        names.iter().for_each(|name| sites.touch(name));
+        pass(0.1).await;
+    }
+    pass(30.0).await;
+    assert_eq!(calls.most_running(), 4);
+    assert_eq!(controller.metrics().panics, 0);
+    assert!(calls.take().len() >= 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_during_a_call_is_followed_by_one_more() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let calls = Recorder::taking(10.0);
+    let controller = Controller::for_(&sites.informer())
+        .with(|options| options.max_concurrent_reconciles = 2)
+        .reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(1.0).await;
+    (0..5).for_each(|_| sites.touch("a"));
+    pass(100.0).await;
+    assert_eq!(calls.take(), ["a", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_always_want_to_come_again_are_served_evenly() {
+    let names: Vec<_> = (0..50).map(|index| format!("site-{index:02}")).collect();
+    let sites = Collection::<Site>::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let calls = Recorder::taking(0.001);
+    names.iter().for_each(|name| calls.plan(name, |_| Ok(Action::requeue_after(Duration::ZERO))));
+    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(2.0).await;
+    let called = calls.take();
+    assert!(called.len() > 500, "{}", called.len());
+    let times = names.iter().map(|name| called.iter().filter(|call| *call == name).count());
+    let (least, most) = times.fold((usize::MAX, 0), |(least, most), count| (least.min(count), most.max(count)));
+    assert!(most - least <= 1, "between {least} and {most} calls a key");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_comes_again_when_the_action_says_or_when_something_changes_before() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let calls = Recorder::new();
+    calls.plan("a", |_| Ok(Action::requeue_after(Duration::from_secs(10))));
+    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(4.0).await;
+    sites.touch("a");
+    pass(25.0).await;
+    let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
+    assert_eq!(times[..3], [0.0, 4.0, 10.0], "{times:?}");
+    assert_eq!(controller.metrics().requeued_after, times.len() as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trigger_keeps_its_keys_until_the_controller_runs() {
+    let calls = Recorder::new();
+    let trigger = Trigger::new();
+    let controller = Controller::named("by-hand").source(trigger.clone()).reconciler(calls.clone());
+    let key = || ObjectKey::new("ns", "a");
+    trigger.trigger(key());
+    trigger.trigger(key());
+    let running = run(&controller).await;
+    assert_eq!(calls.take(), ["a"]);
+    trigger.trigger(key());
+    pass(0.1).await;
+    assert_eq!(calls.take(), ["a"]);
+    running.stop().await.unwrap();
+    trigger.trigger(key());
+    pass(0.1).await;
+    assert!(calls.take().is_empty());
+    let _running = run(&controller).await;
+    assert_eq!(calls.take(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_metrics_tell_what_happened() {
+    let sites = Collection::<Site>::of(&["a", "b", "c", "d"]);
+    let calls = Recorder::taking(1.0);
+    let controller = Controller::for_resource(&Site::api_resource(), &sites.informer()).reconciler(calls);
+    let _running = run(&controller).await;
+    let busy = controller.metrics();
+    assert_eq!((busy.active_workers, busy.depth, busy.adds), (1, 3, 4));
+    pass(5.0).await;
+    let done = controller.metrics();
+    assert_eq!((done.active_workers, done.depth, done.reconciles(), done.retries), (0, 0, 4, 0));
+    // They waited for 0, 1, 2 and 3 seconds.
+    let (p50, p99) = (done.queue_p50().unwrap().as_secs_f64(), done.queue_p99().unwrap().as_secs_f64());
+    assert!((1.0..1.1).contains(&p50) && (3.0..3.2).contains(&p99), "{p50} {p99}");
+    assert_eq!(done.reconcile_time.sum().as_secs(), 4);
+}

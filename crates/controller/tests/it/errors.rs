@@ -1,0 +1,126 @@
+//! What fails, and when it is tried again.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use pintle_controller::{Action, Controller, ReconcileError, Request};
+
+use crate::fake::{Collection, Site};
+use crate::recorder::{Recorder, pass, run};
+
+fn millis(calls: Vec<(f64, String)>) -> Vec<u64> {
+    let start = calls[0].0;
+    calls.iter().map(|(time, _)| ((time - start) * 1_000.0).round() as u64).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_delay_doubles_with_each_error_of_a_key_and_a_success_resets_it() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let calls = Recorder::new();
+    let tries = AtomicU32::new(0);
+    calls.plan("a", move |request| match tries.fetch_add(1, Ordering::Relaxed) {
+        failures @ 0..5 => {
+            assert_eq!(request.failures, failures);
+            Err(ReconcileError::new("not yet"))
+        }
+        5 => Ok(Action::requeue_after(Duration::from_secs(1))),
+        6 => Err(ReconcileError::new("once more")),
+        _ => Ok(Action::await_change()),
+    });
+    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(60.0).await;
+    let expected = [0, 5, 15, 35, 75, 155, 1_155, 1_160];
+    for (found, expected) in millis(calls.take_timed()).into_iter().zip(expected) {
+        // tokio's timer has a granularity of a millisecond.
+        assert!((expected..=expected + 10).contains(&found), "{found} instead of {expected}");
+    }
+    let metrics = controller.metrics();
+    assert_eq!((metrics.errors, metrics.retries, metrics.succeeded, metrics.requeued_after), (6, 6, 1, 1));
+    assert_eq!(metrics.panics, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_fails_delays_no_other() {
+    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let calls = Recorder::new();
+    calls.plan("bad", |_| Err(ReconcileError::new("never")));
+    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(100.0).await;
+    calls.take();
+    sites.touch("good");
+    pass(0.01).await;
+    assert_eq!(calls.take(), ["good"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_error_waits_for_a_change() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let calls = Recorder::new();
+    calls.plan("a", |_| Err(ReconcileError::terminal("the spec makes no sense")));
+    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(10_000.0).await;
+    assert_eq!(calls.take(), ["a"]);
+    sites.touch("a");
+    pass(1.0).await;
+    assert_eq!(calls.take(), ["a"]);
+    let metrics = controller.metrics();
+    assert_eq!((metrics.errors, metrics.terminal_errors, metrics.retries), (2, 2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_an_error_of_its_key() {
+    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let calls = Recorder::new();
+    calls.plan("bad", |request| match request.failures {
+        0..3 => panic!("fell over"),
+        _ => Ok(Action::await_change()),
+    });
+    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let running = run(&controller).await;
+    pass(1.0).await;
+    assert_eq!(calls.take_sorted(), ["bad", "bad", "bad", "bad", "good"]);
+    let metrics = controller.metrics();
+    assert_eq!((metrics.panics, metrics.errors, metrics.retries, metrics.succeeded), (3, 3, 3, 2));
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_before_the_future_is_made_is_no_different() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let controller = Controller::for_(&sites.informer()).reconciler(|request: Request| {
+        assert!(request.failures > 0, "fell over at once");
+        async { Ok(Action::await_change()) }
+    });
+    let _running = run(&controller).await;
+    pass(1.0).await;
+    let metrics = controller.metrics();
+    assert_eq!((metrics.panics, metrics.succeeded), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_too_long_is_dropped_and_tried_again() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let calls = Recorder::taking(100.0);
+    let controller = Controller::for_(&sites.informer())
+        .with(|options| options.reconcile_timeout = Some(Duration::from_secs(2)))
+        .reconciler(calls.clone());
+    let _running = run(&controller).await;
+    pass(5.0).await;
+    assert_eq!(calls.dropped(), ["ns/a", "ns/a"]);
+    let metrics = controller.metrics();
+    assert_eq!((metrics.timeouts, metrics.errors, metrics.retries, metrics.active_workers), (2, 2, 2, 1));
+}
+
+#[test]
+fn an_error_tells_all_that_is_beneath_it() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot write the deployment")]
+    struct Outer(#[source] std::io::Error);
+    let fails = || -> Result<(), ReconcileError> { Err(Outer(std::io::Error::other("disk full")))? };
+    let error = fails().unwrap_err();
+    assert_eq!(error.to_string(), "cannot write the deployment: disk full");
+    assert!(!error.is_terminal() && ReconcileError::terminal("x").is_terminal());
+}

@@ -1,0 +1,11 @@
+//! Controllers and managers over objects in memory, on tokio's paused clock.
+
+#![allow(clippy::unwrap_used)]
+
+mod controller;
+mod errors;
+mod fake;
+mod leases;
+mod manager;
+mod recorder;
+mod stop;

@@ -1,0 +1,236 @@
+//! Replicas: who works, and in which order things start and stop.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pintle_controller::{Controller, Manager, ManagerBuilder, ManagerError, ManagerStatus};
+use pintle_informer::InformerFactory;
+use pintle_meta::Resource;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::fake::{Collection, Site, Trouble};
+use crate::leases::Leases;
+use crate::recorder::{Recorder, pass};
+
+struct Replica {
+    calls: Recorder,
+    leases: Leases,
+    status: ManagerStatus,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), ManagerError>>,
+}
+
+/// A replica of a controller of `sites`, each call of which takes a while.
+fn replica(identity: &str, leases: &Leases, sites: &Collection<Site>, takes: f64) -> Replica {
+    replica_with(identity, leases, sites, takes, |manager| manager)
+}
+
+fn replica_with(
+    identity: &str,
+    leases: &Leases,
+    sites: &Collection<Site>,
+    takes: f64,
+    change: impl FnOnce(ManagerBuilder) -> ManagerBuilder,
+) -> Replica {
+    let leases = leases.client();
+    let calls = Recorder::taking(takes);
+    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let manager = Manager::builder().controller(controller).leader_election(leases.elector(identity));
+    let manager = change(manager).build();
+    let (status, stop) = (manager.status(), CancellationToken::new());
+    let task = tokio::spawn({
+        let stop = stop.clone();
+        async move { manager.run(&stop).await }
+    });
+    Replica { calls, leases, status, stop, task }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_works_and_a_standby_is_warm() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x", "y"]));
+    let a = replica("a", &leases, &sites, 0.0);
+    pass(1.0).await;
+    let b = replica("b", &leases, &sites, 0.0);
+    pass(60.0).await;
+    assert_eq!((a.calls.take_sorted(), b.calls.take()), (vec!["x".into(), "y".into()], vec![]));
+    assert!(a.status.is_leader() && !b.status.is_leader());
+    assert!(b.status.ready().is_ok() && b.status.health().is_ok(), "{} {}", b.status.ready(), b.status.health());
+    assert_eq!(b.status.election().unwrap().leader().as_deref(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_leader_is_killed_another_takes_over_all_objects() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x", "y"]));
+    let a = replica("a", &leases, &sites, 0.0);
+    pass(1.0).await;
+    let b = replica("b", &leases, &sites, 0.0);
+    pass(5.0).await;
+    a.task.abort();
+    pass(10.0).await;
+    assert!(b.calls.take().is_empty(), "the lease of the dead leader has not expired yet");
+    pass(10.0).await;
+    assert_eq!(b.calls.take_sorted(), ["x", "y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let a = replica("a", &leases, &sites, 25.0);
+    pass(1.0).await;
+    let b = replica("b", &leases, &sites, 0.0);
+    pass(1.0).await;
+    a.stop.cancel();
+    pass(22.0).await;
+    assert_eq!((leases.holder().as_str(), a.calls.running()), ("a", 1));
+    assert!(a.status.is_leader(), "the lease is renewed while the call goes on");
+    a.task.await.unwrap().unwrap();
+    assert_eq!(a.calls.dropped().len(), 0);
+    pass(5.0).await;
+    assert_eq!(b.calls.take(), ["x"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_dropped_when_the_term_is_lost_and_begin_anew_with_the_next() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let a = replica("a", &leases, &sites, 1_000.0);
+    pass(1.0).await;
+    leases.usurp("stranger");
+    pass(3.0).await;
+    assert_eq!((a.calls.running(), a.calls.dropped().len()), (0, 1));
+    pass(30.0).await;
+    assert!(a.status.is_leader());
+    assert_eq!((a.calls.running(), a.calls.take().len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_cut_off_leader_end_before_its_successor_begins() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let a = replica("a", &leases, &sites, 1_000.0);
+    pass(1.0).await;
+    let b = replica("b", &leases, &sites, 1_000.0);
+    pass(1.0).await;
+    a.leases.cut_off();
+    let mut both = false;
+    for _ in 0..300 {
+        pass(0.1).await;
+        both |= a.calls.running() + b.calls.running() > 1;
+    }
+    assert!(!both, "two replicas worked at once");
+    assert_eq!((a.calls.running(), b.calls.running()), (0, 1));
+}
+
+/// Notes what happens to it.
+fn service(log: &Arc<Mutex<Vec<&'static str>>>) -> impl FnOnce(ManagerBuilder) -> ManagerBuilder {
+    let log = log.clone();
+    move |manager| {
+        manager.service("web", move |stop| async move {
+            log.lock().unwrap().push("service starts");
+            stop.cancelled().await;
+            log.lock().unwrap().push("service stops");
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn services_run_on_every_replica_and_outlive_the_controllers() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let log = Arc::default();
+    let a = replica_with("a", &leases, &sites, 10.0, service(&log));
+    let b = replica_with("b", &leases, &sites, 10.0, service(&log));
+    pass(1.0).await;
+    assert_eq!(*log.lock().unwrap(), ["service starts", "service starts"]);
+    a.stop.cancel();
+    b.stop.cancel();
+    pass(0.1).await;
+    assert_eq!(log.lock().unwrap().len(), 3, "that of the leader waits for its controller");
+    pass(10.0).await;
+    assert_eq!(log.lock().unwrap().len(), 4);
+    assert_eq!(leases.holder(), "");
+    a.task.await.unwrap().unwrap();
+    b.task.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_fails_stops_the_manager_in_order() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let a = replica_with("a", &leases, &sites, 5.0, |manager| {
+        manager.service("web", |_| async {
+            pass(3.0).await;
+            Err("port 80 is taken".into())
+        })
+    });
+    let error = a.task.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "web: port 80 is taken");
+    assert_eq!((leases.holder().as_str(), a.calls.dropped().len()), ("", 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_does_not_stop_is_dropped() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let a = replica_with("a", &leases, &sites, 0.0, |manager| {
+        let manager = manager.service("deaf", |_| std::future::pending());
+        manager.graceful_shutdown_timeout(Duration::from_secs(7))
+    });
+    pass(1.0).await;
+    let start = tokio::time::Instant::now();
+    a.stop.cancel();
+    let error = a.task.await.unwrap().unwrap_err();
+    assert_eq!(start.elapsed().as_secs(), 7);
+    assert!(error.to_string().contains("deaf"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_fails_stops_the_manager_and_releases_the_lease() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let informer = sites.informer();
+    let calls = Recorder::new();
+    let controller = Controller::for_(&informer).reconciler(calls);
+    let other = Controller::for_(&sites.informer()).name("other").reconciler(Recorder::new());
+    let manager = Manager::builder().controller(controller).controller(other).leader_election(leases.elector("a"));
+    let task = tokio::spawn(async move { manager.build().run(&CancellationToken::new()).await });
+    pass(1.0).await;
+    assert_eq!(leases.holder(), "a");
+    informer.shutdown().await;
+    let error = task.await.unwrap().unwrap_err();
+    assert!(matches!(error, ManagerError::Controller(_)), "{error}");
+    assert_eq!(leases.holder(), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_election_the_controllers_just_run() {
+    let sites = Collection::<Site>::of(&["x"]);
+    let calls = Recorder::new();
+    let factory = InformerFactory::new();
+    let informer = factory.informer::<Site, _>(None, || sites.clone());
+    let controller = Controller::for_(&informer).reconciler(calls.clone());
+    let manager = Manager::builder().informers(factory).controller(controller).build();
+    let (status, stop) = (manager.status(), CancellationToken::new());
+    let task = tokio::spawn({
+        let stop = stop.clone();
+        async move { manager.run(&stop).await }
+    });
+    pass(1.0).await;
+    assert!(status.is_leader() && status.election().is_none());
+    assert_eq!(calls.take(), ["x"]);
+    assert_eq!(status.metrics()[0].reconciles(), 1);
+    stop.cancel();
+    task.await.unwrap().unwrap();
+    assert!(matches!(informer.state(), pintle_informer::InformerState::Stopped), "informers end last");
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_tells_which_source_is_not_complete_and_why() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    sites.trouble(Trouble::Forbidden);
+    let a = replica("a", &leases, &sites, 0.0);
+    pass(1.0).await;
+    let ready = a.status.ready();
+    assert!(!ready.is_ok());
+    let told = ready.to_string();
+    assert!(told.starts_with("[-]site failed: Site: ") && told.contains("you may not list this"), "{told}");
+    assert!(told.ends_with("check failed\n"), "{told}");
+    assert_eq!(a.status.health().to_string(), "[+]leaderElection ok\ncheck passed\n");
+    assert_eq!(Site::api_resource().kind, "Site");
+}
