@@ -246,8 +246,8 @@ fn finish(field: &Field, out: &mut Map<String, Value>) {
             }
         }
         Some(value) if !field.always && !field.pointer && is_empty(value) => {
-            // An empty struct is not empty to Go.
-            if !matches!(field.of, Type::Struct { .. }) {
+            // An empty struct is not empty to Go; and an empty list of managers is an order to forget them.
+            if !matches!(field.of, Type::Struct { .. }) && field.name != "managedFields" {
                 out.remove(&field.name);
             }
         }

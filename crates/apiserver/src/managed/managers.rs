@@ -1,0 +1,152 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::set::Set;
+
+/// Who owns fields: `managedFields`, read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Managed>);
+
+/// What tells one entry from another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ManagerId {
+    pub(super) manager: String,
+    pub(super) applied: bool,
+    /// Empty for appliers: they have one entry whatever the version.
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+}
+
+/// What one of them owns.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Managed {
+    /// The version that the paths are of.
+    pub(super) api_version: String,
+    pub(super) set: Set,
+    pub(super) time: Option<String>,
+}
+
+/// More updaters than these are folded.
+const MOST_UPDATERS: usize = 10;
+const FOLDED: &str = "ancient-changes";
+
+impl Managers {
+    /// Reads `metadata.managedFields`; none if an entry is malformed.
+    pub(super) fn read(object: &Value) -> Option<Self> {
+        let mut managers = Self::default();
+        let Some(entries) = object.pointer("/metadata/managedFields") else { return Some(managers) };
+        for entry in entries.as_array().into_iter().flatten() {
+            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+            let applied = match text("operation") {
+                "Apply" => true,
+                "Update" => false,
+                _ => return None,
+            };
+            if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
+                return None;
+            }
+            let id = ManagerId {
+                manager: text("manager").into(),
+                applied,
+                api_version: if applied { String::new() } else { text("apiVersion").into() },
+                subresource: text("subresource").into(),
+            };
+            let managed = Managed {
+                api_version: text("apiVersion").into(),
+                set: entry.get("fieldsV1").map_or_else(|| Some(Set::default()), Set::from_fields)?,
+                time: entry.get("time").and_then(Value::as_str).map(Into::into),
+            };
+            managers.0.insert(id, managed);
+        }
+        Some(managers)
+    }
+
+    /// Writes `metadata.managedFields`: appliers first, then by time, name, version and subresource.
+    pub(super) fn write(&self, object: &mut Value) {
+        let Some(metadata) = object.as_object_mut().map(|object| object.entry("metadata").or_insert_with(|| json!({})))
+        else {
+            return;
+        };
+        let Some(metadata) = metadata.as_object_mut() else { return };
+        let mut entries: Vec<_> = self.0.iter().collect();
+        // RFC 3339 in whole seconds of UTC sorts as text.
+        entries.sort_by(|(a, x), (b, y)| {
+            let key = |id: &ManagerId, managed: &Managed| (!id.applied, managed.time.clone(), id.manager.clone());
+            (key(a, x), &x.api_version, &a.subresource).cmp(&(key(b, y), &y.api_version, &b.subresource))
+        });
+        match entries.is_empty() {
+            true => metadata.remove("managedFields"),
+            false => {
+                let entries = entries.into_iter().map(|(id, managed)| entry(id, managed)).collect();
+                metadata.insert("managedFields".into(), Value::Array(entries))
+            }
+        };
+    }
+
+    /// Takes these paths from all but one.
+    pub(super) fn take_from_others(&mut self, keep: Option<&ManagerId>, paths: &Set) {
+        self.0.retain(|id, managed| {
+            if Some(id) != keep {
+                managed.set = managed.set.difference(paths);
+            }
+            Some(id) == keep || !managed.set.is_empty()
+        });
+    }
+
+    /// Folds the oldest updaters of one version into one entry, until there are few enough.
+    pub(super) fn fold(&mut self) {
+        let mut updaters: Vec<_> = self.0.keys().filter(|id| !id.applied).cloned().collect();
+        let mut count = updaters.len();
+        updaters.sort_by_key(|id| (self.0.get(id).and_then(|managed| managed.time.clone()), id.clone()));
+        let mut firsts: BTreeMap<String, ManagerId> = BTreeMap::new();
+        for id in updaters {
+            if count <= MOST_UPDATERS {
+                return;
+            }
+            let Some(managed) = self.0.get(&id).cloned() else { continue };
+            let Some(first) = firsts.get(&managed.api_version) else {
+                firsts.insert(managed.api_version, id);
+                continue;
+            };
+            let folded = ManagerId {
+                manager: FOLDED.into(),
+                applied: false,
+                api_version: managed.api_version.clone(),
+                subresource: String::new(),
+            };
+            if !self.0.contains_key(&folded)
+                && let Some(first) = self.0.remove(first)
+            {
+                self.0.insert(folded.clone(), first);
+            }
+            if id == folded {
+                continue;
+            }
+            if let Some(into) = self.0.get_mut(&folded) {
+                into.set = into.set.union(&managed.set);
+                // It is the newer of the two.
+                into.time = managed.time;
+            }
+            self.0.remove(&id);
+            count -= 1;
+        }
+    }
+}
+
+fn entry(id: &ManagerId, managed: &Managed) -> Value {
+    let mut entry = Map::new();
+    let mut put = |name: &str, value: &str| {
+        if !value.is_empty() {
+            entry.insert(name.into(), value.into());
+        }
+    };
+    put("manager", &id.manager);
+    put("operation", if id.applied { "Apply" } else { "Update" });
+    put("apiVersion", &managed.api_version);
+    put("time", managed.time.as_deref().unwrap_or_default());
+    put("fieldsType", "FieldsV1");
+    put("subresource", &id.subresource);
+    entry.insert("fieldsV1".into(), managed.set.to_fields());
+    Value::Object(entry)
+}

@@ -1,0 +1,63 @@
+//! Who owns which field: `metadata.managedFields`, and server-side apply.
+//!
+//! [`track_update`] records every write that is no apply, [`apply`] does one that is. Both are pure: the time and all that is known
+//! of the kind come in a [`Context`].
+
+use crate::schema::Schema;
+
+mod apply;
+mod compare;
+mod fields;
+mod managers;
+mod merge;
+mod path;
+mod reset;
+mod set;
+mod update;
+
+pub use apply::{Applied, ApplyError, Conflicts, apply};
+pub use compare::{Comparison, compare};
+pub use fields::field_set;
+pub use path::{Atom, Step};
+pub use reset::reset_fields;
+pub use set::Set;
+pub use update::track_update;
+
+/// Who writes, when, and what is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The name of the acting manager.
+    pub manager: &'a str,
+    /// The version of the request: `version` or `group/version`.
+    pub api_version: &'a str,
+    /// The subresource that is written through; empty for the object itself. Entries of `scale` bear no time.
+    pub subresource: &'a str,
+    /// The time, in RFC 3339 and whole seconds of UTC.
+    pub now: &'a str,
+    /// The schema of the kind.
+    pub schema: &'a Schema,
+    /// The paths that this kind of write cannot change, see [`reset_fields`].
+    pub reset: &'a [&'a [&'a str]],
+    /// The versions in which the kind is served, as `group/version`: entries of others are dropped. Empty: all are kept.
+    pub served: &'a [String],
+}
+
+impl Context<'_> {
+    fn serves(&self, api_version: &str) -> bool {
+        self.served.is_empty()
+            || api_version == self.api_version
+            || self.served.iter().any(|known| known == api_version)
+    }
+
+    fn ignored(&self) -> Set {
+        let mut set = Set::default();
+        for path in self.reset {
+            let path: Vec<_> = path.iter().map(|name| Step::Field((*name).into())).collect();
+            set.insert(&path);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests;

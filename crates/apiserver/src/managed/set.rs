@@ -1,0 +1,173 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::path::Step;
+use crate::schema::Type;
+
+/// A set of paths into an object: what a manager owns.
+///
+/// A path may be in the set with or without the paths above and below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Set {
+    members: BTreeSet<Step>,
+    children: BTreeMap<Step, Set>,
+}
+
+impl Set {
+    /// Reads `fieldsV1`; none if it is malformed.
+    pub fn from_fields(fields: &Value) -> Option<Self> {
+        let mut set = Self::default();
+        for (name, below) in fields.as_object()? {
+            if name == "." {
+                continue;
+            }
+            let step = Step::parse(name)?;
+            let below = below.as_object()?;
+            if below.is_empty() || below.contains_key(".") {
+                set.members.insert(step.clone());
+            }
+            set.put(step, Self::from_fields(&Value::Object(below.clone()))?);
+        }
+        Some(set)
+    }
+
+    /// As it stands in `fieldsV1`.
+    pub fn to_fields(&self) -> Value {
+        let mut fields = Map::new();
+        for step in &self.members {
+            fields.insert(step.spell(), Value::Object(Map::new()));
+        }
+        for (step, below) in &self.children {
+            let mut below = below.to_fields();
+            if let (true, Value::Object(below)) = (self.members.contains(step), &mut below) {
+                below.insert(".".into(), Value::Object(Map::new()));
+            }
+            fields.insert(step.spell(), below);
+        }
+        Value::Object(fields)
+    }
+
+    /// Adds a path; the empty one is none.
+    pub fn insert(&mut self, path: &[Step]) {
+        match path {
+            [] => {}
+            [last] => {
+                self.members.insert(last.clone());
+            }
+            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
+        }
+    }
+
+    /// Whether the step itself is in the set.
+    pub fn has(&self, step: &Step) -> bool {
+        self.members.contains(step)
+    }
+
+    /// Whether this very path is in the set.
+    pub fn contains(&self, path: &[Step]) -> bool {
+        match path {
+            [] => false,
+            [last] => self.members.contains(last),
+            [first, rest @ ..] => self.children.get(first).is_some_and(|below| below.contains(rest)),
+        }
+    }
+
+    /// The part of the set below a step.
+    pub fn below(&self, step: &Step) -> Option<&Set> {
+        self.children.get(step)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty() && self.children.values().all(Self::is_empty)
+    }
+
+    /// All paths, in order.
+    pub fn paths(&self) -> Vec<Vec<Step>> {
+        let mut all = Vec::new();
+        self.walk(&mut Vec::new(), &mut all);
+        all
+    }
+
+    /// The paths in either.
+    pub fn union(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        all.members.extend(other.members.iter().cloned());
+        for (step, below) in &other.children {
+            let merged = all.children.get(step).map_or_else(|| below.clone(), |known| known.union(below));
+            all.put(step.clone(), merged);
+        }
+        all
+    }
+
+    /// The paths in both.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut both = Self { members: &self.members & &other.members, children: BTreeMap::new() };
+        for (step, below) in &self.children {
+            if let Some(other) = other.children.get(step) {
+                both.put(step.clone(), below.intersection(other));
+            }
+        }
+        both
+    }
+
+    /// The paths in this one alone.
+    pub fn difference(&self, other: &Self) -> Self {
+        let mut rest = Self { members: &self.members - &other.members, children: BTreeMap::new() };
+        for (step, below) in &self.children {
+            let below = other.children.get(step).map_or_else(|| below.clone(), |other| below.difference(other));
+            rest.put(step.clone(), below);
+        }
+        rest
+    }
+
+    /// The paths in this one alone, and not below one of the other either.
+    pub fn without(&self, other: &Self) -> Self {
+        let mut rest = Self { members: &self.members - &other.members, children: BTreeMap::new() };
+        for (step, below) in self.children.iter().filter(|(step, _)| !other.members.contains(step)) {
+            let below = other.children.get(step).map_or_else(|| below.clone(), |other| below.without(other));
+            rest.put(step.clone(), below);
+        }
+        rest
+    }
+
+    /// The same, with the fields of structs that lie on the way to a path.
+    pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
+        let mut all = self.clone();
+        for (step, below) in &self.children {
+            let inner = match (step, of) {
+                (Step::Field(name), Some(of)) => {
+                    if of.names(name) {
+                        all.members.insert(step.clone());
+                    }
+                    of.child(name)
+                }
+                (Step::Key(_), Some(Type::List(list))) => Some(&list.item),
+                _ => None,
+            };
+            all.children.insert(step.clone(), below.with_named_fields(inner));
+        }
+        all
+    }
+
+    fn put(&mut self, step: Step, below: Self) {
+        match below.is_empty() {
+            true => self.children.remove(&step),
+            false => self.children.insert(step, below),
+        };
+    }
+
+    fn walk(&self, path: &mut Vec<Step>, all: &mut Vec<Vec<Step>>) {
+        for step in &self.members {
+            path.push(step.clone());
+            all.push(path.clone());
+            path.pop();
+        }
+        for (step, below) in &self.children {
+            path.push(step.clone());
+            below.walk(path, all);
+            path.pop();
+        }
+    }
+}
