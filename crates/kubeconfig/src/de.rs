@@ -1,0 +1,165 @@
+//! How the members of a kubeconfig are read and written where serde's own way would not do.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use pintle_meta::Secret;
+use serde::de::{Error as _, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Data;
+
+/// kubectl writes an empty list as `null`, and other programs an empty anything.
+pub(crate) fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A map by name, which the file has as a list of `{name: …, $member: …}`.
+macro_rules! named_list {
+    ($module:ident, $member:literal, $type:ty) => {
+        pub(crate) mod $module {
+            use super::*;
+
+            #[derive(Deserialize)]
+            struct Entry {
+                #[serde(default, deserialize_with = "null_default")]
+                name: String,
+                #[serde(default, rename = $member, deserialize_with = "null_default")]
+                value: $type,
+            }
+
+            #[derive(Serialize)]
+            struct EntryRef<'a> {
+                name: &'a str,
+                #[serde(rename = $member)]
+                value: &'a $type,
+            }
+
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<BTreeMap<String, $type>, D::Error> {
+                let entries: Option<Vec<Entry>> = Option::deserialize(deserializer)?;
+                let mut named = BTreeMap::new();
+                for Entry { name, value } in entries.unwrap_or_default() {
+                    if named.insert(name.clone(), value).is_some() {
+                        return Err(D::Error::custom(format_args!(
+                            concat!("two entries for ", $member, " {:?}; remove one of them"),
+                            name
+                        )));
+                    }
+                }
+                Ok(named)
+            }
+
+            pub(crate) fn serialize<S: Serializer>(
+                named: &BTreeMap<String, $type>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serializer.collect_seq(named.iter().map(|(name, value)| EntryRef { name, value }))
+            }
+        }
+    };
+}
+
+named_list!(clusters, "cluster", crate::Cluster);
+named_list!(contexts, "context", crate::Context);
+named_list!(users, "user", crate::User);
+named_list!(extensions, "extension", serde_json::Value);
+
+/// A text whose value no error message shows.
+struct HiddenText(Option<String>);
+
+impl<'de> Deserialize<'de> for HiddenText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = HiddenText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HiddenText, E> {
+                Ok(HiddenText(Some(text.into())))
+            }
+
+            fn visit_unit<E: serde::de::Error>(self) -> Result<HiddenText, E> {
+                Ok(HiddenText(None))
+            }
+
+            fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<HiddenText, E> {
+                Err(E::custom("a boolean stands where a text is needed; put it in quotes"))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<HiddenText, E> {
+                Err(E::custom("a number stands where a text is needed; put it in quotes"))
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<HiddenText, E> {
+                Err(E::custom("a number stands where a text is needed; put it in quotes"))
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<HiddenText, E> {
+                Err(E::custom("a number stands where a text is needed; put it in quotes"))
+            }
+        }
+
+        deserializer.deserialize_any(Text)
+    }
+}
+
+/// An optional secret. An empty one is none.
+pub(crate) mod secret {
+    use super::*;
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+        let text = HiddenText::deserialize(deserializer)?.0.filter(|text| !text.is_empty());
+        Ok(text.map(Secret::new))
+    }
+
+    pub(crate) fn serialize<S: Serializer>(secret: &Option<Secret>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(secret.as_ref().map_or("", Secret::expose))
+    }
+}
+
+/// A map of secrets.
+pub(crate) mod secrets {
+    use super::*;
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, Secret>, D::Error> {
+        let texts: Option<BTreeMap<String, HiddenText>> = Option::deserialize(deserializer)?;
+        let texts = texts.unwrap_or_default().into_iter();
+        Ok(texts.map(|(key, text)| (key, Secret::new(text.0.unwrap_or_default()))).collect())
+    }
+
+    pub(crate) fn serialize<S: Serializer>(
+        secrets: &BTreeMap<String, Secret>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(secrets.iter().map(|(key, secret)| (key, secret.expose())))
+    }
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = HiddenText::deserialize(deserializer)?.0.unwrap_or_default();
+        // Long values are often folded over lines.
+        let text: String = text.split_ascii_whitespace().collect();
+        BASE64_STANDARD.decode(text).map(Self).map_err(|_| D::Error::custom("the value is not base64"))
+    }
+}
+
+impl Serialize for Data {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64_STANDARD.encode(&self.0))
+    }
+}

@@ -1,0 +1,103 @@
+use std::path::PathBuf;
+
+use pintle_meta::Secret;
+
+use crate::{Data, Error, Kubeconfig};
+
+const REDACTED: &str = "REDACTED";
+const OMITTED: &str = "DATA+OMITTED";
+
+impl Kubeconfig {
+    /// Only the current context, with its cluster and its user.
+    ///
+    /// # Errors
+    ///
+    /// The current context is not set or does not exist.
+    pub fn minified(&self) -> Result<Self, Error> {
+        let name = &self.current_context;
+        if name.is_empty() {
+            return Err(Error::NoContext { known: self.contexts.keys().cloned().collect() });
+        }
+        let context = self.contexts.get(name).ok_or_else(|| self.not_found("context", name))?;
+        let mut minified = self.clone();
+        minified.contexts.retain(|other, _| other == name);
+        minified.clusters.retain(|cluster, _| *cluster == context.cluster);
+        minified.users.retain(|user, _| *user == context.user);
+        Ok(minified)
+    }
+
+    /// With the content of certificate and key files in place of their paths, so that it stands alone. Token files stay: their
+    /// content changes.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read.
+    pub fn flattened(&self) -> Result<Self, Error> {
+        let mut flat = self.clone();
+        for cluster in flat.clusters.values_mut() {
+            inline(&mut cluster.certificate_authority, &mut cluster.certificate_authority_data)?;
+        }
+        for user in flat.users.values_mut() {
+            inline(&mut user.client_certificate, &mut user.client_certificate_data)?;
+            inline(&mut user.client_key, &mut user.client_key_data)?;
+        }
+        Ok(flat)
+    }
+
+    /// Without secrets, to be printed: tokens, passwords, keys, and all that is told to credential programs.
+    pub fn redacted(&self) -> Self {
+        let mut shown = self.clone();
+        let hide = |secret: &mut Option<Secret>| {
+            if secret.is_some() {
+                *secret = Some(Secret::new(REDACTED));
+            }
+        };
+        for cluster in shown.clusters.values_mut() {
+            // A proxy's URL may carry a password.
+            if let Some((scheme, rest)) = cluster.proxy_url.split_once("://")
+                && let Some((_, host)) = rest.split_once('@')
+            {
+                cluster.proxy_url = format!("{scheme}://{REDACTED}@{host}");
+            }
+        }
+        for user in shown.users.values_mut() {
+            hide(&mut user.token);
+            hide(&mut user.password);
+            if user.client_key_data.is_some() {
+                user.client_key_data = Some(Data(REDACTED.into()));
+            }
+            if let Some(provider) = &mut user.auth_provider {
+                provider.config.values_mut().for_each(|value| *value = Secret::new(REDACTED));
+            }
+            if let Some(exec) = &mut user.exec {
+                exec.args.iter_mut().for_each(|argument| *argument = REDACTED.into());
+                exec.env.iter_mut().for_each(|variable| hide(&mut variable.value));
+            }
+        }
+        shown
+    }
+
+    /// As [`redacted`](Self::redacted), with certificates left out too, as `kubectl config view` shows it.
+    pub fn shortened(&self) -> Self {
+        let mut short = self.redacted();
+        let omit = |data: &mut Option<Data>| {
+            if data.is_some() {
+                *data = Some(Data(OMITTED.into()));
+            }
+        };
+        short.clusters.values_mut().for_each(|cluster| omit(&mut cluster.certificate_authority_data));
+        for user in short.users.values_mut() {
+            omit(&mut user.client_certificate_data);
+            omit(&mut user.client_key_data);
+        }
+        short
+    }
+}
+
+fn inline(file: &mut Option<PathBuf>, data: &mut Option<Data>) -> Result<(), Error> {
+    let Some(path) = file.take() else { return Ok(()) };
+    if data.is_none() {
+        *data = Some(Data(std::fs::read(&path).map_err(|source| Error::Read { path, source })?));
+    }
+    Ok(())
+}

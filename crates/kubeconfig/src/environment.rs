@@ -1,0 +1,68 @@
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What the surroundings of a program say about its configuration. A plain value, so that tests and embedders can say
+/// something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// `KUBECONFIG`: a list of files.
+    pub kubeconfig: Option<OsString>,
+    /// The home directory.
+    pub home: Option<PathBuf>,
+    /// `KUBERNETES_SERVICE_HOST`, which every container of a pod has.
+    pub service_host: Option<String>,
+    /// `KUBERNETES_SERVICE_PORT`, which every container of a pod has.
+    pub service_port: Option<String>,
+    /// `POD_NAMESPACE`.
+    pub pod_namespace: Option<String>,
+    /// The root of the file system, beneath which a pod's service account is mounted.
+    pub root: PathBuf,
+}
+
+impl Environment {
+    /// That of this process, as it is now.
+    pub fn of_process() -> Self {
+        let text = |name| std::env::var(name).ok();
+        Self {
+            kubeconfig: std::env::var_os("KUBECONFIG"),
+            home: std::env::home_dir(),
+            service_host: text("KUBERNETES_SERVICE_HOST"),
+            service_port: text("KUBERNETES_SERVICE_PORT"),
+            pod_namespace: text("POD_NAMESPACE"),
+            root: PathBuf::from("/"),
+        }
+    }
+
+    /// One that says nothing, with its files beneath `root`.
+    pub fn empty(root: impl Into<PathBuf>) -> Self {
+        Self {
+            kubeconfig: None,
+            home: None,
+            service_host: None,
+            service_port: None,
+            pod_namespace: None,
+            root: root.into(),
+        }
+    }
+
+    /// The directory with the service account's token, authority and namespace.
+    pub(crate) fn service_account(&self) -> PathBuf {
+        self.root.join("var/run/secrets/kubernetes.io/serviceaccount")
+    }
+
+    /// The files that a kubeconfig is read from where none is named, in their order, each once.
+    pub(crate) fn default_files(&self) -> Vec<PathBuf> {
+        match self.kubeconfig.as_ref().filter(|list| !list.is_empty()) {
+            Some(list) => {
+                let mut files: Vec<PathBuf> = Vec::new();
+                for file in std::env::split_paths(list) {
+                    if !file.as_os_str().is_empty() && !files.contains(&file) {
+                        files.push(file);
+                    }
+                }
+                files
+            }
+            None => self.home.iter().map(|home| home.join(Path::new(".kube/config"))).collect(),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use pintle_meta::ApiError;
+use thiserror::Error as ThisError;
+
+/// Why no configuration can be had, or none be written. Each message names the file and says what to do.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name that was asked for is not there.
+    #[error("{kind} {name:?} does not exist; {}", choices(.known))]
+    NotFound {
+        /// `context`, `cluster` or `user`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// There is no configuration anywhere.
+    #[error(
+        "there is no configuration: none in {}, and this is no pod; name a kubeconfig file or set KUBECONFIG",
+        paths(.looked_at)
+    )]
+    Empty {
+        /// The files that would have been read.
+        looked_at: Vec<PathBuf>,
+    },
+    /// No context is chosen.
+    #[error("no context is chosen: set current-context in the kubeconfig, or name a context; {}", choices(.known))]
+    NoContext {
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// The configuration contradicts itself, or lacks something. All that is wrong is told at once.
+    #[error("the kubeconfig is invalid:{}", each(.0))]
+    Invalid(Vec<Problem>),
+    /// Several files cannot be used.
+    #[error("{} files cannot be used:{}", .0.len(), each(.0))]
+    Many(Vec<Error>),
+    /// This program does not run in a pod.
+    #[error("this is no pod: {variable} is not set")]
+    NotInCluster {
+        /// The variable that every container has.
+        variable: &'static str,
+    },
+    /// A file cannot be read.
+    #[error("{path} cannot be read: {source}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is no kubeconfig.
+    #[error("{path} is no kubeconfig: {message}", path = path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and on which line.
+        message: String,
+    },
+    /// A configuration cannot be written as YAML.
+    #[error("the configuration cannot be written as YAML: {message}")]
+    Print {
+        /// Why.
+        message: String,
+    },
+    /// Another program is writing the file.
+    #[error(
+        "{lock} exists: another program is writing the kubeconfig; if none is, remove that file",
+        lock = lock.display()
+    )]
+    Locked {
+        /// The lock file.
+        lock: PathBuf,
+    },
+    /// A file cannot be written.
+    #[error("{path} cannot be written: {source}", path = path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether there is no configuration anywhere, as opposed to a broken one.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Empty { .. })
+    }
+
+    /// Whether the configuration was read and makes no sense.
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Self::Invalid(_))
+    }
+
+    /// Whether the context that was asked for does not exist.
+    pub fn is_context_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { kind: "context", .. })
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        Self::InvalidRequest(std::sync::Arc::new(error))
+    }
+}
+
+/// One thing that is wrong with a kubeconfig.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The file, where it is known.
+    pub file: Option<PathBuf>,
+    /// The member at fault, such as `clusters["eu-1"].server`.
+    pub field: String,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}: ", file.display())?;
+        }
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+fn choices(known: &[String]) -> String {
+    match known {
+        [] => "the kubeconfig has none".into(),
+        known => format!("there are: {}", known.join(", ")),
+    }
+}
+
+fn paths(paths: &[PathBuf]) -> String {
+    match paths {
+        [] => "any place (HOME is not set)".into(),
+        paths => paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn each(problems: &[impl fmt::Display]) -> String {
+    problems.iter().map(|problem| format!("\n  {problem}")).collect()
+}

@@ -1,0 +1,129 @@
+//! Paths within a kubeconfig: relative ones mean the file's own directory. No I/O.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::{Cluster, Kubeconfig, User};
+
+/// Makes all paths absolute, from `directory`.
+pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
+    each_path(config, |path| {
+        if path.is_relative() && !path.as_os_str().is_empty() {
+            *path = clean(&directory.join(&*path));
+        }
+    });
+}
+
+/// Makes the paths of a cluster that lie beneath `directory` relative to it.
+pub(crate) fn relativize_cluster(cluster: &mut Cluster, directory: &Path) {
+    cluster_paths(cluster).for_each(|path| relativize(path, directory));
+}
+
+/// Makes the paths of a user that lie beneath `directory` relative to it.
+pub(crate) fn relativize_user(user: &mut User, directory: &Path) {
+    user_paths(user, |path| relativize(path, directory));
+}
+
+/// Paths outside stay absolute: a row of `..` would break as soon as either side moves.
+fn relativize(path: &mut PathBuf, directory: &Path) {
+    if let Ok(rest) = path.strip_prefix(directory)
+        && !rest.as_os_str().is_empty()
+    {
+        *path = rest.into();
+    }
+}
+
+fn each_path(config: &mut Kubeconfig, mut change: impl FnMut(&mut PathBuf)) {
+    for cluster in config.clusters.values_mut() {
+        cluster_paths(cluster).for_each(&mut change);
+    }
+    for user in config.users.values_mut() {
+        user_paths(user, &mut change);
+    }
+}
+
+fn cluster_paths(cluster: &mut Cluster) -> impl Iterator<Item = &mut PathBuf> {
+    cluster.certificate_authority.iter_mut()
+}
+
+fn user_paths(user: &mut User, mut change: impl FnMut(&mut PathBuf)) {
+    for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file].into_iter().flatten() {
+        change(path);
+    }
+    // A bare name is looked up on PATH; one with a separator is a path.
+    if let Some(exec) = &mut user.exec
+        && exec.command.contains(std::path::is_separator)
+    {
+        let mut path = PathBuf::from(&exec.command);
+        change(&mut path);
+        // It was text, and what it was joined to may not be: then it stays as it was.
+        if let Ok(text) = path.into_os_string().into_string() {
+            // Without a separator it would be looked up on PATH.
+            exec.command = if text.contains(std::path::is_separator) { text } else { format!("./{text}") };
+        }
+    }
+}
+
+/// The path without `.` and without `..` where that can be told by the text alone.
+fn clean(path: &Path) -> PathBuf {
+    let mut cleaned = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(cleaned.components().next_back(), Some(Component::Normal(_))) => {
+                cleaned.pop();
+            }
+            other => cleaned.push(other),
+        }
+    }
+    cleaned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Exec;
+
+    #[test]
+    fn relative_paths_mean_the_files_own_directory_and_return_to_it() {
+        let directory = Path::new("/home/me/.kube");
+        for (written, resolved, back) in [
+            ("ca.pem", "/home/me/.kube/ca.pem", "ca.pem"),
+            ("./certs/ca.pem", "/home/me/.kube/certs/ca.pem", "certs/ca.pem"),
+            ("../ca.pem", "/home/me/ca.pem", "/home/me/ca.pem"),
+            ("/etc/ca.pem", "/etc/ca.pem", "/etc/ca.pem"),
+            ("/home/me/.kube/x", "/home/me/.kube/x", "x"),
+            ("", "", ""),
+        ] {
+            let mut config = Kubeconfig::default();
+            let user = User { token_file: Some(written.into()), ..User::default() };
+            let cluster = Cluster { certificate_authority: Some(written.into()), ..Cluster::default() };
+            config.users.insert("u".into(), user);
+            config.clusters.insert("c".into(), cluster);
+            resolve(&mut config, directory);
+            assert_eq!(config.users["u"].token_file, Some(resolved.into()));
+            assert_eq!(config.clusters["c"].certificate_authority, Some(resolved.into()));
+            let mut user = config.users["u"].clone();
+            relativize_user(&mut user, directory);
+            assert_eq!(user.token_file, Some(back.into()));
+        }
+    }
+
+    #[test]
+    fn a_program_is_a_path_only_if_it_has_a_separator() {
+        for (written, resolved, back) in [
+            ("login", "login", "login"),
+            ("./login", "/home/me/.kube/login", "./login"),
+            ("bin/login", "/home/me/.kube/bin/login", "bin/login"),
+            ("/bin/login", "/bin/login", "/bin/login"),
+        ] {
+            let exec = Exec { command: written.into(), ..Exec::default() };
+            let mut config = Kubeconfig::default();
+            config.users.insert("u".into(), User { exec: Some(exec), ..User::default() });
+            resolve(&mut config, Path::new("/home/me/.kube"));
+            let mut user = config.users["u"].clone();
+            assert_eq!(user.exec.as_ref().unwrap().command, resolved);
+            relativize_user(&mut user, Path::new("/home/me/.kube"));
+            assert_eq!(user.exec.unwrap().command, back);
+        }
+    }
+}

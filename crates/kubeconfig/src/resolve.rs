@@ -1,0 +1,271 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pintle_meta::{
+    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig,
+};
+
+use crate::validate::Report;
+use crate::{Cluster, Context, Data, Error, Exec, Kubeconfig, Problem, User};
+
+/// What a caller wants otherwise than the files say: the flags of kubectl.
+///
+/// A field that is `None` leaves the files' value. An authority or `insecure_skip_tls_verify` given here replaces all that the
+/// files say of how to trust the server; a certificate or key replaces both its file and its data form; a server without a
+/// `tls_server_name` drops the files' one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// The context, in place of `current-context`.
+    pub context: Option<String>,
+    /// The cluster, in place of the context's. It has to exist.
+    pub cluster: Option<String>,
+    /// The user, in place of the context's. It has to exist.
+    pub user: Option<String>,
+    /// The namespace.
+    pub namespace: Option<String>,
+    /// The server's URL.
+    pub server: Option<String>,
+    /// The name to ask for and to verify in place of the URL's host.
+    pub tls_server_name: Option<String>,
+    /// Trust any certificate.
+    pub insecure_skip_tls_verify: Option<bool>,
+    /// A file with the authorities that may have signed the server's certificate.
+    pub certificate_authority: Option<PathBuf>,
+    /// A proxy.
+    pub proxy_url: Option<String>,
+    /// A file with the client's certificate chain.
+    pub client_certificate: Option<PathBuf>,
+    /// A file with the key of the client's certificate.
+    pub client_key: Option<PathBuf>,
+    /// A bearer token, in place of both token and token file.
+    pub token: Option<Secret>,
+    /// The name for basic authentication.
+    pub username: Option<String>,
+    /// The password for basic authentication.
+    pub password: Option<Secret>,
+    /// As whom to act.
+    pub impersonate: Option<String>,
+    /// The groups of whom to act as.
+    pub impersonate_groups: Vec<String>,
+    /// The deadline of a whole exchange.
+    pub timeout: Option<Duration>,
+}
+
+impl Overrides {
+    /// Only the context is chosen.
+    pub fn context(name: impl Into<String>) -> Self {
+        Self { context: Some(name.into()), ..Self::default() }
+    }
+}
+
+impl Kubeconfig {
+    /// What a client needs to know to reach the cluster of a context, as its user.
+    ///
+    /// As with client-go, credentials and authorities are for `https` only: with an `http` server, such as `kubectl proxy`,
+    /// they are left out.
+    ///
+    /// # Errors
+    ///
+    /// No context is chosen, a name does not exist, or what the context consists of is invalid; then all that is wrong with it
+    /// is told. What is wrong elsewhere in the configuration does not matter.
+    pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
+        let (context_name, context) = self.chosen_context(overrides)?;
+        let cluster_name = overrides.cluster.as_deref().unwrap_or(&context.cluster);
+        let user_name = overrides.user.as_deref().unwrap_or(&context.user);
+        if let Some(name) = &overrides.cluster {
+            self.clusters.get(name).ok_or_else(|| self.not_found("cluster", name))?;
+        }
+        if let Some(name) = &overrides.user {
+            self.users.get(name).ok_or_else(|| self.not_found("user", name))?;
+        }
+        if !context_name.is_empty() && overrides.cluster.is_none() && overrides.user.is_none() {
+            // Tells of missing clusters and users, with the file that names them.
+            self.references(context_name)?;
+        }
+        let cluster = overrides.on_cluster(self.clusters.get(cluster_name).cloned().unwrap_or_default());
+        let user = overrides.on_user(self.users.get(user_name).cloned().unwrap_or_default());
+        let mut report = Report::default();
+        report.cluster(cluster_name, &cluster);
+        if !user_name.is_empty() || user != User::default() {
+            report.user(user_name, &user);
+        }
+        report.finish()?;
+
+        let mut config = ClientConfig::new(&cluster.server);
+        config.namespace = overrides.namespace.clone().unwrap_or_else(|| context.namespace.clone());
+        config.proxy_url = Some(cluster.proxy_url.clone()).filter(|url| !url.is_empty());
+        config.disable_compression = cluster.disable_compression;
+        config.timeout = overrides.timeout.filter(|timeout| !timeout.is_zero());
+        config.impersonate = impersonate(&user);
+        if cluster.server.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
+            let unsupported = user.auth_provider.as_ref().map(|provider| Problem {
+                file: user.origin.clone(),
+                field: format!("users[{user_name:?}].auth-provider"),
+                message: format!("{:?} is not supported; log in with exec, a token or a certificate", provider.name),
+            });
+            if !credentials(&mut config, &cluster, user)
+                && let Some(problem) = unsupported
+            {
+                return Err(Error::Invalid(vec![problem]));
+            }
+        }
+        Ok(config)
+    }
+
+    /// The namespace that a context means, and whether it was overridden. `default` where nobody says anything.
+    ///
+    /// # Errors
+    ///
+    /// As [`client_config`](Self::client_config), as far as the context goes.
+    pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
+        if let Some(namespace) = &overrides.namespace {
+            return Ok((namespace.clone(), true));
+        }
+        let (_, context) = self.chosen_context(overrides)?;
+        let namespace = if context.namespace.is_empty() { "default" } else { &context.namespace };
+        Ok((namespace.into(), false))
+    }
+
+    fn chosen_context(&self, overrides: &Overrides) -> Result<(&str, Context), Error> {
+        let name = overrides.context.as_deref().unwrap_or(&self.current_context);
+        match self.contexts.get_key_value(name) {
+            Some((name, context)) => Ok((name, context.clone())),
+            None if !name.is_empty() => Err(self.not_found("context", name)),
+            // Cluster and user may be chosen without a context; so may a server.
+            None if overrides.cluster.is_some() || overrides.server.is_some() => Ok(("", Context::default())),
+            None => Err(Error::NoContext { known: self.contexts.keys().cloned().collect() }),
+        }
+    }
+
+    fn references(&self, context: &str) -> Result<(), Error> {
+        match self.validate_context(context) {
+            Err(Error::Invalid(problems)) => {
+                let of_context: Vec<_> =
+                    problems.into_iter().filter(|problem| problem.field.starts_with("contexts[")).collect();
+                if of_context.is_empty() { Ok(()) } else { Err(Error::Invalid(of_context)) }
+            }
+            other => other,
+        }
+    }
+}
+
+impl Overrides {
+    fn on_cluster(&self, mut cluster: Cluster) -> Cluster {
+        if let Some(server) = &self.server {
+            cluster.server.clone_from(server);
+            cluster.tls_server_name.clear();
+        }
+        if let Some(name) = &self.tls_server_name {
+            cluster.tls_server_name.clone_from(name);
+        }
+        if self.insecure_skip_tls_verify.is_some() || self.certificate_authority.is_some() {
+            cluster.insecure_skip_tls_verify = self.insecure_skip_tls_verify.unwrap_or(false);
+            cluster.certificate_authority.clone_from(&self.certificate_authority);
+            cluster.certificate_authority_data = None;
+        }
+        if let Some(proxy) = &self.proxy_url {
+            cluster.proxy_url.clone_from(proxy);
+        }
+        cluster
+    }
+
+    fn on_user(&self, mut user: User) -> User {
+        if let Some(certificate) = &self.client_certificate {
+            user.client_certificate = Some(certificate.clone());
+            user.client_certificate_data = None;
+        }
+        if let Some(key) = &self.client_key {
+            user.client_key = Some(key.clone());
+            user.client_key_data = None;
+        }
+        if let Some(token) = &self.token {
+            user.token = Some(token.clone());
+            user.token_file = None;
+        }
+        if let Some(username) = &self.username {
+            user.username.clone_from(username);
+        }
+        if let Some(password) = &self.password {
+            user.password = Some(password.clone());
+        }
+        // What is said here is meant; the files' other ways to log in give way.
+        if self.token.is_some() {
+            (user.username, user.password) = (String::new(), None);
+        } else if self.username.is_some() || self.password.is_some() {
+            (user.token, user.token_file) = (None, None);
+        }
+        if let Some(whom) = &self.impersonate {
+            user.impersonate.clone_from(whom);
+        }
+        if !self.impersonate_groups.is_empty() {
+            user.impersonate_groups.clone_from(&self.impersonate_groups);
+        }
+        user
+    }
+}
+
+/// Says who is asking, and whether anything does.
+fn credentials(config: &mut ClientConfig, cluster: &Cluster, user: User) -> bool {
+    config.tls = TlsClientConfig {
+        ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
+        certificate: pem(user.client_certificate, user.client_certificate_data),
+        key: pem(user.client_key, user.client_key_data),
+        server_name: Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty()),
+        insecure_skip_verify: cluster.insecure_skip_tls_verify,
+    };
+    // A key alone proves nothing.
+    if config.tls.certificate.is_none() {
+        config.tls.key = None;
+    }
+    config.token = user.token;
+    config.token_file = user.token_file;
+    if !user.username.is_empty() || user.password.is_some() {
+        config.basic = Some(BasicAuth { username: user.username, password: user.password.unwrap_or_default() });
+    }
+    // Whoever has other credentials needs no program for them.
+    let has_token = config.token.is_some() || config.token_file.is_some();
+    let has_other = has_token || config.basic.is_some() || config.tls.certificate.is_some();
+    if !has_other {
+        config.exec = user.exec.map(|exec| exec_config(exec, cluster));
+    }
+    has_other || config.exec.is_some()
+}
+
+fn exec_config(exec: Exec, cluster: &Cluster) -> ExecConfig {
+    const EXTENSION: &str = "client.authentication.k8s.io/exec";
+    ExecConfig {
+        api_version: exec.api_version,
+        command: exec.command,
+        args: exec.args,
+        env: exec
+            .env
+            .into_iter()
+            .map(|variable| (variable.name, variable.value.unwrap_or_default().expose().into()))
+            .collect(),
+        install_hint: Some(exec.install_hint).filter(|hint| !hint.is_empty()),
+        provide_cluster_info: exec.provide_cluster_info,
+        cluster_extension: cluster.extensions.get(EXTENSION).cloned(),
+        interactive_mode: match exec.interactive_mode.as_str() {
+            "Always" => InteractiveMode::Always,
+            "Never" => InteractiveMode::Never,
+            _ => InteractiveMode::IfAvailable,
+        },
+    }
+}
+
+/// Data wins over the file.
+fn pem(file: Option<PathBuf>, data: Option<Data>) -> Option<PemSource> {
+    match data {
+        Some(Data(text)) => Some(PemSource::Inline(text)),
+        None => file.map(PemSource::File),
+    }
+}
+
+fn impersonate(user: &User) -> Option<Impersonate> {
+    (!user.impersonate.is_empty()).then(|| Impersonate {
+        user: user.impersonate.clone(),
+        uid: Some(user.impersonate_uid.clone()).filter(|uid| !uid.is_empty()),
+        groups: user.impersonate_groups.clone(),
+        extra: user.impersonate_extra.clone(),
+    })
+}

@@ -1,0 +1,255 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use pintle_meta::Secret;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::de::{self, null_default};
+
+/// A kubeconfig: clusters, users, and the contexts that pair them.
+///
+/// The lists of the file are maps here, by name. Members that this version does not know are kept, so that reading and
+/// writing back loses nothing but comments and order. `Debug` shows no secrets; to print a configuration as YAML without
+/// them, use [`redacted`](Self::redacted).
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Kubeconfig {
+    /// `v1`; some programs leave it out.
+    #[serde(default, rename = "apiVersion", deserialize_with = "null_default")]
+    pub api_version: String,
+    /// `Config`; some programs leave it out.
+    #[serde(default, deserialize_with = "null_default")]
+    pub kind: String,
+    /// The clusters.
+    #[serde(default, with = "de::clusters")]
+    pub clusters: BTreeMap<String, Cluster>,
+    /// The contexts.
+    #[serde(default, with = "de::contexts")]
+    pub contexts: BTreeMap<String, Context>,
+    /// The name of the context to use where none is asked for; empty for none.
+    #[serde(default, deserialize_with = "null_default")]
+    pub current_context: String,
+    /// The users.
+    #[serde(default, with = "de::users")]
+    pub users: BTreeMap<String, User>,
+    /// Data of other programs.
+    #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    pub extensions: BTreeMap<String, Value>,
+    /// Members without a name here, such as `preferences`.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// How to reach a server.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Cluster {
+    /// The URL of the API server.
+    #[serde(default, deserialize_with = "null_default")]
+    pub server: String,
+    /// The name to ask for and to verify in place of the URL's host.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub tls_server_name: String,
+    /// Trust any certificate.
+    #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
+    pub insecure_skip_tls_verify: bool,
+    /// A file with the authorities that may have signed the server's certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_authority: Option<PathBuf>,
+    /// The same as PEM text; not together with the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_authority_data: Option<Data>,
+    /// A proxy for all requests.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub proxy_url: String,
+    /// Ask for no compressed answers.
+    #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
+    pub disable_compression: bool,
+    /// Data of other programs.
+    #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    pub extensions: BTreeMap<String, Value>,
+    /// Members without a name here.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+    /// The file that this entry came from. Not written.
+    #[serde(skip)]
+    pub origin: Option<PathBuf>,
+}
+
+/// Who is asking.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct User {
+    /// A file with the client's certificate chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<PathBuf>,
+    /// The same as PEM text; not together with the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate_data: Option<Data>,
+    /// A file with the key of the client's certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_key: Option<PathBuf>,
+    /// The same as PEM text; not together with the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_key_data: Option<Data>,
+    /// A bearer token.
+    #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
+    pub token: Option<Secret>,
+    /// A file with the bearer token; it is read again as it changes.
+    #[serde(default, rename = "tokenFile", skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// As whom to act.
+    #[serde(default, rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub impersonate: String,
+    /// The uid of whom to act as.
+    #[serde(default, rename = "as-uid", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub impersonate_uid: String,
+    /// The groups of whom to act as.
+    #[serde(default, rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub impersonate_groups: Vec<String>,
+    /// Whatever else authorisers may look at.
+    #[serde(
+        default,
+        rename = "as-user-extra",
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_default"
+    )]
+    pub impersonate_extra: BTreeMap<String, Vec<String>>,
+    /// The name for basic authentication.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub username: String,
+    /// The password for basic authentication.
+    #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
+    /// A built-in way to log in, which newer clients have given up for [`exec`](Self::exec).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_provider: Option<AuthProvider>,
+    /// A program that prints credentials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec: Option<Exec>,
+    /// Data of other programs.
+    #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    pub extensions: BTreeMap<String, Value>,
+    /// Members without a name here.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+    /// The file that this entry came from. Not written.
+    #[serde(skip)]
+    pub origin: Option<PathBuf>,
+}
+
+/// A cluster, a user and a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Context {
+    /// The name of the cluster.
+    #[serde(default, deserialize_with = "null_default")]
+    pub cluster: String,
+    /// The name of the user.
+    #[serde(default, deserialize_with = "null_default")]
+    pub user: String,
+    /// The namespace to use where none is named; empty for the default one.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub namespace: String,
+    /// Data of other programs.
+    #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
+    pub extensions: BTreeMap<String, Value>,
+    /// Members without a name here.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+    /// The file that this entry came from. Not written.
+    #[serde(skip)]
+    pub origin: Option<PathBuf>,
+}
+
+/// A program that prints credentials.
+#[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Exec {
+    /// `client.authentication.k8s.io/v1` or `/v1beta1`.
+    #[serde(default, deserialize_with = "null_default")]
+    pub api_version: String,
+    /// The program: a name to look up on PATH, or a path.
+    #[serde(default, deserialize_with = "null_default")]
+    pub command: String,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub args: Vec<String>,
+    /// Variables to set beside the inherited ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    pub env: Vec<ExecEnv>,
+    /// What to tell a user who lacks the program.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub install_hint: String,
+    /// Whether the program is told about the cluster.
+    #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
+    pub provide_cluster_info: bool,
+    /// `Always`, `IfAvailable` or `Never`: whether the program may talk to the user.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
+    pub interactive_mode: String,
+    /// Members without a name here.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl fmt::Debug for Exec {
+    /// Arguments and variables may hold secrets: only their number and names show.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exec")
+            .field("api_version", &self.api_version)
+            .field("command", &self.command)
+            .field("args", &format_args!("[{} redacted]", self.args.len()))
+            .field("env", &self.env.iter().map(|variable| &variable.name).collect::<Vec<_>>())
+            .field("interactive_mode", &self.interactive_mode)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A variable for a credential program.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct ExecEnv {
+    /// Its name.
+    #[serde(default, deserialize_with = "null_default")]
+    pub name: String,
+    /// Its value.
+    #[serde(default, with = "de::secret")]
+    pub value: Option<Secret>,
+}
+
+/// A built-in way to log in, by name.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct AuthProvider {
+    /// Its name, such as `oidc`.
+    #[serde(default, deserialize_with = "null_default")]
+    pub name: String,
+    /// What it is told.
+    #[serde(default, with = "de::secrets", skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, Secret>,
+}
+
+/// Bytes that a kubeconfig holds as base64: a certificate or a key. `Debug` shows how many, not which.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Data(pub Vec<u8>);
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} bytes]", self.0.len())
+    }
+}
+
+impl Kubeconfig {
+    /// Whether it says nothing at all about clusters, users and contexts.
+    pub fn is_empty(&self) -> bool {
+        self.clusters.is_empty()
+            && self.contexts.is_empty()
+            && self.users.is_empty()
+            && self.current_context.is_empty()
+            && self.extensions.is_empty()
+    }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}

@@ -1,0 +1,208 @@
+use std::path::{Path, PathBuf};
+
+use crate::{Cluster, Context, Data, Error, Exec, Kubeconfig, Problem, User};
+
+impl Kubeconfig {
+    /// Checks everything: each cluster, user and context, and what they refer to. Certificate files are opened.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] with all that is wrong.
+    pub fn validate(&self) -> Result<(), Error> {
+        let mut report = Report::default();
+        if !self.current_context.is_empty() && !self.contexts.contains_key(&self.current_context) {
+            report.add("current-context", format!("context {:?} does not exist", self.current_context));
+        }
+        let nameless = [
+            ("clusters", self.clusters.contains_key("")),
+            ("contexts", self.contexts.contains_key("")),
+            ("users", self.users.contains_key("")),
+        ];
+        for (list, _) in nameless.into_iter().filter(|(_, found)| *found) {
+            report.add(list, "an entry has no name; give it one");
+        }
+        for (name, context) in &self.contexts {
+            report.context(name, context, self);
+        }
+        for (name, cluster) in &self.clusters {
+            report.cluster(name, cluster);
+        }
+        for (name, user) in &self.users {
+            report.user(name, user);
+        }
+        report.finish()
+    }
+
+    /// Checks one context, and the cluster and user that it names.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`] if there is no such context, [`Error::Invalid`] with all that is wrong.
+    pub fn validate_context(&self, name: &str) -> Result<(), Error> {
+        let context = self.contexts.get(name).ok_or_else(|| self.not_found("context", name))?;
+        let mut report = Report::default();
+        report.context(name, context, self);
+        if let Some(cluster) = self.clusters.get(&context.cluster) {
+            report.cluster(&context.cluster, cluster);
+        }
+        if let Some(user) = self.users.get(&context.user) {
+            report.user(&context.user, user);
+        }
+        report.finish()
+    }
+
+    pub(crate) fn not_found(&self, kind: &'static str, name: &str) -> Error {
+        let known = match kind {
+            "context" => self.contexts.keys().cloned().collect(),
+            "cluster" => self.clusters.keys().cloned().collect(),
+            _ => self.users.keys().cloned().collect(),
+        };
+        Error::NotFound { kind, name: name.into(), known }
+    }
+}
+
+/// Collects what is wrong.
+#[derive(Default)]
+pub(crate) struct Report {
+    problems: Vec<Problem>,
+    /// The file of the entry that is being checked.
+    file: Option<PathBuf>,
+}
+
+impl Report {
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        if self.problems.is_empty() { Ok(()) } else { Err(Error::Invalid(self.problems)) }
+    }
+
+    fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(Problem { file: self.file.clone(), field: field.into(), message: message.into() });
+    }
+
+    fn context(&mut self, name: &str, context: &Context, config: &Kubeconfig) {
+        self.file.clone_from(&context.origin);
+        let at = |member: &str| format!("contexts[{name:?}].{member}");
+        match context.cluster.as_str() {
+            "" => self.add(at("cluster"), "no cluster is named; add one"),
+            cluster if !config.clusters.contains_key(cluster) => {
+                self.add(at("cluster"), format!("cluster {cluster:?} does not exist; add it or name another one"));
+            }
+            _ => {}
+        }
+        match context.user.as_str() {
+            "" => self.add(at("user"), "no user is named; add one"),
+            user if !config.users.contains_key(user) => {
+                self.add(at("user"), format!("user {user:?} does not exist; add it or name another one"));
+            }
+            _ => {}
+        }
+        if !context.namespace.is_empty() && !is_dns_label(&context.namespace) {
+            let message =
+                "a namespace has at most 63 lower-case letters, digits and hyphens, and no hyphen at its ends";
+            self.add(at("namespace"), format!("{:?} is no namespace: {message}", context.namespace));
+        }
+    }
+
+    pub(crate) fn cluster(&mut self, name: &str, cluster: &Cluster) {
+        self.file.clone_from(&cluster.origin);
+        let at = |member: &str| format!("clusters[{name:?}].{member}");
+        if cluster.server.is_empty() {
+            // In an empty entry nothing else is worth telling.
+            return self.add(at("server"), "no server is defined; set it to the URL of the API server");
+        }
+        let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+        if has_ca && !cluster.server.contains("://") {
+            // client-go takes it as http, and drops authority and credentials without a word.
+            self.add(at("server"), format!("{:?} has no scheme; write https://{0}", cluster.server));
+        }
+        if has_ca && cluster.insecure_skip_tls_verify {
+            let message = "it excludes a certificate authority; remove one of the two";
+            self.add(at("insecure-skip-tls-verify"), message);
+        }
+        self.pair(&at("certificate-authority"), &cluster.certificate_authority, &cluster.certificate_authority_data);
+        if !cluster.proxy_url.is_empty() && !is_proxy(&cluster.proxy_url) {
+            let message = "a proxy is a URL with the scheme http, https or socks5, and a host";
+            self.add(at("proxy-url"), message);
+        }
+    }
+
+    pub(crate) fn user(&mut self, name: &str, user: &User) {
+        self.file.clone_from(&user.origin);
+        let at = |member: &str| format!("users[{name:?}].{member}");
+        let has_certificate = user.client_certificate.is_some() || user.client_certificate_data.is_some();
+        if has_certificate {
+            self.pair(&at("client-certificate"), &user.client_certificate, &user.client_certificate_data);
+            self.pair(&at("client-key"), &user.client_key, &user.client_key_data);
+            if user.client_key.is_none() && user.client_key_data.is_none() {
+                self.add(at("client-key"), "a certificate needs its key; set client-key or client-key-data");
+            }
+        }
+        let has_token = user.token.is_some() || user.token_file.is_some();
+        let has_basic = !user.username.is_empty() || user.password.is_some();
+        if has_token && has_basic {
+            self.add(at("token"), "token and username/password exclude each other; remove one of them");
+        }
+        if let Some(exec) = &user.exec {
+            self.exec(&at("exec"), exec);
+            if user.auth_provider.is_some() {
+                self.add(at("auth-provider"), "exec and auth-provider exclude each other; remove auth-provider");
+            }
+        }
+        let more = !user.impersonate_uid.is_empty()
+            || !user.impersonate_groups.is_empty()
+            || !user.impersonate_extra.is_empty();
+        if user.impersonate.is_empty() && more {
+            self.add(at("as"), "as-uid, as-groups and as-user-extra need a user to act as; set \"as\"");
+        }
+    }
+
+    fn exec(&mut self, at: &str, exec: &Exec) {
+        const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
+        if exec.command.is_empty() {
+            self.add(format!("{at}.command"), "no program is named");
+        }
+        if !VERSIONS.contains(&exec.api_version.as_str()) {
+            let message = format!("{:?} is not supported; use {} or {}", exec.api_version, VERSIONS[0], VERSIONS[1]);
+            self.add(format!("{at}.apiVersion"), message);
+        }
+        if exec.env.iter().any(|variable| variable.name.is_empty()) {
+            self.add(format!("{at}.env"), "a variable has no name");
+        }
+        match exec.interactive_mode.as_str() {
+            "Always" | "IfAvailable" | "Never" => {}
+            // Only the older version has a default.
+            "" if exec.api_version == VERSIONS[1] => {}
+            mode => {
+                let message = format!("{mode:?} is no mode; set Never, IfAvailable or Always");
+                self.add(format!("{at}.interactiveMode"), message);
+            }
+        }
+    }
+
+    /// A file or its content, not both; and the file has to be readable.
+    fn pair(&mut self, field: &str, file: &Option<PathBuf>, data: &Option<Data>) {
+        let Some(file) = file else { return };
+        if data.is_some() {
+            return self.add(field, format!("both {field} and {field}-data are set; remove one of them"));
+        }
+        if let Err(error) = open(file) {
+            self.add(field, format!("{} cannot be read: {error}", file.display()));
+        }
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<()> {
+    let file = std::fs::File::open(path)?;
+    if file.metadata()?.is_dir() { Err(std::io::ErrorKind::IsADirectory.into()) } else { Ok(()) }
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+fn is_proxy(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    matches!(scheme, "http" | "https" | "socks5") && !host.is_empty() && !host.starts_with(':')
+}

@@ -1,0 +1,201 @@
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::files::directory;
+use crate::{Error, Files, Kubeconfig, relative, yaml};
+
+impl Files {
+    /// Changes the configuration: reads it, lets `change` work on the merged whole, and writes what has changed, each entry to
+    /// the file that it came from.
+    ///
+    /// - New entries and the current context go to the first file that exists, or else to the first one.
+    /// - Entries that did not change stay as they stand, though comments in a file that is written are lost.
+    /// - A file is replaced as a whole (written beside, then renamed), with mode 0600; missing directories are made.
+    /// - `FILE.lock` beside each file keeps other programs that heed it, such as kubectl, from writing meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, [`Error::Locked`], or a file cannot be written; then it is as it was, while another one that
+    /// changed too may be written already.
+    pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
+        let mut sorted = self.paths().to_vec();
+        sorted.sort();
+        let _locks = sorted.iter().map(|path| Lock::take(path)).collect::<Result<Vec<_>, _>>()?;
+        let mut contents: Vec<(PathBuf, Option<Kubeconfig>)> = Vec::new();
+        for path in self.paths() {
+            // Even one that was named need not be there to be written.
+            let content = if path.exists() { self.read(path)? } else { None };
+            contents.push((path.clone(), content));
+        }
+        let before = merged(&contents);
+        let mut after = before.clone();
+        change(&mut after);
+        let Some(main) = contents.iter().find(|(_, content)| content.is_some()).or(contents.first()) else {
+            return Err(Error::Empty { looked_at: Vec::new() });
+        };
+        let main = main.0.clone();
+        for (path, content) in &contents {
+            let mut fresh = content.clone().unwrap_or_default();
+            apply(&mut fresh, &before, &after, path, &main);
+            if Some(&fresh) != content.as_ref() && fresh != Kubeconfig::default() {
+                if fresh.kind.is_empty() {
+                    (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
+                }
+                write(path, &fresh)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Kubeconfig {
+    /// Writes the whole configuration to one file, atomically and with mode 0600.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`], or the file cannot be written; then it is as it was.
+    pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        let path = path.as_ref();
+        let _lock = Lock::take(path)?;
+        write(path, self)
+    }
+}
+
+fn merged(contents: &[(PathBuf, Option<Kubeconfig>)]) -> Kubeconfig {
+    let mut whole = Kubeconfig::default();
+    for (path, content) in contents {
+        if let Some(mut content) = content.clone() {
+            content.set_origin(path);
+            relative::resolve(&mut content, &directory(path));
+            whole.merge(content);
+        }
+    }
+    whole
+}
+
+/// Brings into one file what changed between the merged wholes and is its part.
+fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &Path, main: &Path) {
+    let is_main = path == main;
+    let home = directory(path);
+    let of_file = |origin: &Option<PathBuf>| origin.as_deref().map_or(is_main, |origin| origin == path);
+    changes(
+        &mut file.clusters,
+        &before.clusters,
+        &after.clusters,
+        |cluster| of_file(&cluster.origin),
+        |cluster| {
+            cluster.origin = None;
+            relative::relativize_cluster(cluster, &home);
+        },
+    );
+    changes(
+        &mut file.users,
+        &before.users,
+        &after.users,
+        |user| of_file(&user.origin),
+        |user| {
+            user.origin = None;
+            relative::relativize_user(user, &home);
+        },
+    );
+    changes(
+        &mut file.contexts,
+        &before.contexts,
+        &after.contexts,
+        |context| of_file(&context.origin),
+        |context| {
+            context.origin = None;
+        },
+    );
+    if is_main {
+        changes(&mut file.extensions, &before.extensions, &after.extensions, |_| true, |_| {});
+        if before.current_context != after.current_context {
+            file.current_context.clone_from(&after.current_context);
+        }
+    } else if after.current_context.is_empty() && !before.current_context.is_empty() {
+        // Unset means unset: no later file may bring another one up.
+        file.current_context.clear();
+    }
+}
+
+fn changes<V: Clone + PartialEq>(
+    file: &mut BTreeMap<String, V>,
+    before: &BTreeMap<String, V>,
+    after: &BTreeMap<String, V>,
+    of_file: impl Fn(&V) -> bool,
+    prepare: impl Fn(&mut V),
+) {
+    // What was deleted goes from every file: an entry of the same name in a later one would come up otherwise.
+    file.retain(|name, _| after.contains_key(name) || !before.contains_key(name));
+    for (name, value) in after {
+        let old = before.get(name);
+        // A renewed entry belongs where the old one did, whatever origin it was given.
+        if old != Some(value) && of_file(old.unwrap_or(value)) {
+            let mut value = value.clone();
+            prepare(&mut value);
+            file.insert(name.clone(), value);
+        }
+    }
+}
+
+fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
+    let text = yaml::print(config)?;
+    // A link stays a link: what it points to is replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    let temporary = beside(&target, ".new");
+    let written = create_private(&temporary).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.and_then(|()| fs::rename(&temporary, &target)).map_err(|source| {
+        // The error that matters is the first one.
+        let _ = fs::remove_file(&temporary);
+        Error::Write { path: path.into(), source }
+    })
+}
+
+/// A lock file, removed on drop.
+struct Lock(PathBuf);
+
+impl Lock {
+    fn take(path: &Path) -> Result<Self, Error> {
+        let fault = |source| Error::Write { path: path.into(), source };
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            fs::create_dir_all(directory).map_err(fault)?;
+        }
+        let lock = beside(path, ".lock");
+        match OpenOptions::new().write(true).create_new(true).open(&lock) {
+            Ok(_) => Ok(Self(lock)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Locked { lock }),
+            Err(source) => Err(fault(source)),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // If it is gone already, so much the better; the next writer names it if it is not.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Makes a file that only its owner can read, in place of what an interrupted writer may have left.
+fn create_private(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

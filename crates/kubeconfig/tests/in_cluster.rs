@@ -1,0 +1,128 @@
+//! The configuration of a pod, and when it is used.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use pintle_kubeconfig::{Environment, Error, Overrides, in_cluster, infer};
+use pintle_meta::{PemSource, Secret};
+
+const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
+
+/// The surroundings of a pod whose service account has these files.
+fn pod(root: &Path, files: &[(&str, &str)]) -> Environment {
+    let account = root.join(ACCOUNT);
+    std::fs::create_dir_all(&account).unwrap();
+    for (name, content) in files {
+        std::fs::write(account.join(name), content).unwrap();
+    }
+    let mut env = Environment::empty(root);
+    env.service_host = Some("10.0.0.1".into());
+    env.service_port = Some("443".into());
+    env
+}
+
+#[test]
+fn a_pod_uses_its_service_account_by_file() {
+    let root = tempfile::tempdir().unwrap();
+    let env = pod(root.path(), &[("token", "t\n"), ("ca.crt", "pem"), ("namespace", "team\n")]);
+    let config = in_cluster(&env).unwrap();
+    assert_eq!(config.server, "https://10.0.0.1:443");
+    assert_eq!(config.token_file, Some(root.path().join(ACCOUNT).join("token")));
+    assert!(config.token.is_none(), "a copy would miss the rotation");
+    assert!(matches!(config.tls.ca, Some(PemSource::File(path)) if path.ends_with("ca.crt")));
+    assert_eq!(config.namespace, "team");
+}
+
+#[test]
+fn an_ipv6_address_is_put_in_brackets() {
+    let root = tempfile::tempdir().unwrap();
+    let mut env = pod(root.path(), &[("token", "t")]);
+    env.service_host = Some("fd00::1".into());
+    let config = in_cluster(&env).unwrap();
+    assert_eq!(config.server, "https://[fd00::1]:443");
+    assert!(config.tls.ca.is_none(), "without its file the system's authorities do");
+}
+
+#[test]
+fn the_namespace_of_a_pod_has_three_sources() {
+    let root = tempfile::tempdir().unwrap();
+    let mut env = pod(root.path(), &[("token", "t")]);
+    assert_eq!(in_cluster(&env).unwrap().default_namespace(), "default");
+    std::fs::write(root.path().join(ACCOUNT).join("namespace"), "file").unwrap();
+    assert_eq!(in_cluster(&env).unwrap().namespace, "file");
+    env.pod_namespace = Some("variable".into());
+    assert_eq!(in_cluster(&env).unwrap().namespace, "variable");
+}
+
+#[test]
+fn what_a_pod_lacks_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let complete = pod(root.path(), &[]);
+    for (change, variable) in [
+        ((|env| env.service_host = None) as fn(&mut Environment), "KUBERNETES_SERVICE_HOST"),
+        (|env| env.service_port = Some(String::new()), "KUBERNETES_SERVICE_PORT"),
+    ] {
+        let mut env = complete.clone();
+        change(&mut env);
+        let error = in_cluster(&env).unwrap_err();
+        assert!(matches!(error, Error::NotInCluster { variable: found } if found == variable), "{error}");
+    }
+    let error = in_cluster(&complete).unwrap_err();
+    assert!(matches!(&error, Error::Read { path, .. } if path.ends_with("token")), "{error}");
+}
+
+#[test]
+fn a_kubeconfig_comes_before_the_pod_and_is_never_passed_over_when_broken() {
+    let root = tempfile::tempdir().unwrap();
+    let mut env = pod(root.path(), &[("token", "t")]);
+    let none = Overrides::default();
+    assert_eq!(infer(None, &none, &env).unwrap().server, "https://10.0.0.1:443");
+
+    env.home = Some(root.path().join("home"));
+    let file = root.path().join("home/.kube/config");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(infer(None, &none, &env).unwrap().server, "https://10.0.0.1:443", "an empty file says nothing");
+
+    std::fs::write(&file, "clusters: [").unwrap();
+    assert!(matches!(infer(None, &none, &env).unwrap_err(), Error::Parse { .. }));
+
+    std::fs::write(
+        &file,
+        "current-context: c\ncontexts: [{name: c, context: {cluster: a, user: u}}]\n\
+         clusters: [{name: a, cluster: {server: 'https://home'}}]\nusers: [{name: u}]\n",
+    )
+    .unwrap();
+    assert_eq!(infer(None, &none, &env).unwrap().server, "https://home");
+
+    let missing = root.path().join("missing");
+    assert!(matches!(infer(Some(missing), &none, &env).unwrap_err(), Error::Read { .. }));
+}
+
+#[test]
+fn a_pods_configuration_takes_overrides() {
+    let root = tempfile::tempdir().unwrap();
+    let env = pod(root.path(), &[("token", "t"), ("ca.crt", "pem")]);
+    let overrides = Overrides {
+        token: Some(Secret::new("hand")),
+        namespace: Some("other".into()),
+        certificate_authority: Some("/other/ca".into()),
+        ..Overrides::default()
+    };
+    let config = infer(None, &overrides, &env).unwrap();
+    assert_eq!(config.token.as_ref().map(Secret::expose), Some("hand"));
+    assert!(config.token_file.is_none());
+    assert_eq!(config.namespace, "other");
+    assert!(matches!(config.tls.ca, Some(PemSource::File(path)) if path == Path::new("/other/ca")));
+}
+
+#[test]
+fn where_there_is_nothing_all_places_are_named() {
+    let mut env = Environment::empty("/nowhere");
+    let error = infer(None, &Overrides::default(), &env).unwrap_err();
+    assert!(error.is_empty() && error.to_string().contains("HOME"), "{error}");
+    env.home = Some("/nowhere".into());
+    let error = infer(None, &Overrides::default(), &env).unwrap_err();
+    assert!(error.is_empty() && error.to_string().contains("/nowhere/.kube/config"), "{error}");
+}

@@ -1,0 +1,149 @@
+//! What a kubeconfig is refused for. Each problem names its member.
+
+#![allow(clippy::unwrap_used)]
+
+use pintle_kubeconfig::{Error, Kubeconfig};
+
+/// The fields that validation of these members complains about.
+fn check(cluster: &str, user: &str, context: &str, expected: &[&str]) {
+    let text = format!(
+        "contexts: [{{name: c, context: {{cluster: eu, user: me, {context}}}}}]\n\
+         clusters: [{{name: eu, cluster: {{{cluster}}}}}]\nusers: [{{name: me, user: {{{user}}}}}]\n"
+    );
+    let found: Vec<String> = match Kubeconfig::parse(&text).unwrap().validate() {
+        Ok(()) => Vec::new(),
+        Err(Error::Invalid(problems)) => problems.into_iter().map(|problem| problem.field).collect(),
+        Err(other) => panic!("{other}"),
+    };
+    assert_eq!(found, expected, "{text}");
+}
+
+const SERVER: &str = "server: 'https://a'";
+const EXEC: &str = "apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Never";
+
+#[test]
+fn a_cluster_has_a_server_and_one_way_to_trust_it() {
+    let server = "clusters[\"eu\"].server";
+    check("", "", "", &[server]);
+    check("certificate-authority: /gone, insecure-skip-tls-verify: true", "", "", &[server]);
+    check(SERVER, "", "", &[]);
+    check(&format!("{SERVER}, insecure-skip-tls-verify: true"), "", "", &[]);
+    check("server: 'a:6443', certificate-authority-data: aGk=", "", "", &[server]);
+    check(
+        &format!("{SERVER}, certificate-authority-data: aGk=, insecure-skip-tls-verify: true"),
+        "",
+        "",
+        &["clusters[\"eu\"].insecure-skip-tls-verify"],
+    );
+    let authority = "clusters[\"eu\"].certificate-authority";
+    check(&format!("{SERVER}, certificate-authority: /gone"), "", "", &[authority]);
+    check(&format!("{SERVER}, certificate-authority: /"), "", "", &[authority]);
+    check(&format!("{SERVER}, certificate-authority: /gone, certificate-authority-data: aGk="), "", "", &[authority]);
+}
+
+#[test]
+fn a_proxy_is_a_url_of_a_known_scheme() {
+    let proxy = "clusters[\"eu\"].proxy-url";
+    for (url, good) in [
+        ("http://p", true),
+        ("https://me:pw@p:8080/x", true),
+        ("socks5://p:1080", true),
+        ("socks6://p", false),
+        ("p:8080", false),
+        ("http://", false),
+        ("http://:80", false),
+    ] {
+        let expected: &[&str] = if good { &[] } else { &[proxy] };
+        check(&format!("{SERVER}, proxy-url: '{url}'"), "", "", expected);
+    }
+}
+
+#[test]
+fn a_user_has_one_way_to_log_in_and_all_that_it_takes() {
+    let (certificate, key) = ("users[\"me\"].client-certificate", "users[\"me\"].client-key");
+    check(SERVER, "client-certificate-data: aGk=, client-key-data: aGk=", "", &[]);
+    check(SERVER, "client-certificate-data: aGk=", "", &[key]);
+    check(SERVER, "client-key-data: aGk=", "", &[]);
+    check(SERVER, "client-certificate: /gone, client-key: /gone", "", &[certificate, key]);
+    check(SERVER, "client-certificate: /g, client-certificate-data: aGk=, client-key-data: aGk=", "", &[certificate]);
+    check(SERVER, "client-certificate-data: aGk=, client-key: /g, client-key-data: aGk=", "", &[key]);
+    check(SERVER, "token: t, tokenFile: /t", "", &[]);
+    check(SERVER, "token: t, username: u, password: p", "", &["users[\"me\"].token"]);
+    check(SERVER, "tokenFile: /t, username: u", "", &["users[\"me\"].token"]);
+}
+
+#[test]
+fn a_credential_program_is_described_in_full() {
+    check(SERVER, &format!("exec: {{{EXEC}}}"), "", &[]);
+    check(SERVER, "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: x}", "", &[]);
+    check(
+        SERVER,
+        "exec: {apiVersion: client.authentication.k8s.io/v1}",
+        "",
+        &["users[\"me\"].exec.command", "users[\"me\"].exec.interactiveMode"],
+    );
+    check(
+        SERVER,
+        "exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x, interactiveMode: Sometimes, env: [{value: v}]}",
+        "",
+        &["users[\"me\"].exec.apiVersion", "users[\"me\"].exec.env", "users[\"me\"].exec.interactiveMode"],
+    );
+    check(SERVER, &format!("exec: {{{EXEC}}}, auth-provider: {{name: oidc}}"), "", &["users[\"me\"].auth-provider"]);
+}
+
+#[test]
+fn whatever_is_impersonated_needs_a_user() {
+    for more in ["as-groups: [g]", "as-uid: '1'", "as-user-extra: {k: [v]}"] {
+        check(SERVER, more, "", &["users[\"me\"].as"]);
+        check(SERVER, &format!("as: someone, {more}"), "", &[]);
+    }
+}
+
+#[test]
+fn a_namespace_is_a_dns_label() {
+    check(SERVER, "", "namespace: team-a", &[]);
+    for bad in ["Team", "a.b", "-a", "a-", "a/b"] {
+        check(SERVER, "", &format!("namespace: {bad}"), &["contexts[\"c\"].namespace"]);
+    }
+}
+
+#[test]
+fn a_context_refers_to_what_exists() {
+    let text = "current-context: gone\ncontexts: [{name: a, context: {cluster: x, user: y}}, {name: b, context: {}}]\n";
+    let Err(Error::Invalid(problems)) = Kubeconfig::parse(text).unwrap().validate() else { panic!("valid") };
+    let fields: Vec<&str> = problems.iter().map(|problem| problem.field.as_str()).collect();
+    let expected = [
+        "current-context",
+        "contexts[\"a\"].cluster",
+        "contexts[\"a\"].user",
+        "contexts[\"b\"].cluster",
+        "contexts[\"b\"].user",
+    ];
+    assert_eq!(fields, expected);
+}
+
+#[test]
+fn an_empty_configuration_is_valid() {
+    Kubeconfig::default().validate().unwrap();
+}
+
+#[test]
+fn problems_name_the_file_the_member_and_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    std::fs::write(&path, "contexts: [{name: prod, context: {cluster: eu-1, user: me}}]\nusers: [{name: me}]\n")
+        .unwrap();
+    let config = pintle_kubeconfig::Files::explicit(&path).load().unwrap();
+    let error = config.validate_context("prod").unwrap_err().to_string();
+    for part in [path.to_str().unwrap(), "contexts[\"prod\"].cluster", "\"eu-1\" does not exist", "add it"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert!(config.validate_context("other").unwrap_err().is_context_not_found());
+}
+
+#[test]
+fn an_entry_without_a_name_is_told() {
+    let text = "clusters: [{cluster: {server: 'https://a'}}]";
+    let error = Kubeconfig::parse(text).unwrap().validate().unwrap_err().to_string();
+    assert!(error.contains("clusters: an entry has no name"), "{error}");
+}

@@ -1,0 +1,194 @@
+//! Writing: only what changed, where it belongs, and never half.
+
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use pintle_kubeconfig::{Cluster, Context, Data, Environment, Error, Files, Kubeconfig, User};
+use pintle_meta::Secret;
+
+fn files(paths: &[&Path]) -> Files {
+    let mut env = Environment::empty("/nowhere");
+    env.kubeconfig = Some(std::env::join_paths(paths).unwrap());
+    Files::of(&env)
+}
+
+fn read(path: &Path) -> Kubeconfig {
+    Kubeconfig::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn cluster(server: &str) -> Cluster {
+    Cluster { server: server.into(), ..Cluster::default() }
+}
+
+fn two(dir: &Path) -> (PathBuf, PathBuf) {
+    let (a, b) = (dir.join("a"), dir.join("b"));
+    std::fs::write(&a, "current-context: c\nclusters: [{name: a, cluster: {server: 'https://a'}}]\n").unwrap();
+    std::fs::write(
+        &b,
+        "# mine\nclusters: [{name: b, cluster: {server: 'https://b', certificate-authority: ca}}, {name: a, cluster: {}}]\n",
+    )
+    .unwrap();
+    (a, b)
+}
+
+#[test]
+fn new_entries_go_to_the_first_file_and_changed_ones_to_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let before = std::fs::read_to_string(&b).unwrap();
+    files(&[&a, &b])
+        .modify(|config| {
+            config.contexts.insert("new".into(), Context { cluster: "b".into(), ..Context::default() });
+            config.current_context = "new".into();
+        })
+        .unwrap();
+    assert!(read(&a).contexts.contains_key("new"));
+    assert_eq!(read(&a).current_context, "new");
+    assert_eq!(std::fs::read_to_string(&b).unwrap(), before, "a file without changes is not touched");
+
+    files(&[&a, &b]).modify(|config| config.clusters.get_mut("b").unwrap().server = "https://new".into()).unwrap();
+    assert_eq!(read(&b).clusters["b"].server, "https://new");
+    assert_eq!(read(&b).clusters["b"].certificate_authority, Some("ca".into()), "paths return to what they were");
+    assert!(!read(&a).clusters.contains_key("b"));
+}
+
+#[test]
+fn a_replaced_entry_stays_in_its_file_and_a_deleted_one_is_gone_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    files(&[&a, &b])
+        .modify(|config| {
+            config.clusters.insert("b".into(), cluster("https://replaced"));
+            config.clusters.remove("a");
+        })
+        .unwrap();
+    assert_eq!(read(&b).clusters["b"].server, "https://replaced");
+    let left = files(&[&a, &b]).load().unwrap();
+    assert_eq!(left.clusters.keys().collect::<Vec<_>>(), ["b"]);
+}
+
+#[test]
+fn nothing_changed_is_nothing_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let before = [&a, &b].map(|path| std::fs::read(path).unwrap());
+    files(&[&a, &b]).modify(|_| {}).unwrap();
+    assert_eq!([&a, &b].map(|path| std::fs::read(path).unwrap()), before);
+}
+
+#[test]
+fn a_new_file_is_private_and_its_directory_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("home/.kube/config");
+    Files::explicit(&path)
+        .modify(|config| {
+            config.users.insert("me".into(), User { token: Some(Secret::new("t")), ..User::default() });
+        })
+        .unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(read(&path).kind, "Config");
+    assert_eq!(read(&path).users["me"].token.as_ref().map(Secret::expose), Some("t"));
+    let left: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["config"], "neither a lock nor a temporary file stays");
+}
+
+#[test]
+fn a_file_that_others_could_read_becomes_private() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    std::fs::write(&path, "").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    Files::explicit(&path).modify(|config| config.current_context = "x".into()).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_link_stays_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+    std::fs::write(&target, "").unwrap();
+    symlink(&target, &link).unwrap();
+    Files::explicit(&link).modify(|config| config.current_context = "x".into()).unwrap();
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(read(&target).current_context, "x");
+}
+
+#[test]
+fn a_locked_file_is_left_alone_and_the_lock_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let lock = dir.path().join("b.lock");
+    std::fs::write(&lock, "").unwrap();
+    let error = files(&[&a, &b]).modify(|config| config.current_context = "x".into()).unwrap_err();
+    assert!(matches!(&error, Error::Locked { lock: found } if *found == lock), "{error}");
+    assert!(error.to_string().contains("remove"), "{error}");
+    assert!(!dir.path().join("a.lock").exists(), "the locks that were had are given back");
+    std::fs::remove_file(&lock).unwrap();
+    files(&[&a, &b]).modify(|config| config.current_context = "x".into()).unwrap();
+}
+
+#[test]
+fn a_broken_file_is_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    std::fs::write(&path, "clusters: [").unwrap();
+    let error = Files::explicit(&path).modify(|config| config.current_context = "x".into()).unwrap_err();
+    assert!(matches!(error, Error::Parse { .. }), "{error}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "clusters: [");
+}
+
+#[test]
+fn minified_is_the_current_context_and_what_it_names() {
+    let text = "current-context: c\n\
+        contexts: [{name: c, context: {cluster: a, user: u}}, {name: d, context: {cluster: b, user: v}}]\n\
+        clusters: [{name: a, cluster: {}}, {name: b, cluster: {}}]\nusers: [{name: u}, {name: v}]\n";
+    let mut config = Kubeconfig::parse(text).unwrap();
+    let small = config.minified().unwrap();
+    let names = |config: &Kubeconfig| {
+        let names = config.clusters.keys().chain(config.users.keys()).chain(config.contexts.keys());
+        names.cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(names(&small), ["a", "u", "c"]);
+    config.current_context = "gone".into();
+    assert!(config.minified().unwrap_err().is_context_not_found());
+    config.current_context.clear();
+    assert!(matches!(config.minified().unwrap_err(), Error::NoContext { .. }));
+}
+
+#[test]
+fn flattened_stands_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let pem = dir.path().join("pem");
+    std::fs::write(&pem, "content").unwrap();
+    let mut config = Kubeconfig::default();
+    config.clusters.insert("a".into(), Cluster { certificate_authority: Some(pem.clone()), ..cluster("https://a") });
+    let user = User { client_certificate: Some(pem.clone()), client_key: Some(pem), ..User::default() };
+    config.users.insert("u".into(), user);
+    let flat = config.flattened().unwrap();
+    let content = Some(Data(b"content".to_vec()));
+    assert_eq!(flat.clusters["a"].certificate_authority_data, content);
+    assert_eq!((&flat.users["u"].client_certificate_data, &flat.users["u"].client_key_data), (&content, &content));
+    assert_eq!((&flat.clusters["a"].certificate_authority, &flat.users["u"].client_key), (&None, &None));
+
+    config.clusters.get_mut("a").unwrap().certificate_authority = Some(dir.path().join("gone"));
+    assert!(matches!(config.flattened().unwrap_err(), Error::Read { .. }));
+}
+
+#[test]
+fn redacted_and_debug_show_no_secret() {
+    let text = "clusters: [{name: a, cluster: {server: 'https://a', proxy-url: 'http://me:hush@p', certificate-authority-data: Y2E=}}]\n\
+        users: [{name: u, user: {token: hush, password: hush, client-key-data: aHVzaA==, \
+        auth-provider: {name: oidc, config: {id-token: hush}}, \
+        exec: {command: login, args: [hush], env: [{name: A, value: hush}]}}}]\n";
+    let config = Kubeconfig::parse(text).unwrap();
+    let shown = config.redacted().to_yaml().unwrap();
+    assert!(!shown.contains("hush") && !shown.contains("aHVzaA"), "{shown}");
+    assert!(shown.contains("login") && shown.contains("Y2E="), "{shown}");
+    let short = config.shortened().to_yaml().unwrap();
+    assert!(!short.contains("Y2E="), "{short}");
+    let users = format!("{:?}", config.users);
+    assert!(!users.contains("hush"), "{users}");
+    assert!(config.to_yaml().unwrap().contains("hush"), "writing keeps them");
+}
