@@ -1,7 +1,7 @@
 //! The project's own tools, run as `cargo xtask JOB`.
 //!
 //! One file or folder a job: [`ci`] runs everything that guards the project, [`tidy`] is the part of it that no other tool
-//! knows, [`docs`] builds the documentation, [`bench`] compares us with our peers, [`conformance`] the API server with a
+//! knows, [`docs`] builds the documentation, [`mod@bench`] compares us with our peers, [`conformance`] the API server with a
 //! real one.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Parser;
@@ -34,7 +34,7 @@ struct Flags {
     #[arg(short, long)]
     verbose: bool,
     /// How many cases run at once.
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(long, value_name = "N", default_value_t = 64)]
     at_once: usize,
     /// Rewrite the list of failing cases by what comes out.
     #[arg(long, conflicts_with_all = ["only", "url"])]
@@ -76,11 +76,11 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         cases.retain(|case| case.name.contains(only));
         anyhow::ensure!(!cases.is_empty(), "no case's name contains {only:?}");
     }
-    let (url, embedded) = match &flags.url {
-        Some(url) => (url.clone(), None),
+    let (url, embedded, patience) = match &flags.url {
+        Some(url) => (url.clone(), None, Duration::MAX),
         None => {
             let server = embedded::start().await?;
-            (server.url(), Some(server))
+            (server.url(), Some(server), Duration::from_secs(15))
         }
     };
     let trust = match &flags.ca {
@@ -88,7 +88,7 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         None if flags.insecure => Trust::Anyone,
         None => Trust::Authorities(Vec::new()),
     };
-    let target = Target { url, token: flags.token.clone(), trust, at_once: flags.at_once };
+    let target = Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, patience };
     let started = Instant::now();
     let verdicts = replay(&target, cases, |verdict| {
         if flags.verbose && !verdict.differences.is_empty() {

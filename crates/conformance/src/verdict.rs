@@ -21,6 +21,9 @@ pub struct Target {
     pub trust: Trust,
     /// How many cases run at once, at least one.
     pub at_once: usize,
+    /// The longest that a step polls for something to come true, whatever the case grants. A server in this process does in
+    /// milliseconds what a cluster takes a minute for.
+    pub patience: Duration,
 }
 
 /// What came of one case.
@@ -60,7 +63,8 @@ impl Verdict {
 ///
 /// Only what concerns them all, like a URL that is none. A case that cannot be run fails, with the reason as difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
-    let server = Arc::new(Server { client: Client::new(&target.url, &target.trust)?, token: target.token.clone() });
+    let client = Client::new(&target.url, &target.trust)?;
+    let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;
     // The slow ones first, so that they wait while the others work.
