@@ -1,11 +1,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use pintle_meta::Object;
+use pintle_delta_fifo::{Batch, Delta, Item};
+use pintle_meta::{Object, ObjectKey};
 use tokio::sync::Notify;
 
 use crate::subscription::Queue;
-use crate::{Indexer, Output, Subscription};
+use crate::{Indexer, Subscription};
 
 /// The store of an informer, and those who want to hear of it.
 ///
@@ -34,7 +35,7 @@ impl<T: Object> Cache<T> {
         let mut audience = self.lock();
         let queue = Arc::new(Queue::new(resync.map(|period| (period, now + period))));
         for object in self.indexer.list() {
-            queue.added(object, true);
+            queue.added(object.key(), object, true);
         }
         if audience.has_synced {
             queue.upstream_synced();
@@ -47,32 +48,51 @@ impl<T: Object> Cache<T> {
         Subscription::new(queue)
     }
 
-    pub(crate) fn apply(&self, output: Output<Arc<T>>) {
+    /// Takes up what was popped from the queue: first the store, all of it in one step, and then the subscribers.
+    pub(crate) fn apply(&self, batch: Batch<ObjectKey, Arc<T>>) {
         let mut audience = self.lock();
         let queues = audience.present();
-        match output {
-            Output::Replaced { objects, resource_version } => {
-                let replacement = self.indexer.replace(objects, &resource_version);
-                let is_initial = !audience.has_synced;
-                for object in replacement.deleted {
-                    queues.iter().for_each(|queue| queue.deleted(object.clone(), object.clone(), false));
+        let mut deltas = Vec::with_capacity(batch.items.len());
+        for item in batch.items {
+            match item {
+                Item::One { key, delta } => deltas.push((key, delta)),
+                // These come alone.
+                Item::ReplacedAll { objects, resource_version } => {
+                    audience.replace(&self.indexer, &queues, objects, &resource_version);
                 }
-                for (old, new) in replacement.present {
-                    tell(&queues, old, &new, is_initial);
+                Item::Bookmark { resource_version } => self.indexer.bookmark(&resource_version),
+                Item::SyncAll => queues.iter().for_each(|queue| queue.remind(self.indexer.list())),
+            }
+        }
+        self.apply_deltas(&queues, deltas);
+    }
+
+    fn apply_deltas(&self, queues: &[Arc<Queue<T>>], deltas: Vec<(ObjectKey, Delta<ObjectKey, Arc<T>>)>) {
+        let Some((_, newest)) = deltas.last() else { return };
+        let resource_version = newest.object().map(|object| object.resource_version().to_owned()).unwrap_or_default();
+        let present = |delta: &Delta<ObjectKey, Arc<T>>| match delta {
+            Delta::Deleted(_) => None,
+            _ => delta.object().cloned(),
+        };
+        let changes = deltas.iter().map(|(key, delta)| (key.clone(), present(delta))).collect();
+        let before = self.indexer.write_all(changes, &resource_version);
+        for ((key, delta), old) in deltas.into_iter().zip(before) {
+            match (delta, old) {
+                (Delta::Deleted(deleted), Some(old)) => {
+                    let final_state_known = !deleted.is_tombstone();
+                    let last = deleted.into_object().unwrap_or_else(|| old.clone());
+                    for queue in queues {
+                        queue.deleted(key.clone(), old.clone(), last.clone(), final_state_known);
+                    }
                 }
-                audience.has_synced = true;
-                queues.iter().for_each(|queue| queue.upstream_synced());
-            }
-            Output::Added(object) | Output::Updated(object) => {
-                let old = self.indexer.upsert(object.clone());
-                tell(&queues, old, &object, false);
-            }
-            Output::Deleted(object) => {
-                if let Some(old) = self.indexer.delete(&object.key(), object.resource_version()) {
-                    queues.iter().for_each(|queue| queue.deleted(old.clone(), object.clone(), true));
+                // Nobody was told of it.
+                (Delta::Deleted(_), None) => {}
+                (delta, old) => {
+                    if let Some(new) = delta.object() {
+                        tell(queues, &key, old, new, false);
+                    }
                 }
             }
-            Output::Bookmark { resource_version } => self.indexer.bookmark(&resource_version),
         }
     }
 
@@ -91,7 +111,7 @@ impl<T: Object> Cache<T> {
         let mut audience = self.lock();
         for queue in audience.present() {
             if queue.is_resync_due(now) {
-                self.indexer.list().into_iter().for_each(|object| queue.sync(object));
+                queue.remind(self.indexer.list());
             }
         }
     }
@@ -109,7 +129,28 @@ impl<T: Object> Cache<T> {
     }
 }
 
-impl<T> Audience<T> {
+impl<T: Object> Audience<T> {
+    fn replace(
+        &mut self,
+        indexer: &Indexer<T>,
+        queues: &[Arc<Queue<T>>],
+        objects: Vec<Arc<T>>,
+        resource_version: &str,
+    ) {
+        let replacement = indexer.replace(objects, resource_version);
+        let is_initial = !self.has_synced;
+        for object in replacement.deleted {
+            for queue in queues {
+                queue.deleted(object.key(), object.clone(), object.clone(), false);
+            }
+        }
+        for (old, new) in replacement.present {
+            tell(queues, &new.key(), old, &new, is_initial);
+        }
+        self.has_synced = true;
+        queues.iter().for_each(|queue| queue.upstream_synced());
+    }
+
     /// Those who still listen.
     fn present(&mut self) -> Vec<Arc<Queue<T>>> {
         let mut present = Vec::with_capacity(self.queues.len());
@@ -124,11 +165,11 @@ impl<T> Audience<T> {
     }
 }
 
-fn tell<T: Object>(queues: &[Arc<Queue<T>>], old: Option<Arc<T>>, new: &Arc<T>, is_initial: bool) {
+fn tell<T: Object>(queues: &[Arc<Queue<T>>], key: &ObjectKey, old: Option<Arc<T>>, new: &Arc<T>, is_initial: bool) {
     match old {
-        None => queues.iter().for_each(|queue| queue.added(new.clone(), is_initial)),
+        None => queues.iter().for_each(|queue| queue.added(key.clone(), new.clone(), is_initial)),
         Some(old) if is_same_state(&*old, &**new) => {}
-        Some(old) => queues.iter().for_each(|queue| queue.updated(old.clone(), new.clone())),
+        Some(old) => queues.iter().for_each(|queue| queue.updated(key.clone(), old.clone(), new.clone())),
     }
 }
 

@@ -1,11 +1,12 @@
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use futures_core::Stream;
-use pintle_meta::{ApiError, ListWatch, Object, WatchEvent};
+use pintle_delta_fifo::{RealFifo, StoreError};
+use pintle_meta::{ListWatch, Object, ObjectKey};
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -25,7 +26,11 @@ pub(crate) struct Driver<T, L> {
 }
 
 pub(crate) type Transform<T> = Box<dyn Fn(&mut T) + Send + Sync>;
+type Fifo<T> = RealFifo<ObjectKey, Arc<T>>;
 pub(crate) type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
+
+/// So many events are taken up in one step at most. It bounds the queue, which is filled and emptied by one task.
+const BATCH: usize = 500;
 
 impl<T: Object, L: ListWatch<T>> Driver<T, L> {
     /// Runs until told to stop. However it ends, a panic included, the subscriptions end with it.
@@ -33,6 +38,7 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
         let _end = End { cache: self.cache.clone(), state: self.state.clone() };
         let cache = self.cache.clone();
         let mut resyncs = pin!(resync(&cache));
+        let mut fifo = RealFifo::atomic(|object: &Arc<T>| Ok(object.key()));
         let mut events = None;
         let mut command = self.reflector.start();
         loop {
@@ -43,20 +49,55 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
                 never = &mut resyncs => match never {},
                 input = carry_out(&self.list_watch, &mut events, command) => input,
             };
-            let step = self.reflector.step(now(), input);
-            if let Some(error) = step.error {
-                tracing::warn!(informer = %self.name, %error, "not up to date");
-                if let Some(handler) = &self.on_error {
-                    handler(&error);
-                }
+            command = self.step(input, &mut fifo);
+            // What has come already is taken up in one step with it.
+            while matches!(command, Command::Read { .. }) && fifo.len() < BATCH {
+                let Some(event) = ready_event(&mut events) else { break };
+                command = self.step(Input::Received(event), &mut fifo);
             }
-            if let Some(output) = step.output {
-                self.cache.apply(self.share(output));
+            while let Some(batch) = fifo.pop_batch(BATCH) {
+                self.cache.apply(batch);
             }
-            command = step.command;
             // A source that always has something ready would keep everybody else from running.
             tokio::task::coop::consume_budget().await;
         }
+    }
+
+    fn step(&mut self, input: Input<T>, fifo: &mut Fifo<T>) -> Command {
+        let step = self.reflector.step(now(), input);
+        if let Some(error) = step.error {
+            tracing::warn!(informer = %self.name, %error, "not up to date");
+            if let Some(handler) = &self.on_error {
+                handler(&error);
+            }
+        }
+        if let Some(Err(error)) = step.output.map(|output| self.enqueue(output, fifo)) {
+            tracing::error!(informer = %self.name, %error, "an object is not taken up");
+        }
+        step.command
+    }
+
+    fn enqueue(&self, output: Output<T>, fifo: &mut Fifo<T>) -> Result<(), StoreError> {
+        match output {
+            Output::Replaced { objects, resource_version } => {
+                tracing::debug!(informer = %self.name, objects = objects.len(), resource_version, "listed");
+                fifo.replace(objects.into_iter().map(|object| self.share(object)).collect(), &resource_version)
+            }
+            Output::Added(object) => fifo.add(self.share(object)),
+            Output::Updated(object) => fifo.update(self.share(object)),
+            Output::Deleted(object) => fifo.delete(self.share(object)),
+            Output::Bookmark { resource_version } => {
+                fifo.bookmark(&resource_version);
+                Ok(())
+            }
+        }
+    }
+
+    fn share(&self, mut object: T) -> Arc<T> {
+        if let Some(transform) = &self.transform {
+            transform(&mut object);
+        }
+        Arc::new(object)
     }
 
     fn publish_state(&self) {
@@ -69,24 +110,6 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
             }
             is_news
         });
-    }
-
-    fn share(&self, output: Output<T>) -> Output<Arc<T>> {
-        let share = |mut object: T| {
-            if let Some(transform) = &self.transform {
-                transform(&mut object);
-            }
-            Arc::new(object)
-        };
-        match output {
-            Output::Replaced { objects, resource_version } => {
-                Output::Replaced { objects: objects.into_iter().map(share).collect(), resource_version }
-            }
-            Output::Added(object) => Output::Added(share(object)),
-            Output::Updated(object) => Output::Updated(share(object)),
-            Output::Deleted(object) => Output::Deleted(share(object)),
-            Output::Bookmark { resource_version } => Output::Bookmark { resource_version },
-        }
     }
 }
 
@@ -120,14 +143,20 @@ async fn carry_out<T: Object, L: ListWatch<T>>(
     }
 }
 
-fn next_event<T, S>(events: &mut Option<S>) -> impl Future<Output = Option<Result<WatchEvent<T>, ApiError>>>
-where
-    S: Stream<Item = Result<WatchEvent<T>, ApiError>> + Unpin,
-{
-    std::future::poll_fn(move |context: &mut Context<'_>| match events {
+fn next_event<S: Stream + Unpin>(events: &mut Option<S>) -> impl Future<Output = Option<S::Item>> {
+    poll_fn(move |context| match events {
         Some(events) => Pin::new(events).poll_next(context),
         None => Poll::Ready(None),
     })
+}
+
+/// The next event, or the end of the stream, if it is there.
+fn ready_event<S: Stream + Unpin>(events: &mut Option<S>) -> Option<Option<S::Item>> {
+    match pin!(next_event(events)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(event) => Some(event),
+        // Whoever polls it next leaves a waker that wakes.
+        Poll::Pending => None,
+    }
 }
 
 /// Reminds subscribers of all objects whenever they are due.

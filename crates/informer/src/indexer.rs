@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use pintle_delta_fifo::{BoxError, KeyGetter, KeyLister, MemoryStore, Replacement};
+use pintle_delta_fifo::{BoxError, KeyGetter, KeyLister, MemoryStore, Reindex, Replacement};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 
@@ -70,26 +70,15 @@ impl<T: Object> Indexer<T> {
     ///
     /// The store's resourceVersion becomes the object's, unless that is empty.
     pub fn upsert(&self, object: Arc<T>) -> Option<Arc<T>> {
-        let _writer = self.lock_writer();
-        let key = object.key();
         let version = object.resource_version().to_owned();
-        let reindex = self.read().store.prepare(&key, Some(&object));
-        let mut inner = self.write();
-        let old = inner.store.commit(key, Some(object), reindex);
-        self.advance(&mut inner, &version);
-        old
+        self.write_all(vec![(object.key(), Some(object))], &version).pop().flatten()
     }
 
     /// Takes the object of that key out. Without effect if there is none.
     ///
     /// `resource_version` is the revision of the deletion; where it is not known, leave it empty.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
-        let _writer = self.lock_writer();
-        let reindex = self.read().store.prepare(key, None);
-        let mut inner = self.write();
-        let old = inner.store.commit(key.clone(), None, reindex);
-        self.advance(&mut inner, resource_version);
-        old
+        self.write_all(vec![(key.clone(), None)], resource_version).pop().flatten()
     }
 
     /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it.
@@ -206,6 +195,24 @@ impl<T: Object> Indexer<T> {
             Ok(progress) if progress.revision >= revision => Ok(()),
             _ => Err(WaitError::Stopped),
         }
+    }
+
+    /// Puts in or takes out several objects in one step, each of another key, and returns what was there before.
+    pub(crate) fn write_all(
+        &self,
+        changes: Vec<(ObjectKey, Option<Arc<T>>)>,
+        resource_version: &str,
+    ) -> Vec<Option<Arc<T>>> {
+        let _writer = self.lock_writer();
+        let reindexes: Vec<Reindex> = {
+            let inner = self.read();
+            changes.iter().map(|(key, object)| inner.store.prepare(key, object.as_ref())).collect()
+        };
+        let mut inner = self.write();
+        let changes = changes.into_iter().zip(reindexes);
+        let before = changes.map(|((key, object), reindex)| inner.store.commit(key, object, reindex)).collect();
+        self.advance(&mut inner, resource_version);
+        before
     }
 
     /// Ends all waits: nothing will be written any more.

@@ -131,20 +131,21 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false) }
     }
 
-    pub(crate) fn added(&self, object: Arc<T>, is_initial: bool) {
-        self.change(|state| state.fifo.added(object.key(), object, is_initial));
+    pub(crate) fn added(&self, key: ObjectKey, object: Arc<T>, is_initial: bool) {
+        self.change(|state| state.fifo.added(key, object, is_initial));
     }
 
-    pub(crate) fn updated(&self, old: Arc<T>, new: Arc<T>) {
-        self.change(|state| state.fifo.updated(new.key(), old, new));
+    pub(crate) fn updated(&self, key: ObjectKey, old: Arc<T>, new: Arc<T>) {
+        self.change(|state| state.fifo.updated(key, old, new));
     }
 
-    pub(crate) fn deleted(&self, known: Arc<T>, last: Arc<T>, final_state_known: bool) {
-        self.change(|state| state.fifo.deleted(last.key(), known, last, final_state_known));
+    pub(crate) fn deleted(&self, key: ObjectKey, known: Arc<T>, last: Arc<T>, final_state_known: bool) {
+        self.change(|state| state.fifo.deleted(key, known, last, final_state_known));
     }
 
-    pub(crate) fn sync(&self, object: Arc<T>) {
-        self.change(|state| state.fifo.sync(object.key(), object));
+    /// Tells the listener of all these again.
+    pub(crate) fn remind(&self, objects: Vec<Arc<T>>) {
+        self.change(|state| objects.into_iter().for_each(|object| state.fifo.sync(object.key(), object)));
     }
 
     /// All initial events are in.
