@@ -1,1 +1,42 @@
 //! Record Kubernetes Events: recorder, correlator, broadcaster.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pintle_events::{Event, EventBroadcaster, EventSource, EventType};
+//! use pintle_meta::{ObjectApi, ObjectMeta};
+//!
+//! struct Website {
+//!     metadata: ObjectMeta,
+//! }
+//! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+//!
+//! async fn tell(events: impl ObjectApi<Event>, site: &Website) {
+//!     let broadcaster = EventBroadcaster::start(events);
+//!     let recorder = broadcaster.recorder(EventSource { component: "website-controller".into(), ..Default::default() });
+//!     recorder.event(site, EventType::Normal, "Published", "The site is up");
+//!     let metrics = broadcaster.shutdown(Duration::from_secs(5)).await;
+//!     println!("{} events written, {} lost", metrics.created + metrics.patched, metrics.dropped + metrics.failed);
+//! }
+//! ```
+//!
+//! # Nouns
+//!
+//! - An [`EventRecorder`] takes events from anywhere in a program, without ever waiting.
+//! - An [`EventBroadcaster`] owns the one task that writes them; [`EventMetrics`] tell what became of them.
+//! - A [`Correlator`] decides, without I/O, whether an event is new, a repetition to be counted on the one that is stored, one
+//!   of many similar ones to be combined, or one too many.
+//! - An [`Event`] is about the object of an [`ObjectReference`].
+
+mod broadcaster;
+mod correlator;
+mod event;
+mod lru;
+mod metrics;
+mod recorder;
+
+pub use broadcaster::{BroadcasterConfig, EventBroadcaster};
+pub use correlator::{COMBINED_PREFIX, Correlated, Correlator, CorrelatorConfig, Verdict};
+pub use event::{Event, EventSource, EventType, ObjectReference};
+pub use metrics::EventMetrics;
+pub use recorder::EventRecorder;

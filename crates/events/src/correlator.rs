@@ -1,0 +1,202 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pintle_meta::{Object, ObjectKey, Time};
+use pintle_ratelimit::TokenBucket;
+use serde_json::{Value, json};
+
+use crate::lru::Lru;
+use crate::{Event, EventSource, ObjectReference};
+
+/// What a message of combined events begins with.
+pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
+
+/// When events are combined, and when they are too many. The defaults are client-go's.
+#[derive(Clone)]
+pub struct CorrelatorConfig {
+    /// As of this many different messages about the same thing, they are combined to one event: 10.
+    pub max_similar: usize,
+    /// Messages further apart than this are not taken together: 10 minutes.
+    pub similar_interval: Duration,
+    /// How many events about one object may come at once: 25.
+    pub spam_burst: u32,
+    /// How long until one more may: 5 minutes.
+    pub spam_refill: Duration,
+    /// How many of each kind of key are remembered: 4096.
+    pub cache_size: usize,
+    /// What is one flow of events to the spam filter. By default the source, the object and the type: two reasons share one
+    /// allowance.
+    pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
+}
+
+impl Default for CorrelatorConfig {
+    fn default() -> Self {
+        Self {
+            max_similar: 10,
+            similar_interval: Duration::from_secs(600),
+            spam_burst: 25,
+            spam_refill: Duration::from_secs(300),
+            cache_size: 4096,
+            spam_key: Arc::new(|event| key(&[&source_key(&event.source), &object_key(event), &event.event_type])),
+        }
+    }
+}
+
+impl fmt::Debug for CorrelatorConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CorrelatorConfig")
+            .field("max_similar", &self.max_similar)
+            .field("similar_interval", &self.similar_interval)
+            .field("spam_burst", &self.spam_burst)
+            .field("spam_refill", &self.spam_refill)
+            .field("cache_size", &self.cache_size)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps the number of events down: counts repetitions, combines similar ones, and holds floods back.
+///
+/// It is told of each event and of the time, and says what to write. It does no I/O and reads no clock.
+#[derive(Debug)]
+pub struct Correlator {
+    config: CorrelatorConfig,
+    similar: Lru<String, Similar>,
+    counts: Lru<String, Known>,
+    buckets: Lru<String, TokenBucket>,
+}
+
+/// Different messages about the same thing.
+#[derive(Debug)]
+struct Similar {
+    messages: BTreeSet<String>,
+    last: Instant,
+}
+
+/// What is known of events with one key.
+#[derive(Debug, Default)]
+struct Known {
+    count: i32,
+    first: Option<Time>,
+    /// The name of the stored event.
+    name: String,
+    resource_version: String,
+}
+
+/// What to do with an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Create it.
+    Create(Correlated),
+    /// It is there already: change it with this merge patch. Should it have vanished, create it.
+    Patch(Correlated, ObjectKey, Value),
+    /// There are too many about this object.
+    Skip,
+}
+
+/// An event as it is to be stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Correlated {
+    /// The event.
+    pub event: Event,
+    /// Whether it stands for several different messages.
+    pub is_combined: bool,
+    key: String,
+}
+
+impl Correlator {
+    /// A correlator that has seen nothing.
+    pub fn new(config: CorrelatorConfig) -> Self {
+        let size = config.cache_size;
+        Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
+    }
+
+    /// Takes an event in.
+    pub fn correlate(&mut self, event: Event, now: Instant) -> Verdict {
+        let CorrelatorConfig { spam_burst, spam_refill, .. } = self.config;
+        let spam_key = (self.config.spam_key)(&event);
+        let (mut event, key, is_combined) = self.combine(event, now);
+        let known = self.counts.entry(key.clone(), Known::default);
+        known.count = known.count.saturating_add(1);
+        event.count = known.count;
+        known.first = known.first.or(event.first_timestamp);
+        event.first_timestamp = known.first;
+        let stored = (!known.name.is_empty()).then(|| known.name.clone());
+        if let Some(name) = &stored {
+            event.metadata.name.clone_from(name);
+            event.metadata.resource_version.clone_from(&known.resource_version);
+        }
+        let rate = 1.0 / spam_refill.as_secs_f64();
+        let bucket = self.buckets.entry(spam_key, || TokenBucket::new(rate, spam_burst, now));
+        if !bucket.try_accept(now) {
+            return Verdict::Skip;
+        }
+        match stored {
+            None => Verdict::Create(Correlated { event, is_combined, key }),
+            Some(name) => {
+                let patch = json!({
+                    "count": event.count,
+                    "lastTimestamp": event.last_timestamp,
+                    "message": event.message,
+                });
+                let object = ObjectKey::new(&event.metadata.namespace, &name);
+                Verdict::Patch(Correlated { event, is_combined, key }, object, patch)
+            }
+        }
+    }
+
+    /// Learns that an event was stored, as which a repetition of it will be counted.
+    pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
+        let known = self.counts.entry(correlated.key.clone(), Known::default);
+        known.count = known.count.max(stored.count);
+        known.name = stored.name().into();
+        known.resource_version = stored.resource_version().into();
+    }
+
+    /// The event, or the one that stands for all that are similar to it; and by which key it is counted.
+    fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
+        let similar_key = similar_key(&event);
+        let fresh = || Similar { messages: BTreeSet::new(), last: now };
+        let similar = self.similar.entry(similar_key.clone(), fresh);
+        if now.saturating_duration_since(similar.last) > self.config.similar_interval {
+            similar.messages.clear();
+        }
+        similar.last = now;
+        similar.messages.insert(event.message.clone());
+        if similar.messages.len() < self.config.max_similar {
+            let key = key(&[&similar_key, &event.involved_object.field_path, &event.message]);
+            return (event, key, false);
+        }
+        // As many as are needed to go on combining, and no more.
+        similar.messages.pop_first();
+        event.message = format!("{COMBINED_PREFIX}{}", event.message);
+        (event, similar_key, true)
+    }
+}
+
+/// What makes events similar: all but the message and the part of the object.
+fn similar_key(event: &Event) -> String {
+    key(&[
+        &source_key(&event.source),
+        &object_key(event),
+        &event.event_type,
+        &event.reason,
+        &event.reporting_component,
+        &event.reporting_instance,
+    ])
+}
+
+fn source_key(source: &EventSource) -> String {
+    key(&[&source.component, &source.host])
+}
+
+fn object_key(event: &Event) -> String {
+    let ObjectReference { api_version, kind, namespace, name, uid, .. } = &event.involved_object;
+    key(&[kind, namespace, name, uid, api_version])
+}
+
+/// The parts with what no part has in between.
+fn key(parts: &[&str]) -> String {
+    parts.join("\0")
+}

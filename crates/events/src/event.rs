@@ -1,0 +1,164 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pintle_meta::{MicroTime, Object, ObjectMeta, Resource, Time, TypeMeta};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// An `Event` of `v1`: a note about an object, for people. The server keeps it for an hour or so.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// `apiVersion` and `kind`.
+    #[serde(flatten)]
+    pub types: TypeMeta,
+    /// The metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What the event is about. It lives in the namespace of the event, or in none.
+    #[serde(default)]
+    pub involved_object: ObjectReference,
+    /// Why, in one word in upper camel case.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What happened, in a sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Who says so.
+    #[serde(default)]
+    pub source: EventSource,
+    /// When it happened first.
+    #[serde(default)]
+    pub first_timestamp: Option<Time>,
+    /// When it happened last.
+    #[serde(default)]
+    pub last_timestamp: Option<Time>,
+    /// How often it happened.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub count: i32,
+    /// `Normal` or `Warning`.
+    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
+    pub event_type: String,
+    /// When it happened first, as recorders of `events.k8s.io` say it.
+    #[serde(default)]
+    pub event_time: Option<MicroTime>,
+    /// Who says so, as recorders of `events.k8s.io` say it: `example.com/website-controller`.
+    #[serde(default)]
+    pub reporting_component: String,
+    /// Which of its instances.
+    #[serde(default)]
+    pub reporting_instance: String,
+    /// Fields that this struct does not name.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
+
+/// A reference to an object of any kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectReference {
+    /// `version` or `group/version`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    /// The kind.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The namespace; empty for a cluster-scoped object.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// The name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The uid. `kubectl describe` shows only events that have it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The resourceVersion in which the object was seen.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Which part of the object: `spec.containers{web}`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field_path: String,
+}
+
+impl ObjectReference {
+    /// The same object, but a part of it.
+    #[must_use]
+    pub fn with_field_path(mut self, field_path: impl Into<String>) -> Self {
+        self.field_path = field_path.into();
+        self
+    }
+}
+
+impl<T: Resource> From<&T> for ObjectReference {
+    fn from(object: &T) -> Self {
+        let resource = T::api_resource();
+        Self {
+            api_version: resource.group_version.to_string(),
+            kind: resource.kind,
+            namespace: Object::namespace(object).unwrap_or_default().into(),
+            name: object.name().into(),
+            uid: object.uid().into(),
+            resource_version: object.resource_version().into(),
+            field_path: String::new(),
+        }
+    }
+}
+
+/// Who records events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+pub struct EventSource {
+    /// The program: `website-controller`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub component: String,
+    /// The node it runs on, where that matters.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+}
+
+/// Whether an event is a matter of course.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// All goes as it should.
+    Normal,
+    /// Someone may want to look at it.
+    Warning,
+}
+
+impl EventType {
+    /// The text on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn is_zero(number: &i32) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_and_writing_back_loses_nothing() {
+        let text = r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"a.1","namespace":"ns"},
+            "involvedObject":{"kind":"Pod","namespace":"ns","name":"a","apiVersion":"v1","fieldPath":"spec.containers{web}"},
+            "reason":"Pulled","message":"done","source":{"component":"kubelet","host":"node-1"},
+            "firstTimestamp":"2026-11-20T08:30:00Z","lastTimestamp":"2026-11-20T08:30:00Z","count":3,"type":"Normal",
+            "eventTime":null,"reportingComponent":"kubelet","reportingInstance":"node-1","action":"Pull"}"#;
+        let event: Event = serde_json::from_str(text).unwrap();
+        let expected: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_value(&event).unwrap(), expected);
+    }
+}

@@ -1,0 +1,6 @@
+//! The tests of the correlator and of the broadcaster, on tokio's paused clock.
+
+#![allow(clippy::unwrap_used)]
+
+mod broadcaster;
+mod correlator;
