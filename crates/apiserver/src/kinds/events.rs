@@ -131,6 +131,11 @@ impl Strategy for New {
     }
 }
 
+/// An event of `events.k8s.io` in the form of the core group.
+pub(crate) fn stored_event(event: &Value) -> Value {
+    New.to_stored(event.clone())
+}
+
 fn rename(event: Value, pair: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str)) -> Value {
     let Value::Object(members) = event else { return event };
     let renamed = members.into_iter().map(|(key, value)| {

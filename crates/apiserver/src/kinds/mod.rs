@@ -22,8 +22,10 @@ mod scale;
 mod services;
 mod strategy;
 
+pub(crate) use events::stored_event;
 pub use registry::{Origin, Registry, compare_versions};
 pub use scale::Scale;
+pub(crate) use scale::selector_text;
 pub use strategy::{Cluster, Context, Empty, Plain, Strategy};
 
 /// One resource in one version: all that the generic handlers need to serve it.
@@ -165,6 +167,22 @@ impl Kind {
     /// Whether `/status` is a path of its own, so that writes of the object leave the status alone.
     pub fn splits_status(&self) -> bool {
         self.subresource("status").is_some()
+    }
+
+    /// The columns of its tables; `None` for the name and the time of creation alone.
+    pub fn columns(&self) -> Option<&[crate::table::Column]> {
+        match self.custom {
+            true => self.strategy.columns(),
+            false => crate::table::columns(&self.group, &self.kind),
+        }
+    }
+
+    /// The cells of one row, as many as there are columns. `object` is in the served version.
+    pub fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value> {
+        match self.custom {
+            true => self.strategy.cells(object, now),
+            false => crate::table::cells(&self.group, &self.kind, object, now),
+        }
     }
 
     /// The stored object as this version shows it.

@@ -40,13 +40,12 @@ impl Scale {
         let mut status = json!({"replicas": there});
         let selector = match at(&self.label_selector, object) {
             Some(Value::String(text)) => text.clone(),
-            Some(selector @ Value::Object(labels)) => match selector
-                .get("matchLabels")
-                .or(selector.get("matchExpressions"))
-            {
-                Some(_) => LabelSelector::from_value(selector).map(|selector| printed(&selector)).unwrap_or_default(),
-                None => LabelSelector::from_map(labels).to_string(),
-            },
+            Some(selector @ Value::Object(labels)) => {
+                match selector.get("matchLabels").or(selector.get("matchExpressions")) {
+                    Some(_) => selector_text(selector),
+                    None => LabelSelector::from_map(labels).to_string(),
+                }
+            }
             _ => String::new(),
         };
         if !selector.is_empty() {
@@ -82,7 +81,12 @@ impl Scale {
     }
 }
 
-/// A structured selector as a text: a set of one is an equality.
+/// A structured selector as a text; "" if it is none.
+pub(crate) fn selector_text(selector: &Value) -> String {
+    LabelSelector::from_value(selector).map(|selector| printed(&selector)).unwrap_or_default()
+}
+
+/// A set of one is an equality.
 fn printed(selector: &LabelSelector) -> String {
     use crate::selector::Operator;
     let mut selector = selector.clone();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::rest::{ListReply, Served};
-use crate::table::Column;
+use crate::table::{CREATED, Column, NAME};
 
 /// The form of an answer.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ fn row(api_version: &str, include: Include, object: &Served, kind: &Kind, now: T
 }
 
 fn definitions(kind: &Kind) -> Value {
-    let Some(columns) = kind.strategy.columns() else {
+    let Some(columns) = kind.columns() else {
         return json!([
             {"name": "Name", "type": "string", "format": "name", "description": NAME, "priority": 0},
             {"name": "Created At", "type": "date", "format": "", "description": CREATED, "priority": 0},
@@ -136,11 +136,8 @@ fn definitions(kind: &Kind) -> Value {
 }
 
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Vec<Value> {
-    match kind.strategy.columns() {
-        Some(_) => kind.strategy.cells(&object.value, now),
+    match kind.columns() {
+        Some(_) => kind.cells(&object.value, now),
         None => vec![object.value["metadata"]["name"].clone(), object.value["metadata"]["creationTimestamp"].clone()],
     }
 }
-
-const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";

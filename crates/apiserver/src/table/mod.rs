@@ -1,11 +1,19 @@
 //! Tables, as `kubectl get` shows them.
 
+mod builtin;
+mod cells;
 mod durations;
+#[cfg(test)]
+mod tests;
 
+pub use builtin::columns;
+pub use cells::cells;
 pub use durations::age;
 
-/// What an age column tells.
-pub(crate) const CREATED: &str = "The time at which the server made the object.";
+/// What the API says of the name column.
+pub(crate) const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+/// What the API says of an age column.
+pub(crate) const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
 /// One column of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,9 +31,14 @@ pub struct Column {
 }
 
 impl Column {
-    /// The first column of every table.
+    /// The first column of nearly every table.
     pub fn name() -> Self {
-        let description = "The name of the object, unique in its namespace.".into();
-        Self { name: "Name".into(), kind: "string".into(), format: "name".into(), description, priority: 0 }
+        Self {
+            name: "Name".into(),
+            kind: "string".into(),
+            format: "name".into(),
+            description: NAME.into(),
+            priority: 0,
+        }
     }
 }
