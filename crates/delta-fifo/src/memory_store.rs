@@ -32,9 +32,9 @@ pub struct Reindex(Vec<(Vec<String>, Vec<String>)>);
 /// What it means to put one store in the place of another: see [`MemoryStore::prepare_swap`].
 #[derive(Debug)]
 pub struct Replacement<T> {
-    /// What was in the store and is no more.
+    /// What was in the store and is no more, ordered by key.
     pub deleted: Vec<T>,
-    /// What is in the store now, each with what was there before under its key.
+    /// What is in the store now, in the order of the list, each with what was there before under its key.
     pub present: Vec<(Option<T>, T)>,
 }
 
@@ -127,8 +127,9 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
                 index.insert(key, &(index.function)(object));
             }
         }
-        let gone = self.objects.iter().filter(|(key, _)| !next.objects.contains_key(*key));
-        let deleted = gone.map(|(_, object)| object.clone()).collect();
+        let mut gone: Vec<_> = self.objects.iter().filter(|(key, _)| !next.objects.contains_key(*key)).collect();
+        gone.sort_unstable_by_key(|(key, _)| *key);
+        let deleted = gone.into_iter().map(|(_, object)| object.clone()).collect();
         let pair = |key| Some((self.objects.get(key).cloned(), next.objects.get(key)?.clone()));
         let present = order.iter().filter_map(pair).collect();
         Ok((next, Replacement { deleted, present }))

@@ -34,9 +34,7 @@ impl<T: Object> Cache<T> {
     pub(crate) fn subscribe(&self, now: Instant, resync: Option<Duration>) -> Subscription<T> {
         let mut audience = self.lock();
         let queue = Arc::new(Queue::new(resync.map(|period| (period, now + period))));
-        for object in self.indexer.list() {
-            queue.added(object.key(), object, true);
-        }
+        queue.replay(self.indexer.list());
         if audience.has_synced {
             queue.upstream_synced();
         }

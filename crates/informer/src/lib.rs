@@ -69,7 +69,20 @@
 //! - A [`Subscription`] yields [`Event`]s: what changed, after it has changed. An [`EventHandler`] is called with them.
 //! - A [`Lister`] reads the copy: by key, namespace, [`Selector`] or index, or as a [`Snapshot`].
 //! - An [`Indexer`] is the store below, a [`Reflector`] the state machine that lists and watches to fill it.
+//!
+//! # The way of a change
+//!
+//! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`] asks for: list, watch, wait.
+//!    What comes of it, the reflector makes into [`Output`]s; each object is transformed then, if a transform is set.
+//! 2. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
+//!    what has come at once: the driver fills it with what the watch has ready, and then empties it. So it holds at most a
+//!    batch, and the watch is not read while the cache is written.
+//! 3. A batch changes the [`Indexer`] under one short lock, a list all of it at once. What was there before decides what is
+//!    new, what changed and what is gone.
+//! 4. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
+//!    here on it is on the listener's time, and nobody waits for anybody.
 
+mod builder;
 mod cache;
 mod driver;
 mod error;
@@ -85,6 +98,7 @@ mod snapshot;
 mod state;
 mod subscription;
 
+pub use builder::Builder;
 pub use error::{NotSynced, UnknownIndex, WaitError};
 pub use event::Event;
 pub use factory::InformerFactory;
@@ -93,7 +107,7 @@ pub use indexer::{IndexExists, Indexer, NAMESPACE_INDEX};
 pub use lister::{Lister, NamespaceLister};
 pub use reflector::{Backoff, Command, Input, Output, Reflector, ReflectorConfig, ReflectorError, Step};
 pub use selector::{InvalidSelector, Selector};
-pub use shared_informer::{Builder, SharedInformer};
+pub use shared_informer::SharedInformer;
 pub use snapshot::Snapshot;
 pub use state::InformerState;
 pub use subscription::{Subscription, SyncHandle};

@@ -10,10 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::Cache;
-use crate::driver::{Driver, ErrorHandler, Transform, now};
-use crate::{
-    Backoff, IndexExists, InformerState, Lister, NotSynced, Reflector, ReflectorConfig, ReflectorError, Subscription,
-};
+use crate::driver::now;
+use crate::{Builder, IndexExists, InformerState, Lister, NotSynced, Subscription};
 
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
 ///
@@ -26,20 +24,6 @@ use crate::{
 pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
 }
-
-/// Makes a [`SharedInformer`].
-pub struct Builder<T, L> {
-    list_watch: L,
-    name: String,
-    config: ReflectorConfig,
-    resync: Option<Duration>,
-    transform: Option<Transform<T>>,
-    on_error: Option<ErrorHandler>,
-    indices: Vec<(String, IndexFunction<T>)>,
-    seed: Option<u64>,
-}
-
-type IndexFunction<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
 /// The future that runs an informer, made when it starts.
 type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
@@ -63,16 +47,7 @@ impl<T: Object> SharedInformer<T> {
 
     /// An informer of what `list_watch` gives, to be made as you like.
     pub fn builder<L: ListWatch<T>>(list_watch: L) -> Builder<T, L> {
-        Builder {
-            list_watch,
-            name: short_name(std::any::type_name::<T>()),
-            config: ReflectorConfig::default(),
-            resync: None,
-            transform: None,
-            on_error: None,
-            indices: Vec::new(),
-            seed: None,
-        }
+        Builder::new(list_watch)
     }
 
     /// Starts it, in a task of its own. Without effect if it was started or shut down before.
@@ -172,110 +147,25 @@ impl<T: Object> SharedInformer<T> {
     pub fn name(&self) -> &str {
         &self.owner.name
     }
-}
 
-impl<T: Object, L: ListWatch<T>> Builder<T, L> {
-    /// The name for logs, in place of the type's.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
-    }
-
-    /// How to list and watch.
-    pub fn config(mut self, config: ReflectorConfig) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// Only objects whose labels match, in the server's eyes.
-    pub fn label_selector(mut self, selector: impl Into<String>) -> Self {
-        self.config.label_selector = selector.into();
-        self
-    }
-
-    /// Only objects whose fields match, in the server's eyes.
-    pub fn field_selector(mut self, selector: impl Into<String>) -> Self {
-        self.config.field_selector = selector.into();
-        self
-    }
-
-    /// Whether to ask for the first state as a stream: see [`ReflectorConfig::streaming_list`].
-    pub fn streaming_list(mut self, on: bool) -> Self {
-        self.config.streaming_list = on;
-        self
-    }
-
-    /// The delays after failures.
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.config.backoff = backoff;
-        self
-    }
-
-    /// How often subscribers are reminded of all objects, unless they say otherwise: see
-    /// [`SharedInformer::subscribe_with_resync`].
-    pub fn resync(mut self, period: Duration) -> Self {
-        self.resync = Some(period);
-        self
-    }
-
-    /// Changes each object once, before it goes into the cache; to leave out what nobody reads, say. The last state of a
-    /// deleted object is changed as well.
-    pub fn transform(mut self, transform: impl Fn(&mut T) + Send + Sync + 'static) -> Self {
-        self.transform = Some(Box::new(transform));
-        self
-    }
-
-    /// Hears of each failure that delays the informer. It cannot change what follows.
-    pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
-        self.on_error = Some(Box::new(handler));
-        self
-    }
-
-    /// Adds an index over the cache. Of two by one name, or by the name of a built-in one, the first counts.
-    pub fn index(
-        mut self,
-        name: impl Into<String>,
-        function: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    /// One that runs by what `launch` makes of the token that stops it.
+    pub(crate) fn launched_by(
+        name: String,
+        resync: Option<Duration>,
+        cache: Arc<Cache<T>>,
+        state: watch::Sender<InformerState>,
+        launch: impl FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static,
     ) -> Self {
-        self.indices.push((name.into(), Box::new(function)));
-        self
-    }
-
-    /// Makes delays and timeouts repeatable.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
-    /// The informer. It does not run yet.
-    pub fn build(self) -> SharedInformer<T> {
-        let cache = Arc::new(Cache::new());
-        for (name, function) in self.indices {
-            if let Err(error) = cache.indexer.add_index(name, function) {
-                tracing::warn!(informer = %self.name, %error, "an index was not added");
-            }
-        }
-        let state = watch::Sender::new(InformerState::Starting);
-        let driver = Driver {
-            name: self.name.clone(),
-            list_watch: self.list_watch,
-            reflector: Reflector::new(self.config, self.seed.unwrap_or_else(|| fastrand::u64(..))),
-            cache: cache.clone(),
-            state: state.clone(),
-            transform: self.transform,
-            on_error: self.on_error,
-        };
-        let launch: Launch = Box::new(|stop| Box::pin(driver.run(stop)));
         let owner = Owner {
-            name: self.name,
+            name,
             cache,
             state,
-            resync: self.resync,
-            launch: Mutex::new(Some(launch)),
+            resync,
+            launch: Mutex::new(Some(Box::new(launch))),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        SharedInformer { owner: Arc::new(owner) }
+        Self { owner: Arc::new(owner) }
     }
 }
 
@@ -310,9 +200,4 @@ impl<T: Object> Drop for Owner<T> {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// `Pod` of `k8s_openapi::api::core::v1::Pod`.
-fn short_name(type_name: &str) -> String {
-    type_name.rsplit("::").next().unwrap_or(type_name).to_owned()
 }

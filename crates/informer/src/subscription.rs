@@ -2,7 +2,8 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
@@ -58,6 +59,24 @@ impl<T: Object> Subscription<T> {
     /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Event<T>> {
         poll_fn(|context| self.queue.poll_next(context)).await
+    }
+
+    /// Waits for the next event by blocking the thread. It needs no runtime, and must not be called on one's threads.
+    pub fn blocking_next(&mut self) -> Option<Event<T>> {
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            match self.queue.poll_next(&mut Context::from_waker(&waker)) {
+                Poll::Ready(event) => return event,
+                // To be unparked before is to return at once, so no wake-up is lost between the look and the wait.
+                Poll::Pending => thread::park(),
+            }
+        }
     }
 
     /// The next event, if there is one already.
@@ -129,6 +148,11 @@ impl<T: Object> Queue<T> {
             resync,
         };
         Self { state: Mutex::new(state), synced: watch::Sender::new(false) }
+    }
+
+    /// Tells a listener that came late what is there.
+    pub(crate) fn replay(&self, objects: Vec<Arc<T>>) {
+        self.change(|state| objects.into_iter().for_each(|object| state.fifo.added(object.key(), object, true)));
     }
 
     pub(crate) fn added(&self, key: ObjectKey, object: Arc<T>, is_initial: bool) {

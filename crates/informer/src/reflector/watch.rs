@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,8 @@ pub(super) struct Stream {
 
 /// What a streaming list has brought so far.
 pub(super) struct Initial<T> {
-    objects: HashMap<ObjectKey, T>,
+    /// In order, so that the same stream makes the same list.
+    objects: BTreeMap<ObjectKey, T>,
     /// When it must be complete.
     until: Instant,
 }
@@ -94,7 +95,7 @@ impl<T: Object> Reflector<T> {
         let stream = self.stream(now, timeout.saturating_add(self.config.watch_grace), true);
         let deadline = now.checked_add(self.config.streaming_list_deadline);
         let until = deadline.map_or(stream.until, |deadline| deadline.min(stream.until));
-        self.receive_initial(stream, Initial { objects: HashMap::new(), until })
+        self.receive_initial(stream, Initial { objects: BTreeMap::new(), until })
     }
 
     pub(super) fn initial_event(

@@ -395,3 +395,43 @@ async fn dropping_the_last_handle_ends_the_task() {
     assert!(events.next().await.is_none());
     assert_eq!(lister.len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_that_panics_stops_the_informer_for_all_to_see() {
+    let source = Source::with(&["a"]);
+    let informer = SharedInformer::builder(source.clone())
+        .transform(|pod: &mut Pod| assert_ne!(pod.node, "bad", "a panic that the test wants"))
+        .build();
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert!(events.next().await.is_some());
+    source.put(pod("b", "bad"));
+    assert!(events.next().await.is_none(), "nobody waits for what will never come");
+    assert!(matches!(informer.state(), InformerState::Stopped));
+    informer.shutdown().await;
+    assert_eq!(source.open_watches(), 0);
+}
+
+#[test]
+fn a_thread_may_wait_for_events_without_a_runtime() {
+    let source = Source::with(&["a"]);
+    let informer = SharedInformer::new(source.clone());
+    let mut events = informer.subscribe();
+    let listener = std::thread::spawn(move || {
+        let mut told = Vec::new();
+        while let Some(event) = events.blocking_next() {
+            told.push(shorthand(&event));
+        }
+        told
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        source.put(pod("b", ""));
+        informer.lister().wait_for("2").await.unwrap();
+        informer.shutdown().await;
+    });
+    assert_eq!(listener.join().unwrap(), ["A! a@1", "A b@2"]);
+}

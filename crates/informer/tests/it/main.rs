@@ -7,6 +7,7 @@ mod faults;
 mod handler;
 mod indexer;
 mod informer;
+mod pipeline;
 mod prefix;
 mod reflector;
 mod streaming_list;

@@ -7,11 +7,12 @@ use futures_core::Stream;
 use pintle_meta::{
     ApiError, Bookmark, List, ListMeta, ListOptions, ListWatch, Object, ObjectKey, WatchEvent, WatchOptions,
 };
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::{Pod, cut, expired, too_large};
 
-type Item = Result<WatchEvent<Pod>, ApiError>;
+pub(crate) type Item = Result<WatchEvent<Pod>, ApiError>;
 
 /// A resource in memory, with revisions, a log, watches, pages; and with faults on demand.
 #[derive(Clone, Default)]
@@ -316,6 +317,17 @@ pub(crate) struct Events {
     receiver: UnboundedReceiver<Item>,
     /// Keeps a silent watch open.
     _open: Option<UnboundedSender<Item>>,
+}
+
+impl Events {
+    /// The next event, or the end, if it is there.
+    pub(crate) fn ready(&mut self) -> Option<Option<Item>> {
+        match self.receiver.try_recv() {
+            Ok(item) => Some(Some(item)),
+            Err(TryRecvError::Disconnected) => Some(None),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
 }
 
 impl Stream for Events {

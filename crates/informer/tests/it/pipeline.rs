@@ -1,0 +1,100 @@
+//! The parts put together by hand, as in client-go of old: reflector, DeltaFIFO, indexer.
+
+use std::sync::Arc;
+
+use pintle_delta_fifo::{Delta, DeltaFifo, Popped};
+use pintle_informer::{Command, Indexer, Input, Output, Reflector, ReflectorConfig};
+use pintle_meta::{ListWatch, Object, ObjectKey};
+
+use crate::support::source::{Break, Events, Source};
+use crate::support::{Pod, pod};
+
+type Fifo = DeltaFifo<ObjectKey, Arc<Pod>>;
+
+/// Drives a reflector until it has nothing more to read.
+async fn drive(source: &Source, reflector: &mut Reflector<Pod>, mut command: Command, fifo: &mut Fifo) -> Command {
+    let mut events: Option<Events> = None;
+    loop {
+        let input = match &command {
+            Command::List(options) => Input::Listed(source.list(options).await),
+            Command::Watch(options) => Input::Opened(source.watch(options).await.map(|opened| events = Some(opened))),
+            Command::Sleep(_) => Input::Woke,
+            Command::Read { .. } => match events.as_mut().and_then(Events::ready) {
+                Some(event) => Input::Received(event),
+                None => return command,
+            },
+        };
+        let step = reflector.step(std::time::Instant::now(), input);
+        match step.output {
+            Some(Output::Replaced { objects, resource_version }) => {
+                fifo.replace(objects.into_iter().map(Arc::new).collect(), &resource_version).unwrap();
+            }
+            Some(Output::Added(object)) => fifo.add(Arc::new(object)).unwrap(),
+            Some(Output::Updated(object)) => fifo.update(Arc::new(object)).unwrap(),
+            Some(Output::Deleted(object)) => fifo.delete(Arc::new(object)).unwrap(),
+            Some(Output::Bookmark { .. }) | None => {}
+        }
+        command = step.command;
+    }
+}
+
+/// What a consumer does: the cache decides whether something is new.
+fn process(indexer: &Indexer<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<String> {
+    let mut told = Vec::new();
+    for delta in popped.deltas {
+        told.push(match delta {
+            Delta::Deleted(deleted) => {
+                indexer.delete(&popped.key, "");
+                format!("delete {} {}", popped.key, if deleted.is_tombstone() { "unseen" } else { "seen" })
+            }
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                let verb = if indexer.upsert(object).is_some() { "update" } else { "add" };
+                format!("{verb} {}", popped.key)
+            }
+        });
+    }
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delta_fifo_before_an_indexer_follows_the_source() {
+    let source = Source::with(&["a", "b", "c"]);
+    let indexer = Arc::new(Indexer::<Pod>::new());
+    let mut fifo = DeltaFifo::new(|pod: &Arc<Pod>| Ok(pod.key())).with_known_objects(indexer.clone()).emit_replaced();
+    let mut reflector = Reflector::new(ReflectorConfig::default(), 1);
+
+    let first = reflector.start();
+    drive(&source, &mut reflector, first, &mut fifo).await;
+    let mut told = Vec::new();
+    while let Some(popped) = fifo.pop() {
+        told.extend(process(&indexer, popped));
+    }
+    assert_eq!(told, ["add ns/a", "add ns/b", "add ns/c"]);
+    assert!(fifo.has_synced());
+
+    // "a" is gone and "d" is there, unseen; "b" changes while it waits in the queue.
+    fifo.update(Arc::new(source.state()[&ObjectKey::new("ns", "b")].clone())).unwrap();
+    source.delete_silently("a");
+    source.put_silently(pod("d", ""));
+    source.compact();
+    source.break_watches(Break::End);
+    let again = reflector_after_expiry(&mut reflector);
+    drive(&source, &mut reflector, again, &mut fifo).await;
+    let mut told = Vec::new();
+    while let Some(popped) = fifo.pop() {
+        told.extend(process(&indexer, popped));
+    }
+    assert_eq!(told, ["update ns/b", "update ns/b", "update ns/c", "add ns/d", "delete ns/a unseen"]);
+
+    fifo.resync().unwrap();
+    assert_eq!(fifo.len(), 3);
+    let mut cached: Vec<Pod> = indexer.list().iter().map(|pod| (**pod).clone()).collect();
+    cached.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
+    assert_eq!(cached, source.state().into_values().collect::<Vec<_>>());
+}
+
+/// The watch tells that it has expired.
+fn reflector_after_expiry(reflector: &mut Reflector<Pod>) -> Command {
+    let expired = crate::support::expired();
+    reflector.step(std::time::Instant::now(), Input::Received(Some(Err(expired)))).command
+}
