@@ -9,6 +9,8 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::manager::Manager;
 use crate::request::options::FieldValidation;
+use crate::schema::{self, Finding};
+use crate::validate::FieldFault;
 
 /// A media type that bodies come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,64 +75,29 @@ pub(crate) fn parse(bytes: &[u8], media: BodyMedia) -> Result<Value, String> {
 
 /// An object of the kind that the path names.
 pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> Outcome<Decoded> {
-    let unrecognized = |why: &str| {
-        Failure::bad_request(format!("the object provided is unrecognized (must be of type {}): {why}", kind.kind))
+    let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
+    let api_version = kind.api_version();
+    let expected = schema::Expected { api_version: &api_version, schema: &schema };
+    let format = match body.media {
+        BodyMedia::Json => schema::Format::Json,
+        BodyMedia::Yaml => schema::Format::Yaml,
     };
-    let value = parse(&body.bytes, body.media).map_err(|why| unrecognized(&why))?;
-    let mut value = match value {
-        Value::Null if !kind.custom => Value::Object(serde_json::Map::new()),
-        Value::Object(_) => value,
-        _ => return Err(unrecognized("it is no object")),
-    };
-    check_types(kind, &mut value)?;
-    let pruned = kind.strategy.prune(&mut value);
-    let mut warnings = Vec::new();
-    if !pruned.is_empty() {
-        let unknown: Vec<_> = pruned.iter().map(|path| format!("unknown field \"{path}\"")).collect();
-        match validation {
-            FieldValidation::Strict => {
-                return Err(Failure::bad_request(format!(
-                    "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-                    kind.kind,
-                    kind.version,
-                    kind.kind,
-                    unknown.join(", ")
-                )));
-            }
-            FieldValidation::Warn => warnings = unknown,
-            FieldValidation::Ignore => (),
-        }
+    let mut decoded = schema::decode(&body.bytes, format, &expected)
+        .map_err(|error| Failure::bad_request(error.to_string()))?;
+    decoded.findings.extend(kind.strategy.prune(&mut decoded.object).into_iter().map(Finding::Unknown));
+    if validation == FieldValidation::Strict
+        && let Some(why) = schema::strict_error(&decoded.findings, &expected)
+    {
+        return Err(Failure::bad_request(why));
     }
-    Ok(Decoded { value, warnings })
+    Ok(Decoded { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
 }
 
-/// The object must call itself what the path says; built-in kinds may leave it out.
-fn check_types(kind: &Kind, value: &mut Value) -> Outcome<()> {
-    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, name) = (text("apiVersion"), text("kind"));
-    let expected = kind.api_version();
-    if kind.custom && name.is_empty() {
-        return Err(Failure::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing",
-            kind.kind
-        )));
+fn warnings(findings: &[Finding], validation: FieldValidation) -> Vec<String> {
+    match validation {
+        FieldValidation::Ignore => Vec::new(),
+        _ => findings.iter().map(ToString::to_string).collect(),
     }
-    if !name.is_empty() && name != kind.kind {
-        return Err(Failure::bad_request(format!(
-            "{name} in version {api_version:?} cannot be handled as a {}",
-            kind.kind
-        )));
-    }
-    if (!api_version.is_empty() || kind.custom) && api_version != expected {
-        return Err(Failure::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-        )));
-    }
-    if let Some(object) = value.as_object_mut() {
-        object.insert("apiVersion".into(), expected.into());
-        object.insert("kind".into(), kind.kind.as_str().into());
-    }
-    Ok(())
 }
 
 /// A patch that has been read, ready to be laid over objects.
@@ -140,6 +107,7 @@ pub(crate) struct Patcher<'a> {
     patch_kind: PatchKind,
     patch: Value,
     manager: &'a Manager<'a>,
+    subresource: Option<&'a str>,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -149,25 +117,48 @@ impl<'a> Patcher<'a> {
         patch_kind: PatchKind,
         bytes: &[u8],
         manager: &'a Manager<'a>,
-        _subresource: Option<&str>,
+        subresource: Option<&'a str>,
     ) -> Outcome<Self> {
         let media = if patch_kind == PatchKind::Apply { BodyMedia::Yaml } else { BodyMedia::Json };
         let patch = parse(bytes, media).map_err(|why| Failure::bad_request(format!("error decoding patch: {why}")))?;
-        Ok(Self { kind, patch_kind, patch, manager, warnings: Mutex::new(Vec::new()) })
+        Ok(Self { kind, patch_kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) })
     }
 
-    /// The patched object.
+    /// The patched object, with `apiVersion` and `kind`.
     pub(crate) fn make(&self, live: Option<&Value>) -> Outcome<Value> {
-        let Some(live) = live else { return Err(Failure::internal("apply is not there yet")) };
-        let _ = (self.kind, self.manager);
-        match self.patch_kind {
-            PatchKind::Merge | PatchKind::Strategic => {
-                let mut new = live.clone();
-                merge(&mut new, &self.patch);
-                Ok(new)
-            }
-            _ => Err(Failure::internal("that patch is not there yet")),
+        if self.patch_kind == PatchKind::Apply {
+            let applied = self.manager.apply(self.kind, live, &self.patch, self.subresource)?;
+            return self.read(applied, false);
         }
+        let absent = || Failure::not_found(&self.kind.resource(), "");
+        let mut new = live.ok_or_else(absent)?.clone();
+        match self.patch_kind {
+            PatchKind::Merge | PatchKind::Strategic => merge(&mut new, &self.patch),
+            _ => return Err(Failure::internal("that patch is not there yet")),
+        }
+        self.read(new, true)
+    }
+
+    /// Reads the patched object by its types, as a body is read.
+    fn read(&self, patched: Value, told_as_patch: bool) -> Outcome<Value> {
+        let Some(schema) = self.kind.schema() else { return Ok(patched) };
+        let refused = |why: String| match told_as_patch {
+            true => {
+                let fault = FieldFault::invalid_text("patch", &patched.to_string(), why);
+                Failure::invalid_named("", "", "", vec![fault])
+            }
+            false => Failure::plain(500, format!("failed to convert new object to proper version: {why}")),
+        };
+        let mut decoded = schema.read(patched.clone()).map_err(|error| refused(error.to_string()))?;
+        decoded.findings.extend(self.kind.strategy.prune(&mut decoded.object).into_iter().map(Finding::Unknown));
+        let validation = self.manager.options.field_validation;
+        if validation == FieldValidation::Strict
+            && let Some(why) = schema::strict_words(&decoded.findings)
+        {
+            return Err(refused(why));
+        }
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings(&decoded.findings, validation);
+        Ok(decoded.object)
     }
 
     /// What to warn the client of.

@@ -2,6 +2,7 @@
 
 mod api;
 mod auth;
+mod background;
 mod clock;
 pub mod crd;
 mod db;

@@ -2,32 +2,97 @@
 
 use serde_json::Value;
 
+use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
+use crate::managed::{self, ApplyError};
 use crate::request::options::WriteOptions;
+use pintle_meta::{Reason, StatusDetails};
+
+/// The longest name of a manager that is taken from a user agent.
+const LONGEST_NAME: usize = 128;
 
 /// Who writes, and with which options.
 #[derive(Clone, Debug)]
 pub(crate) struct Manager<'a> {
     pub(crate) options: &'a WriteOptions,
-    pub(crate) name: String,
-    pub(crate) now: String,
+    name: String,
+    now: String,
+    /// The versions in which a custom resource is served; empty for built-in kinds.
+    served: Vec<String>,
 }
 
 impl<'a> Manager<'a> {
     /// The field manager of the options, else what stands before the slash in the user agent.
     pub(crate) fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
-            "" => {
-                let name = user_agent.split('/').next().unwrap_or_default();
-                name.chars().filter(|c| !c.is_control()).take(128).collect()
-            }
+            "" => from_user_agent(user_agent),
             name => name.to_owned(),
         };
-        Self { options, name, now }
+        Self { options, name, now, served: Vec::new() }
     }
 
-    /// Records which fields this write set.
-    pub(crate) fn track(&self, _kind: &Kind, _old: Option<&Value>, object: &mut Value, _subresource: Option<&str>) {
-        crate::rest::metadata_mut(object).remove("managedFields");
+    /// The same manager, where the kind is served in these versions alone.
+    pub(crate) fn serving(mut self, versions: Vec<String>) -> Self {
+        self.served = versions;
+        self
     }
+
+    /// Records which fields a write that is no apply set. Both objects are as the client wants them: defaulted, and untouched by
+    /// the rules of the kind.
+    pub(crate) fn track(&self, kind: &Kind, old: Option<&Value>, new: &mut Value, subresource: Option<&str>) {
+        self.with_context(kind, subresource, |context| managed::track_update(old, new, context));
+    }
+
+    /// Lays what this manager applies over the live object.
+    pub(crate) fn apply(
+        &self,
+        kind: &Kind,
+        live: Option<&Value>,
+        applied: &Value,
+        subresource: Option<&str>,
+    ) -> Outcome<Value> {
+        let run = |context: &managed::Context<'_>| managed::apply(live, applied, self.options.force, context);
+        let outcome = self.with_context(kind, subresource, run);
+        let outcome = outcome.ok_or_else(|| Failure::plain(500, "the kind has no schema to apply by"))?;
+        let applied = outcome.map_err(|error| match error {
+            ApplyError::BadRequest(why) => Failure::bad_request(why),
+            ApplyError::Conflicts(conflicts) => {
+                let details = StatusDetails { causes: conflicts.causes(), ..StatusDetails::default() };
+                Failure::new(409, Reason::Conflict, conflicts.to_string()).with(details)
+            }
+            ApplyError::Typed(why) => Failure::plain(500, why),
+        })?;
+        Ok(applied.object)
+    }
+
+    fn with_context<R>(
+        &self,
+        kind: &Kind,
+        subresource: Option<&str>,
+        run: impl FnOnce(&managed::Context<'_>) -> R,
+    ) -> Option<R> {
+        let schema = kind.schema()?;
+        let subresource = subresource.unwrap_or_default();
+        Some(run(&managed::Context {
+            manager: &self.name,
+            api_version: &kind.api_version(),
+            subresource,
+            now: &self.now,
+            schema: &schema,
+            reset: managed::reset_fields(&kind.kind, kind.custom, kind.splits_status(), subresource),
+            served: &self.served,
+        }))
+    }
+}
+
+fn from_user_agent(user_agent: &str) -> String {
+    let name = user_agent.split('/').next().unwrap_or_default();
+    let mut kept = String::new();
+    for c in name.chars().filter(|c| !c.is_control()) {
+        if kept.len() + c.len_utf8() > LONGEST_NAME {
+            break;
+        }
+        kept.push(c);
+    }
+    if kept.is_empty() { "unknown".into() } else { kept }
 }

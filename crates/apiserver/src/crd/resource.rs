@@ -58,6 +58,7 @@ pub fn kinds(definition: &Value) -> Vec<Kind> {
                 ..Conduct::default()
             },
             custom: true,
+            types: std::sync::OnceLock::new(),
             strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored))),
             plural,
         }

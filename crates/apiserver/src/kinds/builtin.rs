@@ -53,6 +53,7 @@ fn read(line: &str) -> Option<Kind> {
             terminating: false,
         },
         custom: false,
+        types: std::sync::OnceLock::new(),
         strategy: strategy(&version.group, &version.version, kind),
         kind: kind.into(),
         plural: plural.into(),

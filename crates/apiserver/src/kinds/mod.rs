@@ -3,10 +3,12 @@
 //! A [`Kind`] is one resource in one version. The [`Registry`] holds them all; custom resource definitions add theirs at run time.
 //! What sets one kind apart from another beyond names and flags is its [`Strategy`].
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
+
+use crate::schema::Schema;
 
 mod apps;
 mod batch;
@@ -63,6 +65,8 @@ pub struct Kind {
     pub custom: bool,
     /// Its own rules.
     pub strategy: Arc<dyn Strategy>,
+    /// The types of its fields, read when first needed.
+    pub(crate) types: OnceLock<Option<Arc<Schema>>>,
 }
 
 /// A group and a plural, which name a set of stored objects whatever the version: `deployments.apps`.
@@ -183,6 +187,15 @@ impl Kind {
             true => self.strategy.cells(object, now),
             false => crate::table::cells(&self.group, &self.kind, object, now),
         }
+    }
+
+    /// The types of its fields; none for a kind that the server makes up.
+    pub fn schema(&self) -> Option<Arc<Schema>> {
+        let read = || match self.custom {
+            true => Some(Arc::new(Schema::custom(&self.kind, &self.strategy.openapi().unwrap_or_default()))),
+            false => Schema::builtin(&self.api_version(), &self.kind).map(Arc::new),
+        };
+        self.types.get_or_init(read).clone()
     }
 
     /// The stored object as this version shows it.

@@ -17,10 +17,18 @@ use crate::validate;
 /// How many generated names are tried.
 const CREATE_TRIES: usize = 8;
 
+/// What kind of request makes an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Post,
+    Put,
+    Apply,
+}
+
 impl Api {
     /// Creates an object in `place`, whose own name does not count.
     pub(crate) fn create(&self, place: &Place, object: Value, manager: &Manager<'_>) -> Outcome<Written> {
-        self.create_with(place, object, manager, false)
+        self.create_with(place, object, manager, Origin::Post)
     }
 
     /// Creates an object; one that a PUT makes keeps what a POST would wipe, but for the uid and the time.
@@ -29,15 +37,23 @@ impl Api {
         place: &Place,
         mut object: Value,
         manager: &Manager<'_>,
-        by_put: bool,
+        origin: Origin,
     ) -> Outcome<Written> {
         let kind = &place.kind;
         check_namespace(kind, &place.namespace, &mut object)?;
+        if kind.conduct.terminating {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Failure::forbidden(&kind.resource(), text(&object, "name"), why));
+        }
         if kind.namespaced() {
             self.check_namespace_is_open(kind, &place.namespace, text(&object, "name"))?;
         }
         let version = text(&object, "resourceVersion").to_owned();
-        self.prepare(kind, &mut object, by_put);
+        kind.strategy.defaults(&mut object);
+        if origin != Origin::Apply {
+            manager.track(kind, None, &mut object, None);
+        }
+        self.prepare(kind, &mut object, origin);
         let generate = text(&object, "name").is_empty() && !text(&object, "generateName").is_empty();
         let base = text(&object, "generateName").to_owned();
         for _ in 0..CREATE_TRIES {
@@ -46,8 +62,8 @@ impl Api {
                 metadata_mut(&mut object).insert("name".into(), self.generated_name(&base).into());
             }
             let name = text(&object, "name").to_owned();
-            let warnings = self.complete(kind, &mut object, manager)?;
-            if !by_put && !manager.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
+            let warnings = self.complete(kind, &mut object)?;
+            if origin == Origin::Post && !manager.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
                 let why = "resourceVersion should not be set on objects to be created";
                 return Err(Failure::plain(500, why));
             }
@@ -87,12 +103,12 @@ impl Api {
     }
 
     /// Wipes what a client may not set, and sets what only the server sets.
-    fn prepare(&self, kind: &Kind, object: &mut Value, by_put: bool) {
+    fn prepare(&self, kind: &Kind, object: &mut Value, origin: Origin) {
         let metadata = metadata_mut(object);
         for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
             metadata.remove(field);
         }
-        if !by_put {
+        if origin == Origin::Post {
             metadata.remove("deletionTimestamp");
             metadata.remove("deletionGracePeriodSeconds");
         }
@@ -104,12 +120,11 @@ impl Api {
     }
 
     /// Everything between decoding and the store: what the schema does not know goes, defaults come, rules are held.
-    fn complete(&self, kind: &Arc<Kind>, object: &mut Value, manager: &Manager<'_>) -> Outcome<Vec<String>> {
+    fn complete(&self, kind: &Arc<Kind>, object: &mut Value) -> Outcome<Vec<String>> {
         let context = self.context();
         if kind.splits_status() && kind.kind != "Node" {
             object.as_object_mut().map(|object| object.remove("status"));
         }
-        kind.strategy.defaults(object);
         kind.strategy.prepare_for_create(&context, object);
         kind.strategy.admit(&context, object, None, None)?;
         super::namespace::label(kind, object);
@@ -120,7 +135,6 @@ impl Api {
         }
         let mut warnings = validate::metadata_warnings(kind, object);
         warnings.extend(kind.strategy.warnings(object, None));
-        manager.track(kind, None, object, None);
         Ok(warnings)
     }
 

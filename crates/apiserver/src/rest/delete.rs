@@ -17,6 +17,8 @@ use crate::store::{Expect, Stored};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
+/// Keeps a definition until its objects have gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 const FOR_EVER: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// What a deletion answers with.
@@ -52,7 +54,10 @@ impl Api {
         let kind = &place.kind;
         let old = stored.value();
         let mut new = Value::clone(old);
-        let finalizers = finalizers_for(kind, old, options);
+        let mut finalizers = finalizers_for(kind, old, options);
+        if is_definition(kind) && !meta::is_deleting(old) && !finalizers.iter().any(|name| name == CLEANUP) {
+            finalizers.push(CLEANUP.into());
+        }
         meta::set_finalizers(&mut new, &finalizers);
         let grace = grace(kind, old, options);
         let held = !finalizers.is_empty() || !namespace::may_go(kind, &new);
@@ -116,11 +121,17 @@ impl Api {
             true => self.clock.text_after(seconds),
             false => earlier_end(old, grace).unwrap_or_else(|| self.clock.text_after(seconds)),
         };
-        let generation = meta::generation(old).filter(|generation| first && *generation > 0 && !is_definition(kind));
+        let generation = meta::generation(old).filter(|generation| first && *generation > 0);
         let metadata = metadata_mut(new);
         metadata.insert("deletionTimestamp".into(), time.into());
         if namespace::is_namespace(kind) {
             new["status"]["phase"] = "Terminating".into();
+            return;
+        }
+        if is_definition(kind) {
+            let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+            let now = self.clock.now_text();
+            crate::crd::set_condition(new, "Terminating", "True", "InstanceDeletionPending", message, &now);
             return;
         }
         metadata.insert("deletionGracePeriodSeconds".into(), grace.into());

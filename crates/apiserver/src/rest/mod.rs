@@ -13,7 +13,7 @@ mod object;
 mod token;
 mod update;
 
-pub(crate) use delete::Deleted;
+pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{ListReply, Selection, compacted, is_uncached, parse_number, present};
 pub(crate) use meta::metadata_mut;
 pub(crate) use object::{Place, Served, Written};

@@ -2,8 +2,12 @@
 
 use serde_json::Value;
 
-use super::meta::{metadata_mut, text};
+use super::meta::{self, metadata_mut, text};
+use crate::api::Api;
 use crate::kinds::Kind;
+use crate::store::Expect;
+
+const RESOURCE: &str = "namespaces";
 
 /// Every namespace carries its name as a label, so that selectors can name it.
 pub(super) fn label(kind: &Kind, object: &mut Value) {
@@ -30,4 +34,24 @@ pub(super) fn may_go(kind: &Kind, object: &Value) -> bool {
 pub(super) fn spec_finalizers(object: &Value) -> Vec<&str> {
     let list = object.pointer("/spec/finalizers").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+impl Api {
+    /// Changes a namespace past the rules for clients, as the controller of namespaces does by `/finalize` and `/status`. One
+    /// that is going and has no finalizer left is removed.
+    pub(crate) fn rewrite_namespace(&self, name: &str, change: impl Fn(&mut Value)) {
+        while let Some(stored) = self.db.get(RESOURCE, name) {
+            let mut new = Value::clone(stored.value());
+            change(&mut new);
+            let gone = meta::is_deleting(&new) && meta::finalizers(&new).is_empty() && spec_finalizers(&new).is_empty();
+            let done = match gone {
+                true => self.db.remove(&RESOURCE.into(), name, stored.revision()).is_ok(),
+                false if new == **stored.value() => true,
+                false => self.db.put(&RESOURCE.into(), name, Expect::At(stored.revision()), new).is_ok(),
+            };
+            if done {
+                return;
+            }
+        }
+    }
 }

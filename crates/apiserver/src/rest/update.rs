@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::create::Origin;
 use super::meta::{self, metadata_mut, text};
 use super::object::{Place, Served, Written, typed};
 use crate::api::Api;
@@ -82,12 +83,12 @@ impl Api {
                     );
                     return Err(Failure::conflict(&kind.resource(), &place.name, &why));
                 }
-                self.create_with(place, Value::clone(body), manager, true)
+                self.create_with(place, Value::clone(body), manager, Origin::Put)
             }
             Change::Patch { make, apply: true } if place.subresource.is_none() => {
                 let object = make(None)?;
                 check_identity(place, &object)?;
-                self.create_with(place, object, manager, true)
+                self.create_with(place, object, manager, Origin::Apply)
             }
             _ => Err(absent()),
         }
@@ -134,6 +135,10 @@ impl Api {
         let kind = &place.kind;
         let subresource = place.subresource.as_deref();
         let context = self.context();
+        kind.strategy.defaults(new);
+        if !applied {
+            manager.track(kind, Some(old), new, subresource);
+        }
         keep_identity(new, old);
         if let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) {
             match subresource {
@@ -142,7 +147,6 @@ impl Api {
                 _ => (),
             }
         }
-        kind.strategy.defaults(new);
         kind.strategy.prepare_for_update(&context, new, old, subresource);
         kind.strategy.admit(&context, new, Some(old), subresource)?;
         super::namespace::label(kind, new);
@@ -154,9 +158,6 @@ impl Api {
         }
         let mut warnings = validate::metadata_warnings(kind, new);
         warnings.extend(kind.strategy.warnings(new, Some(old)));
-        if !applied {
-            manager.track(kind, Some(old), new, subresource);
-        }
         Ok(warnings)
     }
 

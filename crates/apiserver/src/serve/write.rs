@@ -46,8 +46,7 @@ async fn create(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incomin
     let body = read_object(call, incoming, kind.custom).await?;
     let options = WriteOptions::parse(&call.query, Write::Create)?;
     let object = decoded(call, &place, &body, &options)?;
-    let user_agent = call.user_agent().to_owned();
-    let manager = Manager::new(&options, &user_agent, api.clock.now_text());
+    let manager = manager(api, call, &place, &options);
     let written = api.create(&place, object, &manager)?;
     Ok(written_reply(call, &place, written, format))
 }
@@ -58,8 +57,7 @@ async fn update(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incomin
     let body = read_object(call, incoming, kind.custom).await?;
     let options = WriteOptions::parse(&call.query, Write::Update)?;
     let object = decoded(call, &place, &body, &options)?;
-    let user_agent = call.user_agent().to_owned();
-    let manager = Manager::new(&options, &user_agent, api.clock.now_text());
+    let manager = manager(api, call, &place, &options);
     let written = api.update(&place, &Change::Put(&object), &manager)?;
     Ok(written_reply(call, &place, written, format))
 }
@@ -71,8 +69,7 @@ async fn patch(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming
     let patch_kind = decode::PatchKind::of(&patch_kind, kind.custom).ok_or_else(|| unsupported(kind.custom, true))?;
     let bytes = body::read(incoming).await?;
     let options = WriteOptions::parse(&call.query, Write::Patch { apply: patch_kind == decode::PatchKind::Apply })?;
-    let user_agent = call.user_agent().to_owned();
-    let manager = Manager::new(&options, &user_agent, api.clock.now_text());
+    let manager = manager(api, call, &place, &options);
     let patcher = decode::Patcher::new(&kind, patch_kind, &bytes, &manager, place.subresource.as_deref())?;
     let make = |live: Option<&Value>| patcher.make(live);
     let apply = patch_kind == decode::PatchKind::Apply;
@@ -157,4 +154,14 @@ fn unsupported(custom: bool, patch: bool) -> Failure {
     };
     let message = format!("the body of the request was in an unknown format - accepted media types include: {types}");
     Failure::new(415, Reason::UnsupportedMediaType, message)
+}
+
+fn manager<'a>(api: &Api, call: &Call, place: &Place, options: &'a WriteOptions) -> Manager<'a> {
+    let manager = Manager::new(options, call.user_agent(), api.clock.now_text());
+    if !place.kind.custom {
+        return manager;
+    }
+    let kinds = api.kinds();
+    let versions = kinds.kinds().filter(|kind| kind.store == place.kind.store).map(|kind| kind.api_version());
+    manager.serving(versions.collect())
 }

@@ -204,6 +204,7 @@ impl Builder {
         let api = Arc::new(Api::new(self.settings, tokens));
         load::bootstrap(&api);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        tasks.spawn(crate::background::run(api.clone(), stop.clone()));
         tasks.spawn(listen::accept(listener, acceptor, api.clone(), stop.clone(), tasks.clone()));
         Ok(ApiServer { api, address, ca, token, stop, tasks })
     }

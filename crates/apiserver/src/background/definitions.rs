@@ -1,0 +1,188 @@
+//! Custom resource definitions: their names are accepted, they come into force, and they go once their objects have gone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{all, options};
+use crate::api::Api;
+use crate::crd;
+use crate::kinds::GroupResource;
+use crate::manager::Manager;
+use crate::request::options::DeleteOptions;
+use crate::rest::{Change as Write, Place};
+use crate::store::Change;
+
+const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
+const GROUP: &str = "apiextensions.k8s.io";
+const MANAGER: &str = "kube-apiserver";
+/// How often a definition that is going looks whether its objects have gone.
+const AGAIN: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub(super) struct Definitions {
+    dirty: bool,
+    /// What is in force, by group and plural, and what of the definition that depends on.
+    served: HashMap<GroupResource, Value>,
+}
+
+impl Definitions {
+    pub(super) fn observe(&mut self, change: &Change) {
+        self.dirty |= &*change.resource == RESOURCE;
+    }
+
+    pub(super) fn look_anew(&mut self) {
+        self.dirty = true;
+    }
+
+    /// Brings definitions into force and lets go of those that are deleted; answers when to look again.
+    pub(super) async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
+        if !std::mem::take(&mut self.dirty) {
+            return None;
+        }
+        let definitions = present(api);
+        for settled in crd::settle(&definitions, &api.clock.now_text()) {
+            self.write_status(api, &settled);
+        }
+        let definitions = present(api);
+        self.serve(api, &definitions);
+        let mut waiting = false;
+        for definition in definitions.iter().filter(|definition| crd::is_terminating(definition)) {
+            waiting |= !self.let_go(api, definition).await;
+        }
+        self.dirty |= waiting;
+        waiting.then(|| Instant::now() + AGAIN)
+    }
+
+    /// Makes the registry say what the definitions say.
+    fn serve(&mut self, api: &Api, definitions: &[Arc<Value>]) {
+        let mut present: HashMap<GroupResource, &Arc<Value>> = HashMap::new();
+        for definition in definitions.iter().filter(|definition| crd::is_established(definition)) {
+            present.insert(crd::resource(definition), definition);
+        }
+        let gone: Vec<_> = self.served.keys().filter(|resource| !present.contains_key(resource)).cloned().collect();
+        for resource in gone {
+            self.served.remove(&resource);
+            api.change_kinds(|kinds| kinds.replace_custom(&resource, Vec::new()));
+            api.db.renew(&resource.to_string().into());
+        }
+        for (resource, definition) in present {
+            let depends_on = serde_json::json!([
+                definition["spec"],
+                definition["status"]["acceptedNames"],
+                crd::is_terminating(definition)
+            ]);
+            let old = self.served.insert(resource.clone(), depends_on.clone());
+            if old.as_ref() == Some(&depends_on) {
+                continue;
+            }
+            let kinds = crd::kinds(definition);
+            api.change_kinds(|registry| registry.replace_custom(&resource, kinds));
+            let spec_changed = old.is_none_or(|old| old[0] != depends_on[0]);
+            if spec_changed {
+                api.db.renew(&resource.to_string().into());
+            }
+        }
+    }
+
+    /// Deletes the objects of a definition that is going, then the definition; answers whether it is gone.
+    async fn let_go(&mut self, api: &Arc<Api>, definition: &Value) -> bool {
+        let resource = crd::resource(definition);
+        if !has_finalizer(definition) {
+            return true;
+        }
+        let kinds = api.kinds();
+        let objects = all(api, &resource.to_string());
+        let Some(kind) = kinds.store(&resource).filter(|_| self.served.contains_key(&resource)) else {
+            self.finish(api, definition);
+            return true;
+        };
+        if objects.is_empty() {
+            self.finish(api, definition);
+            return true;
+        }
+        for object in &objects {
+            let metadata = &object.value()["metadata"];
+            if metadata["deletionTimestamp"].is_null() {
+                let text = |name: &str| metadata[name].as_str().unwrap_or_default();
+                let place = Place::new(kind.clone(), text("namespace"), text("name"));
+                if let Err(failure) = api.delete(&place, &DeleteOptions::default()) {
+                    tracing::debug!(message = failure.status.message, "an object of a deleted definition stays");
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        if all(api, &resource.to_string()).is_empty() {
+            self.finish(api, definition);
+            return true;
+        }
+        let mut told = definition.clone();
+        let message = "CustomResource deletion is in progress";
+        let now = api.clock.now_text();
+        if crd::set_condition(&mut told, "Terminating", "True", "InstanceDeletionInProgress", message, &now) {
+            self.write_status(api, &told);
+        }
+        false
+    }
+
+    /// Removes the finalizer, and with it the definition.
+    fn finish(&self, api: &Arc<Api>, definition: &Value) {
+        let make = |live: Option<&Value>| {
+            let mut new = live.cloned().unwrap_or_default();
+            let finalizers: Vec<Value> =
+                finalizers(&new).filter(|name| name.as_str() != Some(crate::rest::CLEANUP)).cloned().collect();
+            new["metadata"]["finalizers"] = finalizers.into();
+            Ok(new)
+        };
+        self.write(api, definition, None, &make);
+    }
+
+    fn write_status(&self, api: &Arc<Api>, settled: &Value) {
+        let make = |live: Option<&Value>| {
+            let mut new = live.cloned().unwrap_or_default();
+            new["status"] = settled["status"].clone();
+            Ok(new)
+        };
+        self.write(api, settled, Some("status"), &make);
+    }
+
+    fn write(
+        &self,
+        api: &Arc<Api>,
+        definition: &Value,
+        subresource: Option<&str>,
+        make: &dyn Fn(Option<&Value>) -> crate::failure::Outcome<Value>,
+    ) {
+        let kinds = api.kinds();
+        let Some(kind) = kinds.group_kind(GROUP, "CustomResourceDefinition") else { return };
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        let mut place = Place::new(kind.clone(), "", name);
+        place.subresource = subresource.map(str::to_owned);
+        let options = options();
+        let manager = Manager::new(&options, MANAGER, api.clock.now_text());
+        if let Err(failure) = api.update(&place, &Write::Patch { make, apply: false }, &manager) {
+            tracing::debug!(%name, message = failure.status.message, "a definition could not be written");
+        }
+    }
+}
+
+/// The definitions in the order in which they were made.
+fn present(api: &Api) -> Vec<Arc<Value>> {
+    let mut definitions: Vec<_> = all(api, RESOURCE).iter().map(|stored| stored.value().clone()).collect();
+    definitions.sort_by(|a, b| {
+        let key = |value: &Value| value["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+        key(a).cmp(&key(b))
+    });
+    definitions
+}
+
+fn finalizers(definition: &Value) -> impl Iterator<Item = &Value> {
+    definition["metadata"]["finalizers"].as_array().into_iter().flatten()
+}
+
+fn has_finalizer(definition: &Value) -> bool {
+    finalizers(definition).any(|name| name.as_str() == Some(crate::rest::CLEANUP))
+}

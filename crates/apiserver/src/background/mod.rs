@@ -1,0 +1,100 @@
+//! What a cluster's controllers do that clients take for part of the API: custom resource definitions come into force, deleted
+//! namespaces and definitions are emptied, and dependents follow their owners.
+//!
+//! One task runs them all. It is told of every change, lets each controller note what to do, and then does it through the same
+//! functions that requests use. A controller that lagged too far behind looks at everything anew.
+
+mod definitions;
+mod garbage;
+mod namespaces;
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Api;
+use crate::db::Feed;
+use crate::request::options::WriteOptions;
+use crate::store::{Change, Stored};
+
+/// Runs the controllers until `stop`.
+pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken) {
+    let mut feed = api.db.follow_all();
+    let mut controllers = Controllers::default();
+    controllers.look_anew(&api);
+    loop {
+        let wake = controllers.work(&api).await;
+        let sleep = async {
+            match wake {
+                Some(wake) => tokio::time::sleep_until(wake).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            change = feed.recv() => match change {
+                Ok(change) => controllers.observe(&change),
+                Err(RecvError::Lagged(_)) => controllers.look_anew(&api),
+                Err(RecvError::Closed) => return,
+            },
+            () = sleep => (),
+        }
+        controllers.catch_up(&api, &mut feed);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Controllers {
+    definitions: definitions::Definitions,
+    garbage: garbage::Collector,
+    namespaces: namespaces::Cleaner,
+}
+
+impl Controllers {
+    fn observe(&mut self, change: &Change) {
+        self.definitions.observe(change);
+        self.garbage.observe(change);
+        self.namespaces.observe(change);
+    }
+
+    /// Takes the changes that have come meanwhile.
+    fn catch_up(&mut self, api: &Api, feed: &mut Feed) {
+        loop {
+            match feed.try_recv() {
+                Ok(change) => self.observe(&change),
+                Err(TryRecvError::Lagged(_)) => self.look_anew(api),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn look_anew(&mut self, api: &Api) {
+        self.definitions.look_anew();
+        self.namespaces.look_anew(api);
+        self.garbage.look_anew(api);
+    }
+
+    /// Does what is due; answers when the next is.
+    async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
+        let later = self.definitions.work(api).await;
+        if !api.settings.controllers {
+            return later;
+        }
+        self.garbage.work(api).await;
+        let cleaned = self.namespaces.work(api).await;
+        later.into_iter().chain(cleaned).min()
+    }
+}
+
+/// The options of the controllers' own writes.
+fn options() -> WriteOptions {
+    WriteOptions::default()
+}
+
+/// The objects of one resource, all namespaces together.
+fn all(api: &Api, resource: &str) -> Vec<Arc<Stored>> {
+    let range = crate::store::Range::namespace(None);
+    api.db.read(|store| store.range(resource, &range).map(|(_, stored)| stored.clone()).collect())
+}

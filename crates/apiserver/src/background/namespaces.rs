@@ -1,0 +1,173 @@
+//! Deleted namespaces are emptied and then go: pods first, so that whatever else they need outlives them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::all;
+use crate::api::Api;
+use crate::kinds::Kind;
+use crate::request::options::DeleteOptions;
+use crate::rest::Place;
+use crate::store::{Change, ChangeKind, Range};
+
+/// How long a deleted namespace stays as it is, so that clients get to see it.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How often a namespace whose contents stay is looked at again.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// The namespaces that are going, and when each is due.
+#[derive(Debug, Default)]
+pub(super) struct Cleaner {
+    due: HashMap<String, Instant>,
+}
+
+impl Cleaner {
+    pub(super) fn observe(&mut self, change: &Change) {
+        if &*change.resource == "namespaces" {
+            if change.kind == ChangeKind::Deleted {
+                self.due.remove(&*change.key);
+            } else {
+                self.note(change.new.value());
+            }
+        }
+    }
+
+    pub(super) fn look_anew(&mut self, api: &Api) {
+        for namespace in all(api, "namespaces") {
+            self.note(namespace.value());
+        }
+    }
+
+    fn note(&mut self, namespace: &Value) {
+        let metadata = &namespace["metadata"];
+        if let (Some(name), false) = (metadata["name"].as_str(), metadata["deletionTimestamp"].is_null()) {
+            self.due.entry(name.into()).or_insert_with(|| Instant::now() + PATIENCE);
+        }
+    }
+
+    /// Empties the namespaces that are due; answers when the next is.
+    pub(super) async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
+        let now = Instant::now();
+        let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+        for name in due {
+            let remaining = empty(api, &name).await;
+            report(api, &name, &remaining);
+            if remaining.is_empty() && finish(api, &name) {
+                self.due.remove(&name);
+            } else {
+                self.due.insert(name, Instant::now() + AGAIN);
+            }
+        }
+        self.due.values().min().copied()
+    }
+}
+
+/// What is left of one kind.
+struct Remaining {
+    resource: String,
+    count: usize,
+    finalizers: Vec<String>,
+}
+
+/// Deletes what is in a namespace; answers what stays.
+async fn empty(api: &Arc<Api>, name: &str) -> Vec<Remaining> {
+    let kinds = api.kinds();
+    let mut stores: Vec<&Arc<Kind>> = Vec::new();
+    for kind in kinds.kinds().filter(|kind| kind.namespaced() && !kind.conduct.transient && kind.allows("delete")) {
+        if !stores.iter().any(|known| known.store == kind.store) {
+            stores.push(kind);
+        }
+    }
+    stores.sort_by_key(|kind| kind.kind != "Pod");
+    let mut remaining = Vec::new();
+    for kind in stores {
+        delete_all(api, kind, name).await;
+        let left = contents(api, kind, name);
+        if !left.is_empty() {
+            let finalizers = left.iter().flat_map(|object| object["metadata"]["finalizers"].as_array().cloned());
+            let finalizers = finalizers.flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+            let is_pod = kind.kind == "Pod";
+            remaining.push(Remaining { resource: kind.resource().to_string(), count: left.len(), finalizers });
+            if is_pod && left.iter().any(|pod| pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0) {
+                break;
+            }
+        }
+    }
+    remaining
+}
+
+async fn delete_all(api: &Arc<Api>, kind: &Arc<Kind>, namespace: &str) {
+    for object in contents(api, kind, namespace) {
+        if object["metadata"]["deletionTimestamp"].is_null() {
+            let place = Place::new(kind.clone(), namespace, object["metadata"]["name"].as_str().unwrap_or_default());
+            let options =
+                DeleteOptions { propagation: Some(crate::request::options::Propagation::Background), ..Default::default() };
+            if let Err(failure) = api.delete(&place, &options) {
+                tracing::debug!(%namespace, message = failure.status.message, "content of a deleted namespace stays");
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn contents(api: &Api, kind: &Kind, namespace: &str) -> Vec<Arc<Value>> {
+    let range = Range::namespace(Some(namespace));
+    let resource = kind.store.to_string();
+    api.db.read(|store| store.range(&resource, &range).map(|(_, stored)| stored.value().clone()).collect())
+}
+
+/// Writes down how far the deletion has come.
+fn report(api: &Arc<Api>, name: &str, remaining: &[Remaining]) {
+    let content = remaining.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count));
+    let content = content.collect::<Vec<_>>().join(", ");
+    let mut held: Vec<(String, usize)> = Vec::new();
+    for finalizer in remaining.iter().flat_map(|left| &left.finalizers) {
+        match held.iter_mut().find(|(known, _)| known == finalizer) {
+            Some((_, count)) => *count += 1,
+            None => held.push((finalizer.clone(), 1)),
+        }
+    }
+    held.sort();
+    let by = held.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
+    let by = by.collect::<Vec<_>>().join(", ");
+    let conditions = [
+        ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered".to_owned()),
+        ("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned()),
+        ("NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization".to_owned()),
+        match remaining.is_empty() {
+            true => ("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed".to_owned()),
+            false => ("NamespaceContentRemaining", "True", "SomeResourcesRemain", format!("Some resources are remaining: {content}")),
+        },
+        match held.is_empty() {
+            true => ("NamespaceFinalizersRemaining", "False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned()),
+            false => ("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", format!("Some content in the namespace has finalizers remaining: {by}")),
+        },
+    ];
+    let now = api.clock.now_text();
+    api.rewrite_namespace(name, |namespace| {
+        let old: Vec<Value> = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let new = conditions.iter().map(|(kind, status, reason, message)| {
+            let before = old.iter().find(|condition| condition["type"] == *kind && condition["status"] == *status);
+            let time = before.map_or_else(|| Value::from(now.as_str()), |condition| condition["lastTransitionTime"].clone());
+            json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message})
+        });
+        namespace["status"]["conditions"] = new.collect();
+    });
+}
+
+/// Takes the namespace's own finalizer away; answers whether the namespace is gone.
+fn finish(api: &Arc<Api>, name: &str) -> bool {
+    api.rewrite_namespace(name, |namespace| {
+        let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let finalizers: Vec<Value> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
+        match finalizers.is_empty() {
+            true => namespace["spec"] = json!({}),
+            false => namespace["spec"]["finalizers"] = finalizers.into(),
+        }
+    });
+    api.db.get("namespaces", name).is_none()
+}
