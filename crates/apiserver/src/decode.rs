@@ -82,8 +82,8 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
         BodyMedia::Json => schema::Format::Json,
         BodyMedia::Yaml => schema::Format::Yaml,
     };
-    let mut decoded = schema::decode(&body.bytes, format, &expected)
-        .map_err(|error| Failure::bad_request(error.to_string()))?;
+    let mut decoded =
+        schema::decode(&body.bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
     decoded.findings.extend(kind.strategy.prune(&mut decoded.object).into_iter().map(Finding::Unknown));
     if validation == FieldValidation::Strict
         && let Some(why) = schema::strict_error(&decoded.findings, &expected)

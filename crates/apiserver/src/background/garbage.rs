@@ -220,11 +220,8 @@ impl Collector {
             false if finalizers(object).any(|name| name == FOREGROUND) => Propagation::Foreground,
             false => Propagation::Background,
         };
-        let options = DeleteOptions {
-            propagation: Some(policy),
-            uid: Some(uid(object).to_owned()),
-            ..DeleteOptions::default()
-        };
+        let options =
+            DeleteOptions { propagation: Some(policy), uid: Some(uid(object).to_owned()), ..DeleteOptions::default() };
         match api.delete(place, &options) {
             Err(failure) if !failure.is_not_found() => Err(failure),
             _ => Ok(()),
@@ -256,7 +253,9 @@ fn kind_of_store<'a>(kinds: &'a Registry, resource: &str) -> Option<&'a Arc<Kind
 /// What has become of an owner.
 fn owner(api: &Api, kinds: &Registry, dependent: &Place, reference: &Value) -> Owner {
     let Ok(version) = text(reference, "apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
-    let Some(kind) = kinds.kind(&version.group, &version.version, text(reference, "kind")) else { return Owner::Unknown };
+    let Some(kind) = kinds.kind(&version.group, &version.version, text(reference, "kind")) else {
+        return Owner::Unknown;
+    };
     let namespace = match (kind.namespaced(), dependent.kind.namespaced()) {
         (true, false) => return Owner::Unknown,
         (true, true) => dependent.namespace.as_str(),

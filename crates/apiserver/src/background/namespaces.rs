@@ -92,7 +92,8 @@ async fn empty(api: &Arc<Api>, name: &str) -> Vec<Remaining> {
             let finalizers = finalizers.flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect();
             let is_pod = kind.kind == "Pod";
             remaining.push(Remaining { resource: kind.resource().to_string(), count: left.len(), finalizers });
-            if is_pod && left.iter().any(|pod| pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0) {
+            if is_pod && left.iter().any(|pod| pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0)
+            {
                 break;
             }
         }
@@ -104,8 +105,10 @@ async fn delete_all(api: &Arc<Api>, kind: &Arc<Kind>, namespace: &str) {
     for object in contents(api, kind, namespace) {
         if object["metadata"]["deletionTimestamp"].is_null() {
             let place = Place::new(kind.clone(), namespace, object["metadata"]["name"].as_str().unwrap_or_default());
-            let options =
-                DeleteOptions { propagation: Some(crate::request::options::Propagation::Background), ..Default::default() };
+            let options = DeleteOptions {
+                propagation: Some(crate::request::options::Propagation::Background),
+                ..Default::default()
+            };
             if let Err(failure) = api.delete(&place, &options) {
                 tracing::debug!(%namespace, message = failure.status.message, "content of a deleted namespace stays");
             }
@@ -135,16 +138,48 @@ fn report(api: &Arc<Api>, name: &str, remaining: &[Remaining]) {
     let by = held.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
     let by = by.collect::<Vec<_>>().join(", ");
     let conditions = [
-        ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered".to_owned()),
-        ("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned()),
-        ("NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization".to_owned()),
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            "False",
+            "ResourcesDiscovered",
+            "All resources successfully discovered".to_owned(),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "False",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed".to_owned(),
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            "False",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization".to_owned(),
+        ),
         match remaining.is_empty() {
-            true => ("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed".to_owned()),
-            false => ("NamespaceContentRemaining", "True", "SomeResourcesRemain", format!("Some resources are remaining: {content}")),
+            true => {
+                ("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed".to_owned())
+            }
+            false => (
+                "NamespaceContentRemaining",
+                "True",
+                "SomeResourcesRemain",
+                format!("Some resources are remaining: {content}"),
+            ),
         },
         match held.is_empty() {
-            true => ("NamespaceFinalizersRemaining", "False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned()),
-            false => ("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", format!("Some content in the namespace has finalizers remaining: {by}")),
+            true => (
+                "NamespaceFinalizersRemaining",
+                "False",
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished".to_owned(),
+            ),
+            false => (
+                "NamespaceFinalizersRemaining",
+                "True",
+                "SomeFinalizersRemain",
+                format!("Some content in the namespace has finalizers remaining: {by}"),
+            ),
         },
     ];
     let now = api.clock.now_text();
@@ -152,7 +187,8 @@ fn report(api: &Arc<Api>, name: &str, remaining: &[Remaining]) {
         let old: Vec<Value> = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let new = conditions.iter().map(|(kind, status, reason, message)| {
             let before = old.iter().find(|condition| condition["type"] == *kind && condition["status"] == *status);
-            let time = before.map_or_else(|| Value::from(now.as_str()), |condition| condition["lastTransitionTime"].clone());
+            let time =
+                before.map_or_else(|| Value::from(now.as_str()), |condition| condition["lastTransitionTime"].clone());
             json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": reason, "message": message})
         });
         namespace["status"]["conditions"] = new.collect();

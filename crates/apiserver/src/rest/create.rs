@@ -63,7 +63,10 @@ impl Api {
             }
             let name = text(&object, "name").to_owned();
             let warnings = self.complete(kind, &mut object)?;
-            if origin == Origin::Post && !manager.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
+            if origin == Origin::Post
+                && !manager.options.dry_run
+                && version.parse().is_ok_and(|version: u64| version > 0)
+            {
                 let why = "resourceVersion should not be set on objects to be created";
                 return Err(Failure::plain(500, why));
             }
