@@ -1,13 +1,18 @@
 //! What a controller counts, by the names of controller-runtime and client-go.
 
 mod histogram;
+mod queue;
 mod render;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use pintle_workqueue::{GaugeSource, Gauges};
 
 pub use histogram::Distribution;
 pub(crate) use histogram::Histogram;
+pub(crate) use queue::QueueMetrics;
 
 /// The counters of one controller. They live as long as the controller, across all its runs.
 #[derive(Debug)]
@@ -21,8 +26,12 @@ pub(crate) struct Metrics {
     active_workers: AtomicU64,
     adds: AtomicU64,
     retries: AtomicU64,
+    queue_retries: AtomicU64,
     pub(crate) reconcile_time: Histogram,
-    pub(crate) queue_duration: Histogram,
+    queue_duration: Histogram,
+    work_duration: Histogram,
+    /// Of the queue of the last run.
+    gauges: Mutex<Option<GaugeSource>>,
 }
 
 /// How a reconciliation ended.
@@ -49,8 +58,11 @@ impl Metrics {
             active_workers: zero(),
             adds: zero(),
             retries: zero(),
+            queue_retries: zero(),
             reconcile_time: Histogram::new(),
             queue_duration: Histogram::new(),
+            work_duration: Histogram::new(),
+            gauges: Mutex::new(None),
         }
     }
 
@@ -68,10 +80,6 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn added(&self) {
-        self.adds.fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn retried(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }
@@ -84,6 +92,9 @@ impl Metrics {
 
     pub(crate) fn snapshot(&self, controller: &str, max_concurrent: usize, depth: usize) -> ControllerMetrics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Read outside of our lock: it takes the queue's.
+        let gauges = gauges.and_then(|gauges| gauges.read()).unwrap_or_default();
         ControllerMetrics {
             controller: controller.into(),
             succeeded: read(&self.success),
@@ -96,9 +107,12 @@ impl Metrics {
             active_workers: read(&self.active_workers),
             adds: read(&self.adds),
             retries: read(&self.retries),
+            queue_retries: read(&self.queue_retries),
             depth,
+            gauges,
             reconcile_time: self.reconcile_time.snapshot(),
             queue_duration: self.queue_duration.snapshot(),
+            work_duration: self.work_duration.snapshot(),
         }
     }
 }
@@ -138,14 +152,20 @@ pub struct ControllerMetrics {
     pub active_workers: u64,
     /// `workqueue_adds_total`.
     pub adds: u64,
-    /// `workqueue_retries_total`.
+    /// How many keys were put back after an error.
     pub retries: u64,
+    /// `workqueue_retries_total`: delayed adds of any kind.
+    pub queue_retries: u64,
     /// `workqueue_depth`.
     pub depth: usize,
+    /// `workqueue_unfinished_work_seconds` and `workqueue_longest_running_processor_seconds`, among others.
+    pub gauges: Gauges,
     /// `controller_runtime_reconcile_time_seconds`.
     pub reconcile_time: Distribution,
     /// `workqueue_queue_duration_seconds`: from when a key is due until a worker has it.
     pub queue_duration: Distribution,
+    /// `workqueue_work_duration_seconds`.
+    pub work_duration: Distribution,
 }
 
 impl ControllerMetrics {

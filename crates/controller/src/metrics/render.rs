@@ -31,12 +31,19 @@ impl fmt::Display for ControllerMetrics {
         for (name, kind, value) in [
             ("workqueue_depth", "gauge", self.depth as u64),
             ("workqueue_adds_total", "counter", self.adds),
-            ("workqueue_retries_total", "counter", self.retries),
+            ("workqueue_retries_total", "counter", self.queue_retries),
         ] {
             writeln!(f, "# TYPE {name} {kind}\n{name}{{{by_name}}} {value}")?;
         }
+        for (name, value) in [
+            ("workqueue_unfinished_work_seconds", self.gauges.unfinished_work),
+            ("workqueue_longest_running_processor_seconds", self.gauges.longest_running_processor),
+        ] {
+            writeln!(f, "# TYPE {name} gauge\n{name}{{{by_name}}} {}", value.as_secs_f64())?;
+        }
         histogram(f, "controller_runtime_reconcile_time_seconds", &by_controller, &self.reconcile_time)?;
-        histogram(f, "workqueue_queue_duration_seconds", &by_name, &self.queue_duration)
+        histogram(f, "workqueue_queue_duration_seconds", &by_name, &self.queue_duration)?;
+        histogram(f, "workqueue_work_duration_seconds", &by_name, &self.work_duration)
     }
 }
 
