@@ -1,7 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pintle_informer::SharedInformer;
 use pintle_meta::{ApiResource, Object, Resource};
 
 use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
@@ -84,14 +83,14 @@ impl Builder {
 }
 
 impl Controller {
-    /// A controller for the objects of `informer`: each change of one has it reconciled.
+    /// A controller for the objects of an informer: each change of one has it reconciled.
     pub fn for_<T: Resource>(objects: impl Into<Kind<T>>) -> Builder {
         Builder::for_resource(&T::api_resource(), objects.into())
     }
 
     /// The same for a kind that is known at run time.
-    pub fn for_resource<T: Object>(resource: &ApiResource, informer: &SharedInformer<T>) -> Builder {
-        Builder::for_resource(resource, informer.into())
+    pub fn for_resource<T: Object>(resource: &ApiResource, objects: impl Into<Kind<T>>) -> Builder {
+        Builder::for_resource(resource, objects.into())
     }
 
     /// A controller that is for no one kind.

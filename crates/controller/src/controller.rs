@@ -155,7 +155,7 @@ impl<'a> Run<'a> {
         if run.is_some() {
             return Err(ControllerError::AlreadyRunning { controller: inner.name.clone() });
         }
-        let requests = Requests::new(&inner.name, &inner.options.backoff, inner.metrics.clone());
+        let requests = Requests::new(&inner.name, &inner.options, inner.metrics.clone());
         *run = Some(requests.clone());
         Ok(Self { inner, requests })
     }

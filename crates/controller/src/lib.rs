@@ -114,7 +114,7 @@ pub use error::{ControllerError, ManagerError};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use manager::{Health, HealthCheck, Manager, ManagerBuilder, ManagerStatus};
 pub use metrics::{ControllerMetrics, Distribution};
-pub use options::Options;
+pub use options::{LOW_PRIORITY, Options};
 pub use predicate::Predicate;
 pub use reconciler::{Action, ReconcileError, Reconciler, Request};
 pub use requests::Requests;

@@ -3,10 +3,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::ObjectKey;
-use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter};
+use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, TokioClock};
+use pintle_workqueue::Config;
 
-/// Makes the limiter of a queue: each run of a controller has a queue of its own.
-pub(crate) type Backoff = Arc<dyn Fn() -> Box<dyn RateLimiter<ObjectKey>> + Send + Sync>;
+/// Changes what a queue is like. Each run of a controller has a queue of its own, so it is called for each run.
+type QueueChange = Arc<dyn Fn(&mut Config<ObjectKey, TokioClock>) + Send + Sync>;
 
 /// How a controller works. The defaults are those of controller-runtime.
 #[derive(Clone)]
@@ -21,7 +22,7 @@ pub struct Options {
     pub cache_sync_timeout: Option<Duration>,
     /// How long a stop waits for reconciliations to end before it drops them: 30 s.
     pub graceful_shutdown_timeout: Duration,
-    pub(crate) backoff: Backoff,
+    queue: Option<QueueChange>,
 }
 
 impl Options {
@@ -34,13 +35,39 @@ impl Options {
     /// What decides on the delay after an error. It is made anew for each run.
     #[must_use]
     pub fn with_limiter<L: RateLimiter<ObjectKey> + 'static>(
-        mut self,
+        self,
         make: impl Fn() -> L + Send + Sync + 'static,
     ) -> Self {
-        self.backoff = Arc::new(move || Box::new(make()));
+        self.with_queue(move |config| config.limiter = Box::new(make()))
+    }
+
+    /// Changes what the queue is like, after what was changed before: its order, its limiter, how retries and changes get
+    /// along. Its name and its metrics are the controller's.
+    ///
+    /// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`], for an order that looks at it.
+    #[must_use]
+    pub fn with_queue(mut self, change: impl Fn(&mut Config<ObjectKey, TokioClock>) + Send + Sync + 'static) -> Self {
+        let before = self.queue.take();
+        self.queue = Some(Arc::new(move |config| {
+            if let Some(before) = &before {
+                before(config);
+            }
+            change(config);
+        }));
         self
     }
+
+    pub(crate) fn queue_config(&self) -> Config<ObjectKey, TokioClock> {
+        let mut config = Config::with_clock(TokioClock);
+        if let Some(change) = &self.queue {
+            change(&mut config);
+        }
+        config
+    }
 }
+
+/// The priority of keys that nothing has happened to: those from a first list and from resyncs. It is controller-runtime's.
+pub const LOW_PRIORITY: i32 = -100;
 
 impl Default for Options {
     fn default() -> Self {
@@ -49,7 +76,7 @@ impl Default for Options {
             reconcile_timeout: None,
             cache_sync_timeout: None,
             graceful_shutdown_timeout: Duration::from_secs(30),
-            backoff: Arc::new(|| Box::new(ExponentialFailureRateLimiter::default())),
+            queue: None,
         }
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::{Config, RateLimitingQueue};
+use pintle_workqueue::RateLimitingQueue;
 
+use crate::Options;
 use crate::metrics::{Metrics, QueueMetrics};
-use crate::options::Backoff;
 
 pub(crate) type Queue = RateLimitingQueue<ObjectKey, TokioClock>;
 
@@ -18,10 +18,9 @@ pub struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(controller: &str, backoff: &Backoff, metrics: Arc<Metrics>) -> Self {
-        let mut config = Config::with_clock(TokioClock);
+    pub(crate) fn new(controller: &str, options: &Options, metrics: Arc<Metrics>) -> Self {
+        let mut config = options.queue_config();
         config.name = controller.into();
-        config.limiter = backoff();
         config.metrics = Some(Arc::new(QueueMetrics(metrics)));
         Self { queue: config.into_queue() }
     }
@@ -30,6 +29,11 @@ impl Requests {
     /// key has it reconciled once more.
     pub fn add(&self, key: ObjectKey) {
         self.queue.add(key);
+    }
+
+    /// [`add`](Self::add) with a priority, for a queue whose order looks at it. Larger is sooner; a plain add has 0.
+    pub fn add_with_priority(&self, key: ObjectKey, priority: i32) {
+        self.queue.add_with_priority(key, priority);
     }
 
     /// Has `key` reconciled after a time, or sooner if it is added in another way.

@@ -8,7 +8,7 @@ use pintle_meta::Object;
 use super::{Feed, Source};
 use crate::handler::Handler;
 use crate::predicate::Predicate;
-use crate::{Requests, predicate};
+use crate::{LOW_PRIORITY, Requests, predicate};
 
 /// The objects of an informer, as a source: all of them, or those events that a [`Predicate`] lets pass.
 ///
@@ -92,7 +92,8 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
                 // What a user's function does to one event must not cost all others.
                 let handle = AssertUnwindSafe(|| {
                     if predicate.as_ref().is_none_or(|predicate| predicate.allows(&event)) {
-                        handler.handle(&event, &mut |key| requests.add(key));
+                        let priority = priority(&event);
+                        handler.handle(&event, &mut |key| requests.add_with_priority(key, priority));
                     }
                 });
                 if catch_unwind(handle).is_err() {
@@ -102,5 +103,14 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
             }
         });
         Feed { synced, run }
+    }
+}
+
+/// Nothing has happened to an object of a first list, or of a resync: what has may go first.
+fn priority<T>(event: &Event<T>) -> i32 {
+    match event {
+        Event::Added { is_initial: true, .. } => LOW_PRIORITY,
+        Event::Updated { old, new } if Arc::ptr_eq(old, new) => LOW_PRIORITY,
+        _ => 0,
     }
 }

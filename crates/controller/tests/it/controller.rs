@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use pintle_controller::predicate::{GenerationChanged, ResourceVersionChanged};
-use pintle_controller::{Action, Controller, EnqueueMapped, Kind, Trigger};
+use pintle_controller::{Action, Controller, EnqueueMapped, Kind, Options, Trigger};
 use pintle_meta::{ObjectKey, Resource};
+use pintle_workqueue::Priority;
 
 use crate::fake::{Child, Collection, Site, Stored, Trouble};
 use crate::recorder::{Recorder, pass, run};
@@ -230,4 +231,18 @@ async fn the_metrics_tell_what_happened() {
     let (p50, p99) = (done.queue_p50().unwrap().as_secs_f64(), done.queue_p99().unwrap().as_secs_f64());
     assert!((1.0..1.1).contains(&p50) && (3.0..3.2).contains(&p99), "{p50} {p99}");
     assert_eq!(done.reconcile_time.sum().as_secs(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_an_order_by_priority_a_change_goes_before_the_first_list() {
+    let names: Vec<_> = (0..100).map(|index| format!("site-{index:03}")).collect();
+    let sites = Collection::<Site>::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let calls = Recorder::taking(1.0);
+    let options = Options::default().with_queue(|config| config.order = Box::new(Priority::strict()));
+    let controller = Controller::for_(&sites.informer()).options(options).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    sites.touch("site-099");
+    pass(2.5).await;
+    let called = calls.take();
+    assert_eq!((called.len(), &*called[1]), (3, "site-099"), "{called:?}");
 }
