@@ -105,6 +105,8 @@ fn doc(sh: &Shell) -> anyhow::Result<Done> {
 
 fn deny(sh: &Shell) -> anyhow::Result<Done> {
     let deny = tools::DENY.program(sh)?;
+    // What other systems need is not here yet, and it only reads what is here.
+    Quiet::cargo(sh, "deny").args("fetch --locked").run()?;
     // Advisories are left out: they need a database from the network, and change without the project's doing.
     let run = "--offline --all-features --locked check --hide-inclusion-graph bans licenses sources";
     Quiet::new(sh, "deny", deny).args(run).run()?;

@@ -1,6 +1,6 @@
 //! Counts tests by the closing lines of the runners.
 
-/// How many tests passed and failed, and the lines that said so.
+/// How many tests passed and failed, and the lines that said so, where there were any.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) passed: u64,
@@ -16,9 +16,14 @@ impl Tally {
             let Some(numbers) = line.strip_prefix("test result:").or_else(|| line.strip_prefix("Summary [")) else {
                 continue;
             };
-            tally.passed += count(numbers, "passed");
-            tally.failed += ["failed", "timed out", "exec failed"].map(|word| count(numbers, word)).iter().sum::<u64>();
-            tally.closing_lines.push(line.to_owned());
+            let passed = count(numbers, "passed");
+            let failed: u64 = ["failed", "timed out", "exec failed"].map(|word| count(numbers, word)).iter().sum();
+            tally.passed += passed;
+            tally.failed += failed;
+            // Of many programs most hold no tests.
+            if passed + failed > 0 {
+                tally.closing_lines.push(line.to_owned());
+            }
         }
         tally
     }
@@ -53,6 +58,7 @@ mod tests {
     fn closing_lines_of_cargo_test_add_up() {
         let line = "test result: ok. 16 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
         check(&format!("running 16 tests\n{line}\n{line}"), 32, 0);
+        check("test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out", 0, 0);
         check("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out", 3, 2);
     }
 

@@ -65,14 +65,29 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
 
 /// All text files that are, or are about to be, under version control.
 fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
-    let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().read()?;
-    let mut sources = Vec::new();
-    for path in listed.lines().map(PathBuf::from) {
-        let Ok(bytes) = std::fs::read(root.join(&path)) else { continue }; // deleted, but not yet committed so
-        if let Ok(text) = String::from_utf8(bytes) {
-            sources.push(Source { path, text });
+    let listed = cmd!(sh, "git ls-files --cached --others --exclude-standard").quiet().ignore_stderr().read();
+    let mut paths: Vec<PathBuf> = match listed {
+        Ok(listed) => listed.lines().map(PathBuf::from).collect(),
+        // Unpacked from an archive, or no git here: then it is all that lies around.
+        Err(_) => files_below(root, Path::new(""))?,
+    };
+    paths.sort();
+    // A file may be listed and gone, or hold no text.
+    let text =
+        |path: PathBuf| Some(Source { text: String::from_utf8(std::fs::read(root.join(&path)).ok()?).ok()?, path });
+    Ok(paths.into_iter().filter_map(text).collect())
+}
+
+fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let path = folder.join(entry.file_name());
+        if !entry.file_type()?.is_dir() {
+            files.push(path);
+        } else if path != Path::new("target") && path != Path::new(".git") {
+            files.extend(files_below(root, &path)?);
         }
     }
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(sources)
+    Ok(files)
 }
