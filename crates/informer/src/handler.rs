@@ -39,6 +39,50 @@ impl<T: 'static, F: Fn(&Event<T>) + Send + Sync + 'static> EventHandler<T> for F
     }
 }
 
+/// Shows a handler only the objects that pass a filter: client-go's `FilteringResourceEventHandler`.
+///
+/// An object that comes to pass the filter is added in the handler's eyes, and one that ceases to is deleted, in its last
+/// state that passed.
+#[derive(Clone, Copy, Debug)]
+pub struct FilteringHandler<F, H> {
+    filter: F,
+    handler: H,
+}
+
+impl<F, H> FilteringHandler<F, H> {
+    /// Shows `handler` what `filter` is true of.
+    pub fn new(filter: F, handler: H) -> Self {
+        Self { filter, handler }
+    }
+}
+
+impl<T: 'static, F, H> EventHandler<T> for FilteringHandler<F, H>
+where
+    F: Fn(&T) -> bool + Send + Sync + 'static,
+    H: EventHandler<T>,
+{
+    fn on_add(&self, object: &Arc<T>, is_initial: bool) {
+        if (self.filter)(object) {
+            self.handler.on_add(object, is_initial);
+        }
+    }
+
+    fn on_update(&self, old: &Arc<T>, new: &Arc<T>) {
+        match ((self.filter)(old), (self.filter)(new)) {
+            (true, true) => self.handler.on_update(old, new),
+            (false, true) => self.handler.on_add(new, false),
+            (true, false) => self.handler.on_delete(old, true),
+            (false, false) => {}
+        }
+    }
+
+    fn on_delete(&self, object: &Arc<T>, final_state_known: bool) {
+        if (self.filter)(object) {
+            self.handler.on_delete(object, final_state_known);
+        }
+    }
+}
+
 /// A registered handler. Dropping it removes the handler; a call under way comes to its end, and no other follows.
 #[must_use = "dropping the guard removes the handler"]
 pub struct HandlerGuard {
@@ -56,7 +100,23 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// Outside of a tokio runtime.
     pub fn add_event_handler(&self, handler: impl EventHandler<T>) -> HandlerGuard {
-        let subscription = self.subscribe();
+        self.handle(self.subscribe(), handler)
+    }
+
+    /// The same with a resync period of its own: see [`subscribe_with_resync`](Self::subscribe_with_resync).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn add_event_handler_with_resync(
+        &self,
+        handler: impl EventHandler<T>,
+        period: Option<Duration>,
+    ) -> HandlerGuard {
+        self.handle(self.subscribe_with_resync(period), handler)
+    }
+
+    fn handle(&self, subscription: Subscription<T>, handler: impl EventHandler<T>) -> HandlerGuard {
         let synced = subscription.sync_handle();
         let task = tokio::spawn(handle(self.name().to_owned(), subscription, handler));
         HandlerGuard { synced, task }

@@ -102,7 +102,7 @@ pub use builder::Builder;
 pub use error::{NotSynced, UnknownIndex, WaitError};
 pub use event::Event;
 pub use factory::InformerFactory;
-pub use handler::{EventHandler, HandlerGuard};
+pub use handler::{EventHandler, FilteringHandler, HandlerGuard};
 pub use indexer::{IndexExists, Indexer, NAMESPACE_INDEX};
 pub use lister::{Lister, NamespaceLister};
 pub use reflector::{Backoff, Command, Input, Output, Reflector, ReflectorConfig, ReflectorError, Step};

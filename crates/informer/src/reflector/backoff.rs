@@ -30,6 +30,9 @@ impl Default for Backoff {
     }
 }
 
+/// A server may ask for more time than the back-off gives, but not for this much more.
+const LONGEST_ASKED: Duration = Duration::from_secs(600);
+
 /// The state of a [`Backoff`].
 #[derive(Debug)]
 pub(super) struct Delays {
@@ -44,7 +47,7 @@ impl Delays {
         Self { backoff, next: backoff.base, until: None }
     }
 
-    /// The delay after a failure at `now`, no shorter than what the server asks for.
+    /// The delay after a failure at `now`, no shorter than what the server asks for, unless it asks for too much.
     pub(super) fn next(&mut self, now: Instant, asked: Option<Duration>, random: &mut fastrand::Rng) -> Duration {
         let Backoff { base, factor, cap, jitter, reset_after } = self.backoff;
         if self.until.is_some_and(|until| now.saturating_duration_since(until) > reset_after) {
@@ -52,7 +55,8 @@ impl Delays {
         }
         let delay = self.next.min(cap);
         self.next = saturating_mul(delay, factor).min(cap);
-        let delay = saturating_mul(delay, 1.0 + jitter * random.f64()).max(asked.unwrap_or_default());
+        let delay =
+            saturating_mul(delay, 1.0 + jitter * random.f64()).max(asked.unwrap_or_default().min(LONGEST_ASKED));
         self.until = now.checked_add(delay);
         delay
     }
@@ -104,5 +108,6 @@ mod tests {
         let mut delays = Delays::new(Backoff { jitter: 0.0, ..Backoff::default() });
         assert_eq!(delays.next(now, Some(Duration::from_secs(7)), &mut random), Duration::from_secs(7));
         assert_eq!(delays.next(now, Some(Duration::from_millis(1)), &mut random), Duration::from_millis(1600));
+        assert_eq!(delays.next(now, Some(Duration::MAX), &mut random), Duration::from_secs(600));
     }
 }

@@ -204,8 +204,7 @@ impl<T: Object> Reflector<T> {
             (Phase::Streaming(..), Input::TimedOut) => self.streaming_failed(),
             (Phase::OpeningWatch { timeout }, Input::Opened(answer)) => self.watch_opened(now, timeout, answer),
             (Phase::Watching(stream), Input::Received(event)) => self.watched(now, stream, event),
-            // A connection that says nothing for so long is dead, whatever it pretends.
-            (Phase::Watching(_), Input::TimedOut) => self.open_watch().into(),
+            (Phase::Watching(stream), Input::TimedOut) => self.watch_timed_out(now, stream),
             (phase, input) => panic!("{} does not answer what the reflector asked for during {phase:?}", input.name()),
         }
     }

@@ -43,7 +43,8 @@ impl<T: Object> Reflector<T> {
     pub(super) fn watch_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
         let error = match answer {
             Ok(()) => {
-                self.trouble = None;
+                // That watches end at once is over when one does not; all else, now that one is open.
+                self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = matches!(self.resource_version.as_str(), "" | "0");
                 let stream = self.stream(now, timeout.saturating_add(self.config.watch_grace), is_synthetic);
                 return self.watch(stream);
@@ -64,6 +65,7 @@ impl<T: Object> Reflector<T> {
             Some(Ok(WatchEvent::Error(status))) => ApiError::from(*status),
             Some(Ok(event)) => {
                 stream.has_news = true;
+                self.trouble = None;
                 let output = self.accept(&mut stream, event);
                 return Step { output, ..self.watch(stream) };
             }
@@ -76,6 +78,16 @@ impl<T: Object> Reflector<T> {
         }
         let then = if is_passing(&error) { Then::Watch } else { Then::Round };
         self.delay(now, Some(ReflectorError::Watch(error)), then)
+    }
+
+    pub(super) fn watch_timed_out(&mut self, now: Instant, stream: Stream) -> Step<T> {
+        if now < stream.until {
+            // It has lasted long enough to be none of the short ones.
+            self.trouble = None;
+            return self.watch(stream);
+        }
+        // A connection that says nothing for so long is dead, whatever it pretends.
+        self.open_watch().into()
     }
 
     pub(super) fn open_stream(&mut self) -> Command {
@@ -164,7 +176,7 @@ impl<T: Object> Reflector<T> {
     }
 
     fn watch(&mut self, stream: Stream) -> Step<T> {
-        let until = stream.until;
+        let until = if self.trouble.is_some() { stream.until.min(stream.opened + SHORT_WATCH) } else { stream.until };
         self.phase = Phase::Watching(stream);
         Command::Read { until }.into()
     }

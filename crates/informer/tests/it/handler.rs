@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_informer::{Event, EventHandler, HandlerGuard, SharedInformer};
+use pintle_informer::{Event, EventHandler, FilteringHandler, HandlerGuard, SharedInformer};
 
 use crate::support::source::Source;
 use crate::support::{Pod, pod, settle, shorthand};
@@ -95,4 +95,41 @@ async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
         tokio::time::sleep(Duration::from_millis(1001)).await;
     }
     assert!(informer.state().is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_makes_objects_come_and_go() {
+    let source = Source::default();
+    let informer = SharedInformer::new(source.clone());
+    let log = Log::default();
+    let told = log.clone();
+    let handler = move |event: &Event<Pod>| told.lock().unwrap().push(shorthand(event));
+    let _guard = informer.add_event_handler(FilteringHandler::new(|pod: &Pod| pod.node == "mine", handler));
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    for node in ["", "other", "mine", "mine", "other"] {
+        source.put(pod("a", node));
+        settle().await;
+    }
+    source.delete("a");
+    settle().await;
+    assert_eq!(take(&log), ["A a@3", "U a@3..4", "D a@4"]);
+    source.put(pod("b", "mine"));
+    settle().await;
+    source.delete("b");
+    settle().await;
+    assert_eq!(take(&log), ["A b@7", "D b@8"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_have_a_resync_period_of_its_own() {
+    let source = Source::with(&["a"]);
+    let informer = SharedInformer::new(source.clone());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = count.clone();
+    let handler = move |_: &Event<Pod>| _ = counter.fetch_add(1, Ordering::Relaxed);
+    let _guard = informer.add_event_handler_with_resync(handler, Some(Duration::from_secs(10)));
+    informer.start();
+    tokio::time::sleep(Duration::from_secs(35)).await;
+    assert_eq!(count.load(Ordering::Relaxed), 1 + 3);
 }

@@ -1,8 +1,9 @@
 //! The shared informer over a source that works.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_informer::{Event, InformerState, Selector, SharedInformer, WaitError};
+use pintle_informer::{Event, InformerState, Selector, SharedInformer, Subscription, WaitError};
 use pintle_meta::ObjectKey;
 
 use crate::support::source::{Break, Source};
@@ -434,4 +435,52 @@ fn a_thread_may_wait_for_events_without_a_runtime() {
         informer.shutdown().await;
     });
     assert_eq!(listener.join().unwrap(), ["A! a@1", "A b@2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn many_writers_and_listeners_on_many_threads_agree_in_the_end() {
+    let source = Source::default();
+    let informer = synced(&source).await;
+    let fold = |mut events: Subscription<Pod>| async move {
+        let mut known = BTreeMap::new();
+        while let Some(event) = events.next().await {
+            match event.is_deleted() {
+                true => _ = known.remove(&event.key()),
+                false => _ = known.insert(event.key(), event.object().clone()),
+            }
+        }
+        known
+    };
+    let mut folds: Vec<_> = (0..3).map(|_| tokio::spawn(fold(informer.subscribe()))).collect();
+    let writers = ["x", "y", "z"].map(|writer| {
+        let (source, informer) = (source.clone(), informer.clone());
+        tokio::spawn(async move {
+            for round in 0..200 {
+                let name = format!("{writer}{}", round % 10);
+                if round % 7 == 3 {
+                    source.delete(&name)
+                } else {
+                    source.put(pod(&name, ""))
+                }
+                if writer == "x" && round % 60 == 30 {
+                    source.break_watches(Break::End);
+                }
+                if round % 20 == 0 {
+                    drop(informer.subscribe());
+                    tokio::task::yield_now().await;
+                }
+            }
+        })
+    });
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    folds.push(tokio::spawn(fold(informer.subscribe())));
+    informer.lister().wait_for(&source.revision().to_string()).await.unwrap();
+    informer.shutdown().await;
+    let truth = source.state();
+    for fold in folds {
+        let known = fold.await.unwrap();
+        assert!(known.iter().map(|(key, pod)| (key, &**pod)).eq(truth.iter()), "{known:?} is not {truth:?}");
+    }
 }

@@ -75,7 +75,7 @@ struct Folder {
 }
 
 impl Folder {
-    fn take(&mut self, many: usize) -> Result<(), TestCaseError> {
+    fn take(&mut self, source: &Source, many: usize) -> Result<(), TestCaseError> {
         for _ in 0..many {
             let Some(event) = self.events.try_next() else { break };
             let key = event.key();
@@ -92,7 +92,12 @@ impl Folder {
                     let before = self.known.remove(&key);
                     prop_assert!(before.is_some(), "deleted what was not told");
                     prop_assert_eq!(before.as_ref().map(|before| before.uid()), Some(object.uid()));
-                    let _ = final_state_known;
+                    let revision: u64 = object.resource_version().parse().unwrap();
+                    if final_state_known {
+                        prop_assert!(!source.state_at(revision).contains_key(&key), "it is the state of its deletion");
+                    } else {
+                        prop_assert!(source.state_at(revision).contains_key(&key), "it is a state that there was");
+                    }
                 }
             }
         }
@@ -139,7 +144,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
             Operation::Pass(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
             Operation::Take(who, many) => {
                 let who = who % folders.len();
-                folders[who].take(many)?;
+                folders[who].take(&source, many)?;
             }
             Operation::Subscribe if folders.len() < 4 => folders.push(subscribe()),
             Operation::Subscribe => {}
@@ -160,7 +165,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
     prop_assert_eq!(cached.keys().collect::<Vec<_>>(), truth.keys().collect::<Vec<_>>());
     prop_assert!(cached.iter().all(|(key, pod)| truth[key] == **pod));
     for folder in &mut folders {
-        folder.take(usize::MAX)?;
+        folder.take(&source, usize::MAX)?;
         prop_assert_eq!(&folder.known, &cached);
         prop_assert!(folder.events.has_synced());
     }

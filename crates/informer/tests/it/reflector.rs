@@ -230,6 +230,30 @@ fn watches_that_end_at_once_make_no_hot_loop() {
 }
 
 #[test]
+fn the_trouble_with_short_watches_is_over_when_one_lasts_or_brings_news() {
+    let short = || {
+        let mut rig = Rig::watching(5);
+        rig.end();
+        rig.wake();
+        rig.open();
+        assert!(rig.cause().is_some(), "that it opens says nothing");
+        rig
+    };
+    let mut lasting = short();
+    let Command::Read { until } = lasting.command else { panic!("{:?}", lasting.command) };
+    assert_eq!(until, lasting.now + SECOND);
+    lasting.now = until;
+    assert_eq!(lasting.answer(Input::TimedOut), "READ");
+    assert!(lasting.cause().is_none());
+    let Command::Read { until } = lasting.command else { panic!("{:?}", lasting.command) };
+    assert!(until > lasting.now + Duration::from_secs(300));
+
+    let mut news = short();
+    news.bookmark(6, false);
+    assert!(news.cause().is_none());
+}
+
+#[test]
 fn watches_that_end_after_one_event_each_make_no_hot_loop() {
     let mut rig = Rig::watching(5);
     let mut delays = 0;

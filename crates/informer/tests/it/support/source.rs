@@ -163,6 +163,10 @@ impl Source {
         inner.watches.len() + inner.stuck.len()
     }
 
+    pub(crate) fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
     pub(crate) fn state(&self) -> BTreeMap<ObjectKey, Pod> {
         self.lock().objects.clone()
     }
