@@ -1,1 +1,8 @@
 //! Side-by-side benchmarks against client-go, controller-runtime and kube-rs.
+//!
+//! `cargo xtask bench AREA` runs them. Each binary here does one work a call, and prints one [`Sample`] as a line of JSON, as
+//! do the peers' programs under `go/`.
+
+mod meter;
+
+pub use meter::{Sample, measure, measure_left};

@@ -27,7 +27,7 @@ use crate::sync::{Arc, Mutex};
 
 /// The three layers in one: a queue, its delays, and its retries, with one record a key.
 ///
-/// Times are nanoseconds since `epoch`. Keys come with their hash, so that hashing is done outside of the lock.
+/// Times are nanoseconds since `epoch`. A step that is told the time first queues what has become due by then. Keys come with their hash, so that hashing is done outside of the lock.
 pub(crate) struct Engine<K> {
     records: Slab<Record<K>>,
     index: Index,
@@ -50,6 +50,8 @@ pub(crate) struct Engine<K> {
     /// Where the search for expired failures goes on.
     hand: u32,
     observer: Option<Arc<Mutex<Observer>>>,
+    /// Whether the order or the observer wants the time of every step.
+    always_timed: bool,
 }
 
 /// What became of an add.
@@ -100,6 +102,7 @@ pub struct Counts {
 impl<K> Engine<K> {
     pub(crate) fn new<C>(config: Config<K, C>, epoch: Instant) -> (Self, C, String) {
         let engine = Self {
+            always_timed: config.order.needs_time(),
             records: Slab::new(),
             index: Index::default(),
             order: config.order,
@@ -133,14 +136,9 @@ impl<K> Engine<K> {
         }
     }
 
-    /// Whether adds and dones have to be given the time. Otherwise 0 will do.
+    /// Whether the next step has to be given the time. Otherwise 0 will do, and the reading of the clock is saved.
     pub(crate) fn needs_time(&self) -> bool {
-        self.order.needs_time() || self.observer.is_some()
-    }
-
-    /// Whether a hand-out has to be given the time.
-    pub(crate) fn needs_time_for_handout(&self) -> bool {
-        !self.delays.is_empty() || self.handout_limit.is_some() || self.needs_time()
+        !self.delays.is_empty() || self.handout_limit.is_some() || self.idle > 0 || self.always_timed
     }
 
     pub(crate) fn mode(&self) -> Option<ShutdownMode> {
@@ -212,6 +210,7 @@ impl<K> Engine<K> {
 
     pub(crate) fn set_observer(&mut self, observer: Arc<Mutex<Observer>>) {
         self.observer = Some(observer);
+        self.always_timed = true;
     }
 
     fn observe(&self, tell: impl FnOnce(&mut Observer)) {

@@ -78,7 +78,7 @@ impl<K, C: Clock> Queue<K, C> {
         self.len() == 0
     }
 
-    /// How many keys there are in each state. Delays that ended since the last hand-out count as delayed.
+    /// How many keys there are in each state. A key whose delay is over is queued.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }

@@ -14,6 +14,7 @@ impl<K: Eq> Engine<K> {
         if self.mode.is_some() {
             return (self.refuse(), Some(key));
         }
+        self.ripen(now);
         let (ticket, spare) = self.entry(hash, key);
         (self.add_ticket(ticket, priority, now), spare)
     }
@@ -31,6 +32,7 @@ impl<K: Eq> Engine<K> {
         if self.mode.is_some() {
             return (self.refuse(), Some(key));
         }
+        self.ripen(now);
         self.observe(|observer| observer.retried(Duration::from_nanos(deadline - now)));
         let (ticket, spare) = self.entry(hash, key);
         (self.delay_ticket(ticket, deadline, kind, priority, now), spare)
@@ -49,6 +51,7 @@ impl<K: Eq> Engine<K> {
         if shut_down && self.charge == Charge::IfScheduled {
             return (self.refuse(), Some(key));
         }
+        self.ripen(now);
         self.sweep_idle(now);
         let (ticket, spare) = self.entry(hash, key);
         let at = self.instant(now);
@@ -87,17 +90,23 @@ impl<K: Eq> Engine<K> {
         if self.mode.is_some() {
             return (self.refuse(), Some(key));
         }
+        self.ripen(now);
         let (ticket, spare) = self.entry(hash, key);
         if deadline <= now {
             self.stop_waiting(ticket);
             return (self.add_ticket(ticket, 0, now), spare);
+        }
+        let record = &mut self.records[ticket];
+        if !record.state.has(State::WAITING) && !record.state.has(State::DIRTY) {
+            record.priority = 0;
         }
         self.wait(ticket, deadline, kind);
         (Added::Scheduled, spare)
     }
 
     /// Moves a pending delay of `key` to `deadline` if that is later. Says whether it did.
-    pub(crate) fn postpone(&mut self, hash: u64, key: &K, deadline: u64) -> bool {
+    pub(crate) fn postpone(&mut self, hash: u64, key: &K, deadline: u64, now: u64) -> bool {
+        self.ripen(now);
         let Some(ticket) = self.find(hash, key) else { return false };
         let Record { state, deadline: current, .. } = self.records[ticket];
         let later = state.has(State::WAITING) && deadline > current;

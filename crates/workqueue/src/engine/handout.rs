@@ -5,7 +5,7 @@ use super::{Engine, Handout, is_live};
 use crate::order::Ticket;
 
 impl<K> Engine<K> {
-    /// Queues every key whose delay is over.
+    /// Queues every key whose delay is over, in the order of the deadlines.
     pub(crate) fn ripen(&mut self, now: u64) {
         if self.mode.is_some() {
             return;
@@ -19,8 +19,14 @@ impl<K> Engine<K> {
         }
     }
 
+    /// Whether `done` of this ticket has to be given the time, beyond the reasons of [`needs_time`](Engine::needs_time).
+    pub(crate) fn needs_time_for_done(&self, ticket: Ticket) -> bool {
+        self.needs_time() || self.records[ticket].failures > 0
+    }
+
     /// A key is done with. Gives back the key if its record is dropped.
     pub(crate) fn done(&mut self, ticket: Ticket, now: u64) -> Option<K> {
+        self.ripen(now);
         let record = &mut self.records[ticket];
         debug_assert!(record.state.has(State::RUNNING), "a guard is done once");
         record.state.clear(State::RUNNING);
@@ -38,11 +44,6 @@ impl<K> Engine<K> {
         }
         self.idle += 1;
         self.rest(ticket, now)
-    }
-
-    /// Whether `done` of this ticket has to be given the time.
-    pub(crate) fn needs_time_for_done(&self, ticket: Ticket) -> bool {
-        self.needs_time() || self.records[ticket].failures > 0
     }
 
     /// Drops a record that has become idle, or starts the time after which its failures are forgotten.
@@ -119,6 +120,7 @@ impl<K: Clone> Engine<K> {
 impl<K: Eq> Engine<K> {
     /// Takes back a pending delay. Says when it would have ended.
     pub(crate) fn cancel(&mut self, hash: u64, key: &K, now: u64) -> (Option<u64>, Option<K>) {
+        self.ripen(now);
         let Some(ticket) = self.find(hash, key) else { return (None, None) };
         let deadline = self.records[ticket].deadline;
         if !self.stop_waiting(ticket) {

@@ -16,7 +16,7 @@ pub struct KeyState<K> {
     pub dirty: bool,
     /// Whether it is handed out.
     pub in_flight: bool,
-    /// What its pending delay is for, and when that ends. A delay that ended since the last hand-out is still there.
+    /// What its pending delay is for, and when that ends.
     pub delay: Option<(DelayKind, Instant)>,
     /// How many failures have been counted.
     pub failures: u32,

@@ -21,8 +21,6 @@ pub(crate) struct Shared<K, C> {
     state: Mutex<State<K>>,
     hasher: DefaultHashBuilder,
     epoch: Instant,
-    /// Whether an add or a done looks at the time.
-    timed: bool,
     pub(crate) clock: Arc<C>,
     pub(crate) name: String,
 }
@@ -53,9 +51,8 @@ impl<K, C: Clock> Shared<K, C> {
                 move || nanos(clock.now().saturating_duration_since(epoch))
             }));
         }
-        let timed = engine.needs_time();
         let state = State { engine, waiters: Waiters::default(), drainers: Drainers::default() };
-        Self { state: Mutex::new(state), hasher: DefaultHashBuilder::default(), epoch, timed, clock, name }
+        Self { state: Mutex::new(state), hasher: DefaultHashBuilder::default(), epoch, clock, name }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<K>> {
@@ -81,7 +78,12 @@ impl<K, C: Clock> Shared<K, C> {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        self.lock().engine.counts()
+        let mut state = self.lock();
+        let now = self.now_if(state.engine.needs_time());
+        state.engine.ripen(now);
+        let counts = state.engine.counts();
+        self.settle(state);
+        counts
     }
 
     pub(crate) fn shutdown_mode(&self) -> Option<ShutdownMode> {
@@ -130,7 +132,7 @@ impl<K, C: Clock> Shared<K, C> {
             if state.engine.is_exhausted() {
                 state.waiters.notify_all(&mut wakes);
             } else {
-                let now = self.now_if(state.engine.needs_time_for_handout());
+                let now = self.now_if(state.engine.needs_time());
                 let available = state.engine.available(now);
                 let next_wake = state.engine.next_wake(now);
                 state.waiters.settle(available, next_wake, &mut wakes);
@@ -148,8 +150,13 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
     }
 
     pub(crate) fn add(&self, key: K, priority: i32) -> Added {
-        let now = self.now_if(self.timed);
-        self.step(key, |engine, hash, key| engine.add(hash, key, priority, now))
+        let hash = self.hash(&key);
+        let mut state = self.lock();
+        let now = self.now_if(state.engine.needs_time());
+        let (added, unused) = state.engine.add(hash, key, priority, now);
+        self.settle(state);
+        drop(unused);
+        added
     }
 
     pub(crate) fn add_after(&self, key: K, after: Duration, kind: DelayKind, priority: i32) -> Added {
@@ -169,10 +176,10 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
     }
 
     pub(crate) fn postpone(&self, key: &K, after: Duration) -> bool {
-        let (_, deadline) = self.deadline(after);
+        let (now, deadline) = self.deadline(after);
         let hash = self.hash(key);
         let mut state = self.lock();
-        let postponed = state.engine.postpone(hash, key, deadline);
+        let postponed = state.engine.postpone(hash, key, deadline, now);
         self.settle(state);
         postponed
     }
@@ -199,6 +206,7 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
         self.lock().engine.num_requeues(hash, key, now)
     }
 
+    /// A step that always needs the time.
     fn step(&self, key: K, step: impl FnOnce(&mut Engine<K>, u64, K) -> (Added, Option<K>)) -> Added {
         let hash = self.hash(&key);
         let mut state = self.lock();
@@ -212,7 +220,7 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
 impl<K: Clone, C: Clock> Shared<K, C> {
     pub(super) fn try_get(self: &Arc<Self>) -> Result<WorkItem<K, C>, TryGetError> {
         let mut state = self.lock();
-        let now = self.now_if(state.engine.needs_time_for_handout());
+        let now = self.now_if(state.engine.needs_time());
         let Some(handout) = state.engine.handout(now) else {
             return Err(if state.engine.is_exhausted() { TryGetError::ShutDown } else { TryGetError::Empty });
         };
@@ -229,7 +237,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
     ) -> Step<K, C> {
         let mut state = self.lock();
         let old = waiter.take().and_then(|id| state.waiters.leave(id));
-        let now = self.now_if(state.engine.needs_time_for_handout());
+        let now = self.now_if(state.engine.needs_time());
         let step = match state.engine.handout(now) {
             Some(handout) => Step::Item(WorkItem::new(Arc::clone(self), handout)),
             None if state.engine.is_exhausted() => Step::ShutDown,

@@ -1,0 +1,186 @@
+//! The model: sets and lists as in the spec, and no cleverness.
+#![allow(unreachable_pub, reason = "a module of a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pintle_workqueue::{Added, DelayKind, Pending, ShutdownMode};
+
+pub type Key = u8;
+
+#[derive(Default)]
+pub struct Model {
+    pub by_priority: bool,
+    pub always_charge: bool,
+    pub retry: Pending,
+    pub reminder: Pending,
+    pub base: Duration,
+    pub max: Duration,
+
+    pub now: Duration,
+    pub mode: Option<ShutdownMode>,
+    /// In order of arrival at the present priority.
+    pub queue: Vec<Key>,
+    pub dirty: BTreeSet<Key>,
+    pub running: BTreeSet<Key>,
+    pub waiting: BTreeMap<Key, Waiting>,
+    pub failures: BTreeMap<Key, u32>,
+    pub priorities: BTreeMap<Key, i32>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Waiting {
+    pub until: Duration,
+    pub kind: DelayKind,
+}
+
+impl Model {
+    pub fn ripen(&mut self) {
+        while self.mode.is_none() {
+            let due = self.waiting.iter().filter(|(_, waiting)| waiting.until <= self.now);
+            let Some(key) = due.min_by_key(|(_, waiting)| waiting.until).map(|(key, _)| *key) else { return };
+            self.waiting.remove(&key);
+            let priority = self.priorities[&key];
+            self.make_dirty(key, priority);
+        }
+    }
+
+    pub fn add(&mut self, key: Key, priority: i32) -> Added {
+        if self.mode.is_some() {
+            return Added::ShutDown;
+        }
+        let mut priority = priority;
+        if let Some(waiting) = self.waiting.get(&key).copied() {
+            priority = priority.max(self.priorities[&key]);
+            match self.policy(waiting.kind) {
+                Pending::Respect if !self.dirty.contains(&key) => {
+                    self.priorities.insert(key, priority);
+                    return Added::Merged;
+                }
+                Pending::Absorb => {
+                    self.waiting.remove(&key);
+                }
+                _ => {}
+            }
+        }
+        self.make_dirty(key, priority)
+    }
+
+    pub fn add_after(&mut self, key: Key, after: Duration, kind: DelayKind, priority: i32) -> Added {
+        if self.mode.is_some() {
+            return Added::ShutDown;
+        }
+        if after.is_zero() {
+            return self.add(key, priority);
+        }
+        let until = self.now + after;
+        let changes = self.would_change(key, until, kind);
+        if self.waiting.contains_key(&key) || self.dirty.contains(&key) {
+            self.raise(key, priority);
+        } else {
+            self.priorities.insert(key, priority);
+        }
+        if changes {
+            self.waiting.insert(key, Waiting { until, kind });
+            Added::Scheduled
+        } else {
+            Added::Merged
+        }
+    }
+
+    pub fn add_rate_limited(&mut self, key: Key, after: Option<Duration>, priority: i32) -> Added {
+        if self.mode.is_some() && !self.always_charge {
+            return Added::ShutDown;
+        }
+        let failures = self.failures.get(&key).copied().unwrap_or(0);
+        let delay = (0..failures).fold(self.base, |delay, _| delay * 2).min(self.max);
+        let delay = delay.min(after.unwrap_or(Duration::MAX));
+        if self.always_charge || self.would_change(key, self.now + delay, DelayKind::Retry) {
+            self.failures.insert(key, failures + 1);
+        }
+        if self.mode.is_some() {
+            return Added::ShutDown;
+        }
+        self.add_after(key, delay, DelayKind::Retry, priority)
+    }
+
+    pub fn get(&mut self) -> Option<(Key, i32)> {
+        if self.queue.is_empty() || self.is_exhausted() {
+            return None;
+        }
+        let at = if self.by_priority {
+            // The first of the highest priority.
+            let best = self.queue.iter().map(|key| self.priorities[key]).max()?;
+            self.queue.iter().position(|key| self.priorities[key] == best)?
+        } else {
+            0
+        };
+        let key = self.queue.remove(at);
+        self.dirty.remove(&key);
+        self.running.insert(key);
+        Some((key, self.priorities[&key]))
+    }
+
+    pub fn done(&mut self, key: Key) {
+        self.running.remove(&key);
+        if self.dirty.contains(&key) {
+            self.queue.push(key);
+        }
+    }
+
+    pub fn is_exhausted(&self) -> bool {
+        match self.mode {
+            None => false,
+            Some(ShutdownMode::FinishBacklog) => self.queue.is_empty(),
+            Some(_) => true,
+        }
+    }
+
+    pub fn redirtied(&self) -> usize {
+        self.dirty.intersection(&self.running).count()
+    }
+
+    /// Keys that are remembered for their failures alone.
+    pub fn idle(&self) -> usize {
+        let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
+        self.failures.keys().filter(|key| !busy(key)).count()
+    }
+
+    fn policy(&self, kind: DelayKind) -> Pending {
+        if kind == DelayKind::Retry { self.retry } else { self.reminder }
+    }
+
+    fn would_change(&self, key: Key, until: Duration, kind: DelayKind) -> bool {
+        match self.waiting.get(&key) {
+            Some(waiting) => until < waiting.until,
+            None => !(self.dirty.contains(&key) && self.policy(kind) == Pending::Absorb),
+        }
+    }
+
+    fn make_dirty(&mut self, key: Key, priority: i32) -> Added {
+        if !self.dirty.insert(key) {
+            self.raise(key, priority);
+            return Added::Merged;
+        }
+        self.priorities.insert(key, priority);
+        if !self.running.contains(&key) {
+            self.queue.push(key);
+        }
+        Added::Scheduled
+    }
+
+    fn raise(&mut self, key: Key, priority: i32) {
+        let current = self.priorities[&key];
+        if priority <= current {
+            return;
+        }
+        self.priorities.insert(key, priority);
+        // A raised key goes behind those of its new priority.
+        if self.by_priority
+            && let Some(at) = self.queue.iter().position(|queued| *queued == key)
+        {
+            self.queue.remove(at);
+            self.queue.push(key);
+        }
+    }
+}

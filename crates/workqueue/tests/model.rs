@@ -1,0 +1,215 @@
+//! All three layers against a naive model, step by step, in virtual time.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use common::{Key, Model, Waiting};
+use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock};
+use pintle_workqueue::{AddOptions, Added, Charge, Config, DelayKind, Pending, Priority, ShutdownMode, TryGetError};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add(Key, i32),
+    AddAfter(Key, u64),
+    AddRateLimited(Key),
+    AddWith(Key, Option<u64>, bool, i32),
+    Forget(Key),
+    Cancel(Key),
+    Postpone(Key, u64),
+    Replace(Key, u64, DelayKind),
+    Get,
+    /// Of the guards that are out, the one with this index modulo their number.
+    Done(usize),
+    Retry(usize),
+    Advance(u64),
+    ShutDown(ShutdownMode),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = 0..6u8;
+    let millis = 0..40u64;
+    let priority = -1..3i32;
+    let kind = prop_oneof![Just(DelayKind::Retry), Just(DelayKind::Reminder)];
+    let mode =
+        prop_oneof![Just(ShutdownMode::FinishBacklog), Just(ShutdownMode::FinishInFlight), Just(ShutdownMode::Abandon)];
+    prop_oneof![
+        6 => (key.clone(), priority.clone()).prop_map(|(k, p)| Op::Add(k, p)),
+        4 => (key.clone(), millis.clone()).prop_map(|(k, d)| Op::AddAfter(k, d)),
+        4 => key.clone().prop_map(Op::AddRateLimited),
+        3 => (key.clone(), proptest::option::of(millis.clone()), any::<bool>(), priority)
+            .prop_map(|(k, d, r, p)| Op::AddWith(k, d, r, p)),
+        1 => key.clone().prop_map(Op::Forget),
+        1 => key.clone().prop_map(Op::Cancel),
+        1 => (key.clone(), millis.clone()).prop_map(|(k, d)| Op::Postpone(k, d)),
+        1 => (key, millis.clone(), kind).prop_map(|(k, d, kind)| Op::Replace(k, d, kind)),
+        7 => Just(Op::Get),
+        5 => any::<usize>().prop_map(Op::Done),
+        2 => any::<usize>().prop_map(Op::Retry),
+        4 => millis.prop_map(Op::Advance),
+        // Rare, since it ends most of what is interesting.
+        1 => (0..10u8, mode).prop_map(|(dice, mode)| if dice == 0 { Op::ShutDown(mode) } else { Op::Get }),
+    ]
+}
+
+fn pending() -> impl Strategy<Value = Pending> {
+    prop_oneof![Just(Pending::Keep), Just(Pending::Absorb), Just(Pending::Respect)]
+}
+
+fn config() -> ProptestConfig {
+    let persistence = FileFailurePersistence::WithSource("regressions");
+    ProptestConfig { cases: 500, failure_persistence: Some(Box::new(persistence)), ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn three_layers_behave_like_the_model(
+        ops in proptest::collection::vec(op(), 1..120),
+        by_priority in any::<bool>(),
+        always_charge in any::<bool>(),
+        retry in pending(),
+        reminder in pending(),
+    ) {
+        let clock = ManualClock::new();
+        let (base, max) = (Duration::from_millis(3), Duration::from_millis(20));
+        let mut config = Config::with_clock(clock.clone());
+        config.limiter = Box::new(ExponentialFailureRateLimiter::new(base, max));
+        config.charge = if always_charge { Charge::Always } else { Charge::IfScheduled };
+        config.pending_retry = retry;
+        config.pending_reminder = reminder;
+        config.keep_failures = None;
+        if by_priority {
+            config.order = Box::new(Priority::strict());
+        }
+        let queue = config.into_queue();
+        let mut model = Model { by_priority, always_charge, retry, reminder, base, max, ..Model::default() };
+        let start = clock.now();
+        let mut guards = Vec::new();
+
+        let after = Duration::from_millis;
+        for op in ops {
+            // So no two deadlines are equal: the order of equal ones is not promised.
+            clock.advance(Duration::from_nanos(1));
+            model.now = clock.now() - start;
+            model.ripen();
+            match op.clone() {
+                Op::Add(key, priority) => {
+                    prop_assert_eq!(queue.add_with_priority(key, priority), model.add(key, priority));
+                }
+                Op::AddAfter(key, millis) => {
+                    let expected = model.add_after(key, after(millis), DelayKind::Reminder, 0);
+                    prop_assert_eq!(queue.add_after(key, after(millis)), expected);
+                }
+                Op::AddRateLimited(key) => {
+                    prop_assert_eq!(queue.add_rate_limited(key), model.add_rate_limited(key, None, 0));
+                }
+                Op::AddWith(key, millis, rate_limited, priority) => {
+                    let after = millis.map(after);
+                    let options = AddOptions { after, rate_limited, priority };
+                    let expected = match after {
+                        _ if rate_limited => model.add_rate_limited(key, after, priority),
+                        Some(after) => model.add_after(key, after, DelayKind::Reminder, priority),
+                        None => model.add(key, priority),
+                    };
+                    prop_assert_eq!(queue.add_with(key, options), expected);
+                }
+                Op::Forget(key) => {
+                    queue.forget(&key);
+                    model.failures.remove(&key);
+                }
+                Op::Cancel(key) => {
+                    let expected = model.waiting.remove(&key).map(|waiting| start + waiting.until);
+                    prop_assert_eq!(queue.cancel(&key), expected);
+                }
+                Op::Postpone(key, millis) => {
+                    let until = model.now + after(millis);
+                    let waiting = model.waiting.get_mut(&key).filter(|waiting| until > waiting.until);
+                    let expected = waiting.is_some();
+                    if let Some(waiting) = waiting {
+                        waiting.until = until;
+                    }
+                    prop_assert_eq!(queue.postpone(&key, after(millis)), expected);
+                }
+                Op::Replace(key, millis, kind) => {
+                    let expected = if model.mode.is_some() {
+                        Added::ShutDown
+                    } else {
+                        let waited = model.waiting.remove(&key).is_some();
+                        if millis == 0 {
+                            model.add(key, 0)
+                        } else {
+                            let until = model.now + after(millis);
+                            if !waited && !model.dirty.contains(&key) {
+                                model.priorities.insert(key, 0);
+                            }
+                            model.waiting.insert(key, Waiting { until, kind });
+                            Added::Scheduled
+                        }
+                    };
+                    prop_assert_eq!(queue.replace_after(key, after(millis), kind), expected);
+                }
+                Op::Get => match queue.try_get() {
+                    Ok(item) => {
+                        prop_assert_eq!(Some((*item, item.priority())), model.get());
+                        guards.push(item);
+                    }
+                    Err(TryGetError::Empty) => {
+                        prop_assert_eq!(model.get(), None);
+                        prop_assert!(!model.is_exhausted());
+                    }
+                    Err(TryGetError::ShutDown) => prop_assert!(model.is_exhausted()),
+                },
+                Op::Done(index) if !guards.is_empty() => {
+                    let guard = guards.swap_remove(index % guards.len());
+                    model.done(*guard);
+                    drop(guard);
+                }
+                Op::Retry(index) if !guards.is_empty() => {
+                    let guard = guards.swap_remove(index % guards.len());
+                    let (key, priority) = (*guard, guard.priority());
+                    let expected = model.add_rate_limited(key, None, priority);
+                    prop_assert_eq!(guard.retry(), expected);
+                    model.done(key);
+                }
+                Op::Done(_) | Op::Retry(_) => {}
+                Op::Advance(millis) => clock.advance(Duration::from_millis(millis)),
+                Op::ShutDown(mode) => {
+                    let _ = queue.shut_down(mode);
+                    model.mode = model.mode.max(Some(mode));
+                }
+            }
+            model.now = clock.now() - start;
+            model.ripen();
+            let counts = queue.counts();
+            prop_assert_eq!(counts.queued, model.queue.len(), "queued after {:?}", op);
+            prop_assert_eq!(counts.in_flight, model.running.len());
+            prop_assert_eq!(counts.delayed, model.waiting.len(), "delayed after {:?}", op);
+            prop_assert_eq!(counts.redirtied, model.redirtied());
+            prop_assert_eq!(counts.idle, model.idle());
+            for key in 0..6 {
+                let failures = model.failures.get(&key).copied().unwrap_or(0);
+                prop_assert_eq!(queue.num_requeues(&key), failures, "failures of {} after {:?}", key, op);
+            }
+            let snapshot: BTreeMap<_, _> = queue.snapshot().into_iter().map(|state| (state.key, state)).collect();
+            for (key, state) in snapshot {
+                prop_assert_eq!(state.dirty, model.dirty.contains(&key));
+                prop_assert_eq!(state.in_flight, model.running.contains(&key));
+                let expected = model.waiting.get(&key).map(|waiting| (waiting.kind, start + waiting.until));
+                prop_assert_eq!(state.delay, expected);
+            }
+        }
+
+        // Whatever was left is told, and the end of the last guard ends the drain.
+        let report = queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(Duration::ZERO).wait();
+        prop_assert_eq!(report.in_flight.len(), model.running.len());
+        prop_assert_eq!(report.queued.len(), model.dirty.len());
+        prop_assert_eq!(report.delayed.len(), model.waiting.len());
+        drop(guards);
+        prop_assert!(queue.shut_down(ShutdownMode::FinishInFlight).wait().complete);
+    }
+}
