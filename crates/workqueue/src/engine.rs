@@ -27,10 +27,13 @@ use crate::sync::{Arc, Mutex};
 
 /// The three layers in one: a queue, its delays, and its retries, with one record a key.
 ///
-/// Times are nanoseconds since `epoch`. A step that is told the time first queues what has become due by then. Keys come with their hash, so that hashing is done outside of the lock.
+/// Times are nanoseconds since `epoch`. A key whose delay is over is queued when the queue is next looked at, or the key itself
+/// is the matter: whoever waits for keys looks at once, and an add need not do the work of others. Keys come with their hash, so that hashing is done outside of the lock.
 pub(crate) struct Engine<K> {
     records: Slab<Record<K>>,
     index: Index,
+    /// Of dropped records, with their hashes: to be removed from the index and the slab together.
+    dead: Vec<(u32, Ticket)>,
     order: Box<dyn Order<K>>,
     delays: Delays,
     limiter: Box<dyn RateLimiter<K>>,
@@ -104,7 +107,8 @@ impl<K> Engine<K> {
         let engine = Self {
             always_timed: config.order.needs_time(),
             records: Slab::new(),
-            index: Index::default(),
+            index: Index::new(),
+            dead: Vec::new(),
             order: config.order,
             delays: Delays::default(),
             limiter: config.limiter,
@@ -219,8 +223,11 @@ impl<K> Engine<K> {
         }
     }
 
-    fn policy(&self, retry: bool) -> Pending {
-        if retry { self.pending_retry } else { self.pending_reminder }
+    fn policy(&self, kind: DelayKind) -> Pending {
+        match kind {
+            DelayKind::Retry => self.pending_retry,
+            DelayKind::Reminder => self.pending_reminder,
+        }
     }
 
     fn refuse(&mut self) -> Added {
@@ -234,8 +241,11 @@ fn is_live<K>(records: &Slab<Record<K>>, deadline: u64, ticket: Ticket) -> bool 
     records.get(ticket).is_some_and(|record| record.state.has(State::WAITING) && record.deadline == deadline)
 }
 
+/// How many records are looked at together before they are changed. Processors wait for 10 to 16 lines at a time.
+const BATCH: usize = 32;
+
 /// The half of a hash that the index works with.
-fn fold(hash: u64) -> u32 {
+pub(crate) fn fold(hash: u64) -> u32 {
     (hash ^ (hash >> 32)) as u32
 }
 

@@ -115,7 +115,7 @@ impl<K: Hash + Eq, C: Clock> Queue<K, C> {
     }
 }
 
-impl<K: Clone, C: Clock> Queue<K, C> {
+impl<K: Hash + Eq + Clone, C: Clock> Queue<K, C> {
     /// Takes the next key, without waiting.
     pub fn try_get(&self) -> Result<WorkItem<K, C>, TryGetError> {
         self.shared.try_get()

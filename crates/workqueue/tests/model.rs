@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{Key, Model, Waiting};
@@ -30,7 +29,7 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let key = 0..6u8;
+    let key = 0..6u16;
     let millis = 0..40u64;
     let priority = -1..3i32;
     let kind = prop_oneof![Just(DelayKind::Retry), Just(DelayKind::Reminder)];
@@ -74,6 +73,8 @@ proptest! {
         always_charge in any::<bool>(),
         retry in pending(),
         reminder in pending(),
+        look in any::<bool>(),
+        crowd in prop_oneof![4 => Just(0u16), 1 => Just(4000)],
     ) {
         let clock = ManualClock::new();
         let (base, max) = (Duration::from_millis(3), Duration::from_millis(20));
@@ -89,6 +90,10 @@ proptest! {
         let queue = config.into_queue();
         let mut model = Model { by_priority, always_charge, retry, reminder, base, max, ..Model::default() };
         let start = clock.now();
+        // Keys that only take room: a large queue works by the batch where a small one does not.
+        for key in 0..crowd {
+            queue.add_after(1000 + key, Duration::from_secs(3600));
+        }
         let mut guards = Vec::new();
 
         let after = Duration::from_millis;
@@ -96,19 +101,22 @@ proptest! {
             // So no two deadlines are equal: the order of equal ones is not promised.
             clock.advance(Duration::from_nanos(1));
             model.now = clock.now() - start;
-            model.ripen();
             match op.clone() {
                 Op::Add(key, priority) => {
+                    model.ripen_one(key);
                     prop_assert_eq!(queue.add_with_priority(key, priority), model.add(key, priority));
                 }
                 Op::AddAfter(key, millis) => {
+                    model.ripen_one(key);
                     let expected = model.add_after(key, after(millis), DelayKind::Reminder, 0);
                     prop_assert_eq!(queue.add_after(key, after(millis)), expected);
                 }
                 Op::AddRateLimited(key) => {
+                    model.ripen_one(key);
                     prop_assert_eq!(queue.add_rate_limited(key), model.add_rate_limited(key, None, 0));
                 }
                 Op::AddWith(key, millis, rate_limited, priority) => {
+                    model.ripen_one(key);
                     let after = millis.map(after);
                     let options = AddOptions { after, rate_limited, priority };
                     let expected = match after {
@@ -123,10 +131,12 @@ proptest! {
                     model.failures.remove(&key);
                 }
                 Op::Cancel(key) => {
+                    model.ripen_one(key);
                     let expected = model.waiting.remove(&key).map(|waiting| start + waiting.until);
                     prop_assert_eq!(queue.cancel(&key), expected);
                 }
                 Op::Postpone(key, millis) => {
+                    model.ripen_one(key);
                     let until = model.now + after(millis);
                     let waiting = model.waiting.get_mut(&key).filter(|waiting| until > waiting.until);
                     let expected = waiting.is_some();
@@ -136,6 +146,7 @@ proptest! {
                     prop_assert_eq!(queue.postpone(&key, after(millis)), expected);
                 }
                 Op::Replace(key, millis, kind) => {
+                    model.ripen_one(key);
                     let expected = if model.mode.is_some() {
                         Added::ShutDown
                     } else {
@@ -153,17 +164,20 @@ proptest! {
                     };
                     prop_assert_eq!(queue.replace_after(key, after(millis), kind), expected);
                 }
-                Op::Get => match queue.try_get() {
-                    Ok(item) => {
-                        prop_assert_eq!(Some((*item, item.priority())), model.get());
-                        guards.push(item);
+                Op::Get => {
+                    model.ripen();
+                    match queue.try_get() {
+                        Ok(item) => {
+                            prop_assert_eq!(Some((*item, item.priority())), model.get());
+                            guards.push(item);
+                        }
+                        Err(TryGetError::Empty) => {
+                            prop_assert_eq!(model.get(), None);
+                            prop_assert!(!model.is_exhausted());
+                        }
+                        Err(TryGetError::ShutDown) => prop_assert!(model.is_exhausted()),
                     }
-                    Err(TryGetError::Empty) => {
-                        prop_assert_eq!(model.get(), None);
-                        prop_assert!(!model.is_exhausted());
-                    }
-                    Err(TryGetError::ShutDown) => prop_assert!(model.is_exhausted()),
-                },
+                }
                 Op::Done(index) if !guards.is_empty() => {
                     let guard = guards.swap_remove(index % guards.len());
                     model.done(*guard);
@@ -172,6 +186,7 @@ proptest! {
                 Op::Retry(index) if !guards.is_empty() => {
                     let guard = guards.swap_remove(index % guards.len());
                     let (key, priority) = (*guard, guard.priority());
+                    model.ripen_one(key);
                     let expected = model.add_rate_limited(key, None, priority);
                     prop_assert_eq!(guard.retry(), expected);
                     model.done(key);
@@ -183,20 +198,26 @@ proptest! {
                     model.mode = model.mode.max(Some(mode));
                 }
             }
+            if !look {
+                continue;
+            }
             model.now = clock.now() - start;
             model.ripen();
             let counts = queue.counts();
             prop_assert_eq!(counts.queued, model.queue.len(), "queued after {:?}", op);
             prop_assert_eq!(counts.in_flight, model.running.len());
-            prop_assert_eq!(counts.delayed, model.waiting.len(), "delayed after {:?}", op);
+            prop_assert_eq!(counts.delayed, model.waiting.len() + usize::from(crowd), "delayed after {:?}", op);
             prop_assert_eq!(counts.redirtied, model.redirtied());
             prop_assert_eq!(counts.idle, model.idle());
             for key in 0..6 {
                 let failures = model.failures.get(&key).copied().unwrap_or(0);
                 prop_assert_eq!(queue.num_requeues(&key), failures, "failures of {} after {:?}", key, op);
             }
-            let snapshot: BTreeMap<_, _> = queue.snapshot().into_iter().map(|state| (state.key, state)).collect();
-            for (key, state) in snapshot {
+            if crowd > 0 {
+                continue;
+            }
+            for state in queue.snapshot() {
+                let key = state.key;
                 prop_assert_eq!(state.dirty, model.dirty.contains(&key));
                 prop_assert_eq!(state.in_flight, model.running.contains(&key));
                 let expected = model.waiting.get(&key).map(|waiting| (waiting.kind, start + waiting.until));
@@ -204,11 +225,14 @@ proptest! {
             }
         }
 
+        model.now = clock.now() - start;
+        model.ripen();
+        prop_assert_eq!(queue.len(), model.queue.len());
         // Whatever was left is told, and the end of the last guard ends the drain.
         let report = queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(Duration::ZERO).wait();
         prop_assert_eq!(report.in_flight.len(), model.running.len());
         prop_assert_eq!(report.queued.len(), model.dirty.len());
-        prop_assert_eq!(report.delayed.len(), model.waiting.len());
+        prop_assert_eq!(report.delayed.len(), model.waiting.len() + usize::from(crowd));
         drop(guards);
         prop_assert!(queue.shut_down(ShutdownMode::FinishInFlight).wait().complete);
     }

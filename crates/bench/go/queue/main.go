@@ -30,14 +30,17 @@ type sample struct {
 }
 
 var works = map[string]func(m *meter){
-	"add":          func(m *meter) { addDrain(m, 1_000_000, 0) },
-	"drain-1":      func(m *meter) { addDrain(m, 1_000_000, 1) },
-	"drain-8":      func(m *meter) { addDrain(m, 1_000_000, 8) },
+	"add":          func(m *meter) { addDrain(m, 1_000_000, true, 0) },
+	"drain-1":      func(m *meter) { addDrain(m, 1_000_000, false, 1) },
+	"drain-8":      func(m *meter) { addDrain(m, 1_000_000, false, 8) },
+	"add-drain-1":  func(m *meter) { addDrain(m, 1_000_000, true, 1) },
+	"add-drain-8":  func(m *meter) { addDrain(m, 1_000_000, true, 8) },
 	"hot":          hot,
 	"cycle":        cycle,
 	"add-after":    func(m *meter) { addAfter(m, false) },
 	"ripen":        func(m *meter) { addAfter(m, true) },
-	"rate-limited": rateLimited,
+	"rate-limited": func(m *meter) { rateLimited(m, false) },
+	"retried":      func(m *meter) { rateLimited(m, true) },
 	"item-limiter": itemLimiter,
 	"footprint":    func(m *meter) { footprint(m, false) },
 	"left-over":    func(m *meter) { footprint(m, true) },
@@ -59,8 +62,8 @@ func main() {
 	}
 }
 
-// addDrain adds n distinct keys, then has them drained by so many workers; 0 measures the adding.
-func addDrain(m *meter, n, workers int) {
+// addDrain adds n distinct keys, then has them drained by so many workers. The adding is measured or not.
+func addDrain(m *meter, n int, withAdds bool, workers int) {
 	keys := keys(n)
 	q := workqueue.NewTyped[string]()
 	add := func() {
@@ -68,12 +71,13 @@ func addDrain(m *meter, n, workers int) {
 			q.Add(key)
 		}
 	}
-	if workers == 0 {
-		m.measure(n, add)
-		return
+	if !withAdds {
+		add()
 	}
-	add()
 	m.measure(n, func() {
+		if withAdds {
+			add()
+		}
 		q.ShutDown()
 		together(workers, func(int) {
 			for {
@@ -160,8 +164,9 @@ func addAfter(m *meter, toTheEnd bool) {
 	q.ShutDown()
 }
 
-// rateLimited adds 1 M keys after the delay of the item limiter, 5 ms each, and takes them.
-func rateLimited(m *meter) {
+// rateLimited adds 1 M keys after the delay of the item limiter, 5 ms each. Either that alone is measured, or all of it, until
+// the last one is forgotten and done.
+func rateLimited(m *meter, toTheEnd bool) {
 	const n = 1_000_000
 	keys := keys(n)
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, 1000*time.Second)
@@ -169,6 +174,9 @@ func rateLimited(m *meter) {
 	m.measure(n, func() {
 		for _, key := range keys {
 			q.AddRateLimited(key)
+		}
+		if !toTheEnd {
+			return
 		}
 		for range n {
 			key, _ := q.Get()

@@ -1,6 +1,7 @@
 //! One work of the queue benchmark: `queue WORK`. `go/queue` does the same works on client-go.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
+use std::hash::Hash;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -10,18 +11,25 @@ use pintle_bench::{Sample, measure, measure_left};
 use pintle_ratelimit::{Clock, ExponentialFailureRateLimiter, ItemRateLimiter, KeepFailures, StdClock};
 use pintle_workqueue::{DelayingQueue, Queue, RateLimitingQueue, ShutdownMode};
 
-/// As cheap to copy as Go's strings.
-type Key = Arc<str>;
+/// Copied as Go's strings are: an address and a length, and nothing is counted.
+type Key = &'static str;
 
-const WORKS: &[(&str, fn() -> Sample)] = &[
-    ("add", || add_drain(1_000_000, 0)),
-    ("drain-1", || add_drain(1_000_000, 1)),
-    ("drain-8", || add_drain(1_000_000, 8)),
-    ("hot", hot),
-    ("cycle", cycle),
+type Work = fn() -> Sample;
+
+const WORKS: &[(&str, Work)] = &[
+    ("add", || add_drain(1_000_000, true, 0)),
+    ("drain-1", || add_drain(1_000_000, false, 1)),
+    ("drain-8", || add_drain(1_000_000, false, 8)),
+    ("add-drain-1", || add_drain(1_000_000, true, 1)),
+    ("add-drain-8", || add_drain(1_000_000, true, 8)),
+    ("hot", || hot(&keys(100_000))),
+    ("hot-counted", || hot(&counted(100_000))),
+    ("cycle", || cycle(&keys(1)[0])),
+    ("cycle-counted", || cycle(&counted(1)[0])),
     ("add-after", || add_after(false)),
     ("ripen", || add_after(true)),
-    ("rate-limited", rate_limited),
+    ("rate-limited", || rate_limited(false)),
+    ("retried", || rate_limited(true)),
     ("item-limiter", item_limiter),
     ("footprint", || footprint(false)),
     ("left-over", || footprint(true)),
@@ -44,19 +52,22 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Adds `n` distinct keys, then has them drained by so many workers; 0 measures the adding.
-fn add_drain(n: usize, workers: usize) -> Sample {
+/// Adds `n` distinct keys, then has them drained by so many workers. The adding is measured or not.
+fn add_drain(n: usize, with_adds: bool, workers: usize) -> Sample {
     let keys = keys(n);
     let queue: Queue<Key> = Queue::new();
-    let add = || keys.iter().for_each(|key| { queue.add(Arc::clone(key)); });
-    if workers == 0 {
-        return measure(|| {
-            add();
-            n
-        });
+    let add = || {
+        for key in &keys {
+            queue.add(*key);
+        }
+    };
+    if !with_adds {
+        add();
     }
-    add();
     measure(|| {
+        if with_adds {
+            add();
+        }
         let _ = queue.shut_down(ShutdownMode::FinishBacklog);
         together(workers, |_| while queue.blocking_get().is_some() {});
         n
@@ -64,12 +75,11 @@ fn add_drain(n: usize, workers: usize) -> Sample {
 }
 
 /// 8 producers add 100 k keys over and over while 8 consumers take them. An operation is an add, or a get with its done.
-fn hot() -> Sample {
+fn hot<K: Hash + Eq + Clone + Send + Sync>(keys: &[K]) -> Sample {
     const PRODUCERS: usize = 8;
     const CONSUMERS: usize = 8;
     const ADDS: usize = 250_000;
-    let keys = keys(100_000);
-    let queue: Queue<Key> = Queue::new();
+    let queue: Queue<K> = Queue::new();
     measure(|| {
         let taken: usize = thread::scope(|scope| {
             let consume = || std::iter::from_fn(|| queue.blocking_get()).count();
@@ -78,7 +88,7 @@ fn hot() -> Sample {
                 let mut at = producer * 12_345;
                 for _ in 0..ADDS {
                     at = (at + 7_919) % keys.len();
-                    queue.add(Arc::clone(&keys[at]));
+                    queue.add(keys[at].clone());
                 }
             });
             let _ = queue.shut_down(ShutdownMode::FinishBacklog);
@@ -89,13 +99,12 @@ fn hot() -> Sample {
 }
 
 /// One key is added, taken and done, with nobody else about.
-fn cycle() -> Sample {
+fn cycle<K: Hash + Eq + Clone>(key: &K) -> Sample {
     const N: usize = 3_000_000;
-    let key = &keys(1)[0];
-    let queue: Queue<Key> = Queue::new();
+    let queue: Queue<K> = Queue::new();
     measure(|| {
         for _ in 0..N {
-            queue.add(Arc::clone(key));
+            queue.add(key.clone());
             drop(queue.blocking_get());
         }
         N
@@ -111,7 +120,7 @@ fn add_after(to_the_end: bool) -> Sample {
     let queue: DelayingQueue<Key> = DelayingQueue::new();
     measure(|| {
         for (key, delay) in &work {
-            queue.add_after(Arc::clone(key), *delay);
+            queue.add_after(*key, *delay);
         }
         if to_the_end {
             (0..N).for_each(|_| drop(queue.blocking_get()));
@@ -120,14 +129,17 @@ fn add_after(to_the_end: bool) -> Sample {
     })
 }
 
-/// Adds 1 M keys after the delay of the item limiter, 5 ms each, and takes them.
-fn rate_limited() -> Sample {
+/// Adds 1 M keys after the delay of the item limiter, 5 ms each. Either that alone is measured, or all of it, until the last
+/// one is forgotten and done.
+fn rate_limited(to_the_end: bool) -> Sample {
     const N: usize = 1_000_000;
     let keys = keys(N);
     let queue: RateLimitingQueue<Key> = RateLimitingQueue::with_limiter(limiter());
     measure(|| {
-        keys.iter().for_each(|key| { queue.add_rate_limited(Arc::clone(key)); });
-        for _ in 0..N {
+        keys.iter().for_each(|key| {
+            queue.add_rate_limited(*key);
+        });
+        for _ in 0..if to_the_end { N } else { 0 } {
             if let Some(item) = queue.blocking_get() {
                 item.forget();
             }
@@ -157,7 +169,9 @@ fn footprint(to_the_end: bool) -> Sample {
     let keys = keys(N);
     let queue: Queue<Key> = Queue::new();
     let work = || {
-        keys.iter().for_each(|key| { queue.add(Arc::clone(key)); });
+        keys.iter().for_each(|key| {
+            queue.add(*key);
+        });
         if to_the_end {
             (0..N).for_each(|_| drop(queue.blocking_get()));
         }
@@ -172,7 +186,12 @@ fn limiter() -> ExponentialFailureRateLimiter {
 
 /// Namespaced names of 30 bytes.
 fn keys(n: usize) -> Vec<Key> {
-    (0..n).map(|i| format!("namespace-{:04}/object-{i:08}", i % 1000).into()).collect()
+    (0..n).map(|i| &*format!("namespace-{:04}/object-{i:08}", i % 1000).leak()).collect()
+}
+
+/// The same, as keys that are shared by counting: what most Rust programs use.
+fn counted(n: usize) -> Vec<Arc<str>> {
+    keys(n).into_iter().map(Arc::from).collect()
 }
 
 fn together(n: usize, work: impl Fn(usize) + Sync) {

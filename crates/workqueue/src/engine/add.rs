@@ -14,8 +14,7 @@ impl<K: Eq> Engine<K> {
         if self.mode.is_some() {
             return (self.refuse(), Some(key));
         }
-        self.ripen(now);
-        let (ticket, spare) = self.entry(hash, key);
+        let (ticket, spare) = self.entry(hash, key, now);
         (self.add_ticket(ticket, priority, now), spare)
     }
 
@@ -32,9 +31,8 @@ impl<K: Eq> Engine<K> {
         if self.mode.is_some() {
             return (self.refuse(), Some(key));
         }
-        self.ripen(now);
         self.observe(|observer| observer.retried(Duration::from_nanos(deadline - now)));
-        let (ticket, spare) = self.entry(hash, key);
+        let (ticket, spare) = self.entry(hash, key, now);
         (self.delay_ticket(ticket, deadline, kind, priority, now), spare)
     }
 
@@ -46,29 +44,28 @@ impl<K: Eq> Engine<K> {
         before: Option<u64>,
         priority: i32,
         now: u64,
+        rehash: impl Fn(&K) -> u64,
     ) -> (Added, Option<K>) {
         let shut_down = self.mode.is_some();
         if shut_down && self.charge == Charge::IfScheduled {
             return (self.refuse(), Some(key));
         }
-        self.ripen(now);
-        self.sweep_idle(now);
-        let (ticket, spare) = self.entry(hash, key);
+        self.sweep_idle(now, rehash);
+        let (ticket, spare) = self.entry(hash, key, now);
         let at = self.instant(now);
         let failures = self.failures_of(ticket, now);
-        let record = &mut self.records[ticket];
-        let delay = self.limiter.delay(&record.key, failures, at);
+        let delay = self.limiter.delay(self.records[ticket].key(), u32::from(failures), at);
         let deadline = now.saturating_add(nanos(delay)).min(before.unwrap_or(u64::MAX)).max(now);
         let changes = self.delay_would_change(ticket, deadline, DelayKind::Retry);
         if changes || self.charge == Charge::Always {
             let record = &mut self.records[ticket];
-            self.limiter.charge(&record.key, at);
+            self.limiter.charge(record.key(), at);
             if self.limiter.counts_failures() {
                 record.failures = failures.saturating_add(1);
             }
         }
         if shut_down {
-            let unused = self.rest(ticket, now);
+            let unused = self.rest(ticket, fold(hash), now);
             return (self.refuse(), spare.or(unused));
         }
         self.observe(|observer| {
@@ -90,8 +87,7 @@ impl<K: Eq> Engine<K> {
         if self.mode.is_some() {
             return (self.refuse(), Some(key));
         }
-        self.ripen(now);
-        let (ticket, spare) = self.entry(hash, key);
+        let (ticket, spare) = self.entry(hash, key, now);
         if deadline <= now {
             self.stop_waiting(ticket);
             return (self.add_ticket(ticket, 0, now), spare);
@@ -106,30 +102,28 @@ impl<K: Eq> Engine<K> {
 
     /// Moves a pending delay of `key` to `deadline` if that is later. Says whether it did.
     pub(crate) fn postpone(&mut self, hash: u64, key: &K, deadline: u64, now: u64) -> bool {
-        self.ripen(now);
         let Some(ticket) = self.find(hash, key) else { return false };
-        let Record { state, deadline: current, .. } = self.records[ticket];
+        self.ripen_one(ticket, now);
+        let Record { state, kind, deadline: current, .. } = self.records[ticket];
         let later = state.has(State::WAITING) && deadline > current;
         if later {
-            let kind = if state.has(State::RETRY) { DelayKind::Retry } else { DelayKind::Reminder };
             self.wait(ticket, deadline, kind);
         }
         later
     }
 
     pub(super) fn find(&self, hash: u64, key: &K) -> Option<Ticket> {
-        self.index.find(fold(hash), |ticket| self.records[ticket].key == *key)
+        self.index.find(fold(hash), |ticket| self.records[ticket].key.as_ref() == Some(key))
     }
 
     /// The record of `key`, a new idle one if there is none.
-    fn entry(&mut self, hash: u64, key: K) -> (Ticket, Option<K>) {
+    fn entry(&mut self, hash: u64, key: K, now: u64) -> (Ticket, Option<K>) {
         if let Some(ticket) = self.find(hash, &key) {
+            self.ripen_one(ticket, now);
             return (ticket, Some(key));
         }
-        let hash = fold(hash);
-        let record = Record { key, deadline: 0, hash, failures: 0, priority: 0, state: State::IDLE };
-        let ticket = self.records.insert(record);
-        self.index.insert(hash, ticket);
+        let ticket = self.records.insert(Record::new(key));
+        self.index.insert(fold(hash), ticket);
         self.idle += 1;
         (ticket, None)
     }
@@ -137,12 +131,12 @@ impl<K: Eq> Engine<K> {
 
 impl<K> Engine<K> {
     fn add_ticket(&mut self, ticket: Ticket, priority: i32, now: u64) -> Added {
-        let Record { state, priority: pending, .. } = self.records[ticket];
+        let Record { state, kind, priority: pending, .. } = self.records[ticket];
         if !state.has(State::WAITING) {
             return self.make_dirty(ticket, priority, now);
         }
         let priority = priority.max(pending);
-        match self.policy(state.has(State::RETRY)) {
+        match self.policy(kind) {
             Pending::Respect if !state.has(State::DIRTY) => {
                 self.records[ticket].priority = priority;
                 return Added::Merged;
@@ -179,7 +173,7 @@ impl<K> Engine<K> {
         if record.state.has(State::WAITING) {
             return deadline < record.deadline;
         }
-        !(record.state.has(State::DIRTY) && self.policy(kind == DelayKind::Retry) == Pending::Absorb)
+        !(record.state.has(State::DIRTY) && self.policy(kind) == Pending::Absorb)
     }
 
     /// The key has work to do.
@@ -197,7 +191,7 @@ impl<K> Engine<K> {
         if record.state.has(State::RUNNING) {
             self.redirtied += 1;
         } else {
-            self.order.push(ticket, &record.key, record.priority, now);
+            self.order.push(ticket, record.key(), record.priority, now);
         }
         self.observe(|observer| observer.added(ticket, priority, now));
         Added::Scheduled
@@ -209,7 +203,7 @@ impl<K> Engine<K> {
         let (from, to) = (record.priority, record.priority.max(priority));
         record.priority = to;
         if record.state.is_queued() {
-            self.order.touch(ticket, &record.key, to, now);
+            self.order.touch(ticket, record.key(), to, now);
         }
         if record.state.has(State::DIRTY) {
             self.observe(|observer| observer.raised(from, to));
@@ -229,10 +223,7 @@ impl<K> Engine<K> {
         }
         record.deadline = deadline;
         record.state.set(State::WAITING);
-        match kind {
-            DelayKind::Retry => record.state.set(State::RETRY),
-            DelayKind::Reminder => record.state.clear(State::RETRY),
-        }
+        record.kind = kind;
         self.delays.push(deadline, ticket);
         let records = &self.records;
         self.delays.sweep(self.waiting, |deadline, ticket| is_live(records, deadline, ticket));

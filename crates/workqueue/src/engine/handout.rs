@@ -1,32 +1,58 @@
 //! What takes keys out: ripening, hand-out, done, and forgetting.
 
 use super::record::{Record, State};
-use super::{Engine, Handout, is_live};
+use super::{BATCH, Engine, Handout, fold, is_live};
 use crate::order::Ticket;
 
 impl<K> Engine<K> {
     /// Queues every key whose delay is over, in the order of the deadlines.
     pub(crate) fn ripen(&mut self, now: u64) {
-        if self.mode.is_some() {
+        if self.mode.is_some() || self.delays.is_empty() {
             return;
         }
-        while let Some((deadline, ticket)) = self.delays.pop_due(now) {
-            if is_live(&self.records, deadline, ticket) {
-                self.stop_waiting(ticket);
-                let priority = self.records[ticket].priority;
-                self.make_dirty(ticket, priority, now);
+        let mut due = [(0, Ticket(0)); BATCH];
+        loop {
+            let mut len = 0;
+            while len < BATCH
+                && let Some(entry) = self.delays.pop_due(now)
+            {
+                due[len] = entry;
+                len += 1;
             }
+            if len > 1 {
+                // The records are all over the memory. These looks do not depend on one another, so they are served together.
+                let looks = due[..len].iter().filter_map(|(_, ticket)| self.records.get(*ticket));
+                std::hint::black_box(looks.fold(0, |seen, record| seen ^ record.deadline));
+            }
+            for (deadline, ticket) in due.into_iter().take(len) {
+                if is_live(&self.records, deadline, ticket) {
+                    self.ripen_one(ticket, now);
+                }
+            }
+            if len < BATCH {
+                return;
+            }
+        }
+    }
+
+    /// Queues a key if its delay is over: the others can wait until they are looked for, but a step that is about this key has
+    /// to see it as it is.
+    pub(super) fn ripen_one(&mut self, ticket: Ticket, now: u64) {
+        let record = &self.records[ticket];
+        if record.state.has(State::WAITING) && record.deadline <= now && self.mode.is_none() {
+            let priority = record.priority;
+            self.stop_waiting(ticket);
+            self.make_dirty(ticket, priority, now);
         }
     }
 
     /// Whether `done` of this ticket has to be given the time, beyond the reasons of [`needs_time`](Engine::needs_time).
     pub(crate) fn needs_time_for_done(&self, ticket: Ticket) -> bool {
-        self.needs_time() || self.records[ticket].failures > 0
+        self.always_timed || self.records[ticket].failures > 0
     }
 
     /// A key is done with. Gives back the key if its record is dropped.
-    pub(crate) fn done(&mut self, ticket: Ticket, now: u64) -> Option<K> {
-        self.ripen(now);
+    pub(crate) fn done(&mut self, ticket: Ticket, hash: u32, now: u64) -> Option<K> {
         let record = &mut self.records[ticket];
         debug_assert!(record.state.has(State::RUNNING), "a guard is done once");
         record.state.clear(State::RUNNING);
@@ -36,46 +62,47 @@ impl<K> Engine<K> {
         }
         if record.state.has(State::DIRTY) {
             self.redirtied -= 1;
-            self.order.push(ticket, &record.key, record.priority, now);
+            self.order.push(ticket, record.key(), record.priority, now);
             return None;
         }
         if !record.state.is_idle() {
             return None;
         }
         self.idle += 1;
-        self.rest(ticket, now)
+        self.rest(ticket, hash, now)
     }
 
     /// Drops a record that has become idle, or starts the time after which its failures are forgotten.
-    pub(super) fn rest(&mut self, ticket: Ticket, now: u64) -> Option<K> {
+    pub(super) fn rest(&mut self, ticket: Ticket, hash: u32, now: u64) -> Option<K> {
         let record = &mut self.records[ticket];
         if !record.state.is_idle() {
             return None;
         }
         if record.failures == 0 {
-            return Some(self.remove(ticket));
+            return self.remove(ticket, hash);
         }
         record.deadline = now;
         None
     }
 
     /// The failures that count at `now`.
-    pub(super) fn failures_of(&self, ticket: Ticket, now: u64) -> u32 {
+    pub(super) fn failures_of(&self, ticket: Ticket, now: u64) -> u16 {
         let record = &self.records[ticket];
         if self.has_expired(record, now) { 0 } else { record.failures }
     }
 
     /// Looks at two more records for failures that nobody has forgotten. Each failure pays for the search, so there are never
     /// many more expired ones than live ones.
-    pub(super) fn sweep_idle(&mut self, now: u64) {
+    pub(super) fn sweep_idle(&mut self, now: u64, rehash: impl Fn(&K) -> u64) {
         if self.idle == 0 || self.keep_failures.is_none() {
             return;
         }
         for _ in 0..2 {
             self.hand = if self.hand < self.records.bound() { self.hand } else { 0 };
             let ticket = Ticket(self.hand);
-            if self.records.get(ticket).is_some_and(|record| self.has_expired(record, now)) {
-                self.remove(ticket);
+            if let Some(record) = self.records.get(ticket).filter(|record| self.has_expired(record, now)) {
+                let hash = fold(rehash(record.key()));
+                self.remove(ticket, hash);
             }
             self.hand += 1;
         }
@@ -83,14 +110,21 @@ impl<K> Engine<K> {
 
     fn has_expired(&self, record: &Record<K>, now: u64) -> bool {
         let expires = self.keep_failures.and_then(|keep| record.deadline.checked_add(keep));
-        record.state.is_idle() && expires.is_some_and(|expires| expires < now)
+        record.key.is_some() && record.state.is_idle() && expires.is_some_and(|expires| expires < now)
     }
 
-    fn remove(&mut self, ticket: Ticket) -> K {
-        let record = self.records.remove(ticket);
-        self.index.remove(record.hash, ticket);
+    /// Drops an idle record.
+    fn remove(&mut self, ticket: Ticket, hash: u32) -> Option<K> {
         self.idle -= 1;
-        record.key
+        let key = self.records[ticket].key.take();
+        self.dead.push((hash, ticket));
+        if self.dead.len() >= BATCH || self.index.is_small() {
+            self.index.remove(&self.dead);
+            for (_, ticket) in self.dead.drain(..) {
+                self.records.remove(ticket);
+            }
+        }
+        key
     }
 }
 
@@ -113,20 +147,20 @@ impl<K: Clone> Engine<K> {
         if let Some(observer) = &self.observer {
             observer.lock().handed_out(ticket, record.priority, now);
         }
-        Some(Handout { ticket, key: record.key.clone(), priority: record.priority })
+        Some(Handout { ticket, key: record.key().clone(), priority: record.priority })
     }
 }
 
 impl<K: Eq> Engine<K> {
     /// Takes back a pending delay. Says when it would have ended.
     pub(crate) fn cancel(&mut self, hash: u64, key: &K, now: u64) -> (Option<u64>, Option<K>) {
-        self.ripen(now);
         let Some(ticket) = self.find(hash, key) else { return (None, None) };
+        self.ripen_one(ticket, now);
         let deadline = self.records[ticket].deadline;
         if !self.stop_waiting(ticket) {
             return (None, None);
         }
-        (Some(deadline), self.rest(ticket, now))
+        (Some(deadline), self.rest(ticket, fold(hash), now))
     }
 
     /// Forgets the failures of `key`.
@@ -134,11 +168,11 @@ impl<K: Eq> Engine<K> {
         self.limiter.forget(key);
         let ticket = self.find(hash, key)?;
         self.records[ticket].failures = 0;
-        self.rest(ticket, 0)
+        self.rest(ticket, fold(hash), 0)
     }
 
     /// How many failures of `key` count at `now`.
     pub(crate) fn num_requeues(&self, hash: u64, key: &K, now: u64) -> u32 {
-        self.find(hash, key).map_or(0, |ticket| self.failures_of(ticket, now))
+        self.find(hash, key).map_or(0, |ticket| u32::from(self.failures_of(ticket, now)))
     }
 }

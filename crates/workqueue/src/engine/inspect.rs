@@ -28,24 +28,20 @@ impl<K: Clone> Engine<K> {
     /// All records, in no particular order.
     pub(crate) fn snapshot(&self) -> Vec<KeyState<K>> {
         let state = |record: &Record<K>| KeyState {
-            key: record.key.clone(),
+            key: record.key().clone(),
             dirty: record.state.has(State::DIRTY),
             in_flight: record.state.has(State::RUNNING),
-            delay: record.state.has(State::WAITING).then(|| {
-                let retry = record.state.has(State::RETRY);
-                (if retry { DelayKind::Retry } else { DelayKind::Reminder }, self.instant(record.deadline))
-            }),
-            failures: record.failures,
+            delay: record.state.has(State::WAITING).then(|| (record.kind, self.instant(record.deadline))),
+            failures: u32::from(record.failures),
             priority: record.priority,
         };
-        self.records.iter().map(|(_, record)| state(record)).collect()
+        self.live().map(state).collect()
     }
 
     /// What is left now.
     pub(crate) fn report(&self) -> ShutdownReport<K> {
         let keys = |flag: fn(State) -> bool| {
-            let records = self.records.iter().filter(|(_, record)| flag(record.state));
-            records.map(|(_, record)| record.key.clone()).collect()
+            self.live().filter(|record| flag(record.state)).map(|record| record.key().clone()).collect()
         };
         ShutdownReport {
             mode: self.mode.unwrap_or(ShutdownMode::FinishBacklog),
@@ -55,5 +51,9 @@ impl<K: Clone> Engine<K> {
             in_flight: keys(|state| state.has(State::RUNNING)),
             refused: self.refused,
         }
+    }
+
+    fn live(&self) -> impl Iterator<Item = &Record<K>> {
+        self.records.iter().map(|(_, record)| record).filter(|record| record.key.is_some())
     }
 }

@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -13,20 +14,20 @@ use crate::sync::{Arc, thread};
 
 /// The future of [`Queue::get`](super::Queue::get).
 #[must_use = "futures do nothing unless polled"]
-pub struct Get<'a, K: Clone, C: Timer> {
+pub struct Get<'a, K, C: Timer> {
     shared: &'a Arc<Shared<K, C>>,
     waiter: Option<WaiterId>,
     /// Armed while this waiter keeps the time.
     sleep: Option<(Instant, Sleep)>,
 }
 
-impl<'a, K: Clone, C: Timer> Get<'a, K, C> {
+impl<'a, K, C: Timer> Get<'a, K, C> {
     pub(super) fn new(shared: &'a Arc<Shared<K, C>>) -> Self {
         Self { shared, waiter: None, sleep: None }
     }
 }
 
-impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
+impl<K: Hash + Eq + Clone, C: Timer> Future for Get<'_, K, C> {
     type Output = Option<WorkItem<K, C>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -55,7 +56,7 @@ impl<K: Clone, C: Timer> Future for Get<'_, K, C> {
     }
 }
 
-impl<K: Clone, C: Timer> Drop for Get<'_, K, C> {
+impl<K, C: Timer> Drop for Get<'_, K, C> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
             self.shared.leave(waiter);
@@ -63,7 +64,7 @@ impl<K: Clone, C: Timer> Drop for Get<'_, K, C> {
     }
 }
 
-pub(super) fn blocking<K: Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Option<WorkItem<K, C>> {
+pub(super) fn blocking<K: Hash + Eq + Clone, C: Clock>(shared: &Arc<Shared<K, C>>) -> Option<WorkItem<K, C>> {
     match shared.try_get() {
         Ok(item) => return Some(item),
         Err(TryGetError::ShutDown) => return None,

@@ -20,14 +20,15 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard means that the key is done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
+    hash: u64,
     ticket: Ticket,
-    key: K,
     priority: i32,
+    key: K,
 }
 
 impl<K, C: Clock> WorkItem<K, C> {
-    pub(super) fn new(shared: Arc<Shared<K, C>>, handout: Handout<K>) -> Self {
-        Self { shared, ticket: handout.ticket, key: handout.key, priority: handout.priority }
+    pub(super) fn new(shared: Arc<Shared<K, C>>, handout: Handout<K>, hash: u64) -> Self {
+        Self { shared, hash, ticket: handout.ticket, priority: handout.priority, key: handout.key }
     }
 
     /// The key.
@@ -83,6 +84,6 @@ impl<K: fmt::Debug, C: Clock> fmt::Debug for WorkItem<K, C> {
 
 impl<K, C: Clock> Drop for WorkItem<K, C> {
     fn drop(&mut self) {
-        self.shared.done(self.ticket);
+        self.shared.done(self.ticket, self.hash);
     }
 }

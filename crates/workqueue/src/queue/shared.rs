@@ -10,7 +10,7 @@ use super::drain::{DrainId, Drainers};
 use super::waiters::{WaiterId, Waiters, Wakes};
 use super::{ShutdownMode, TryGetError, WorkItem};
 use crate::config::Config;
-use crate::engine::{Added, Counts, DelayKind, Engine, nanos};
+use crate::engine::{Added, Counts, DelayKind, Engine, Handout, fold, nanos};
 use crate::metrics::Observer;
 use crate::order::Ticket;
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -101,10 +101,10 @@ impl<K, C: Clock> Shared<K, C> {
     }
 
     /// The guard of `ticket` is gone.
-    pub(super) fn done(&self, ticket: Ticket) {
+    pub(super) fn done(&self, ticket: Ticket, hash: u64) {
         let mut state = self.lock();
         let now = self.now_if(state.engine.needs_time_for_done(ticket));
-        let unused = state.engine.done(ticket, now);
+        let unused = state.engine.done(ticket, fold(hash), now);
         self.settle(state);
         drop(unused);
     }
@@ -145,7 +145,7 @@ impl<K, C: Clock> Shared<K, C> {
 }
 
 impl<K: Hash + Eq, C: Clock> Shared<K, C> {
-    pub(super) fn hash(&self, key: &K) -> u64 {
+    fn hash(&self, key: &K) -> u64 {
         self.hasher.hash_one(key)
     }
 
@@ -167,7 +167,9 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
     pub(crate) fn add_rate_limited(&self, key: K, before: Option<Duration>, priority: i32) -> Added {
         let now = self.now();
         let before = before.map(|after| now.saturating_add(nanos(after)));
-        self.step(key, |engine, hash, key| engine.add_rate_limited(hash, key, before, priority, now))
+        self.step(key, |engine, hash, key| {
+            engine.add_rate_limited(hash, key, before, priority, now, |key| self.hash(key))
+        })
     }
 
     pub(crate) fn replace(&self, key: K, after: Duration, kind: DelayKind) -> Added {
@@ -217,7 +219,7 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
     }
 }
 
-impl<K: Clone, C: Clock> Shared<K, C> {
+impl<K: Hash + Eq + Clone, C: Clock> Shared<K, C> {
     pub(super) fn try_get(self: &Arc<Self>) -> Result<WorkItem<K, C>, TryGetError> {
         let mut state = self.lock();
         let now = self.now_if(state.engine.needs_time());
@@ -226,7 +228,12 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         };
         // Ripening may have queued more than this one.
         self.settle(state);
-        Ok(WorkItem::new(Arc::clone(self), handout))
+        Ok(self.item(handout))
+    }
+
+    fn item(self: &Arc<Self>, handout: Handout<K>) -> WorkItem<K, C> {
+        let hash = self.hash(&handout.key);
+        WorkItem::new(Arc::clone(self), handout, hash)
     }
 
     /// One poll of a waiting `get`: `waiter` is what the last one left there.
@@ -239,7 +246,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         let old = waiter.take().and_then(|id| state.waiters.leave(id));
         let now = self.now_if(state.engine.needs_time());
         let step = match state.engine.handout(now) {
-            Some(handout) => Step::Item(WorkItem::new(Arc::clone(self), handout)),
+            Some(handout) => Step::Item(self.item(handout)),
             None if state.engine.is_exhausted() => Step::ShutDown,
             None => {
                 let next_wake = state.engine.next_wake(now);

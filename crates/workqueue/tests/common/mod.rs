@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_workqueue::{Added, DelayKind, Pending, ShutdownMode};
 
-pub type Key = u8;
+pub type Key = u16;
 
 #[derive(Default)]
 pub struct Model {
@@ -39,6 +39,15 @@ impl Model {
         while self.mode.is_none() {
             let due = self.waiting.iter().filter(|(_, waiting)| waiting.until <= self.now);
             let Some(key) = due.min_by_key(|(_, waiting)| waiting.until).map(|(key, _)| *key) else { return };
+            self.waiting.remove(&key);
+            let priority = self.priorities[&key];
+            self.make_dirty(key, priority);
+        }
+    }
+
+    /// A step that is about one key sees that key as it is.
+    pub fn ripen_one(&mut self, key: Key) {
+        if self.mode.is_none() && self.waiting.get(&key).is_some_and(|waiting| waiting.until <= self.now) {
             self.waiting.remove(&key);
             let priority = self.priorities[&key];
             self.make_dirty(key, priority);
