@@ -119,3 +119,8 @@ pub use predicate::Predicate;
 pub use reconciler::{Action, ReconcileError, Reconciler, Request};
 pub use requests::Requests;
 pub use source::{Feed, Kind, Source, Trigger};
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -58,3 +58,8 @@ pub use error::{BoxError, FifoClosed, KeyError, StoreError};
 pub use memory_store::{MemoryStore, Reindex, Replacement};
 pub use real_fifo::{Batch, Item, RealFifo};
 pub use store::{Indexer, KeyGetter, KeyLister, KeyListerGetter, Queue, Store};
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -40,3 +40,8 @@ pub use correlator::{COMBINED_PREFIX, Correlated, Correlator, CorrelatorConfig, 
 pub use event::{Event, EventSource, EventType, ObjectReference};
 pub use metrics::EventMetrics;
 pub use recorder::EventRecorder;
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

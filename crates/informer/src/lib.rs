@@ -111,3 +111,8 @@ pub use shared_informer::SharedInformer;
 pub use snapshot::Snapshot;
 pub use state::InformerState;
 pub use subscription::{Subscription, SyncHandle};
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -52,3 +52,8 @@ pub use files::Files;
 pub use in_cluster::{in_cluster, infer};
 pub use resolve::Overrides;
 pub use types::{AuthProvider, Cluster, Context, Data, Exec, ExecEnv, Kubeconfig, User};
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -63,3 +63,8 @@ pub use lock::{LeaseLock, Lock, Locked};
 pub use machine::{LossReason, Term};
 pub use record::{LeaderElectionRecord, Snapshot, Version};
 pub use status::{ElectionMetrics, ElectionStatus, Wedged};
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

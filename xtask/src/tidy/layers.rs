@@ -50,7 +50,7 @@ pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut 
     }
     for name in PLAIN {
         let cargo = crate::cargo();
-        let tree = cmd!(sh, "{cargo} tree --locked --package {name} --edges normal --prefix none");
+        let tree = cmd!(sh, "{cargo} tree --quiet --locked --package {name} --edges normal --prefix none");
         let tree = tree.quiet().read()?;
         for below in tree.lines().filter_map(|line| line.split(' ').next()).filter(|below| NOT_PLAIN.contains(below)) {
             let manifest = Path::new("crates").join(name.trim_start_matches("pintle-")).join("Cargo.toml");

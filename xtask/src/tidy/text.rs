@@ -19,7 +19,6 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("FIX", "ME"), "finish it, or open an issue"),
     (concat!("/wo", "rk/"), "a path of someone's machine"),
     (concat!("/ro", "ot/"), "a path of someone's machine"),
-    (concat!("/ho", "me/"), "a path of someone's machine; take $HOME or a temporary folder"),
     (concat!("/t", "mp/"), "a path of someone's machine; take a temporary folder"),
 ];
 
