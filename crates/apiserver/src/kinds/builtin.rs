@@ -3,7 +3,8 @@ use std::sync::Arc;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
-    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, apps, batch, cluster, core, events, pods, services,
+    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, batch, cluster, core, events,
+    networking, pods, policy, rbac, services, storage,
 };
 
 const TABLE: &str = include_str!("builtin.txt");
@@ -86,6 +87,35 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("apiextensions.k8s.io", _, "CustomResourceDefinition") => Arc::new(crate::crd::Definition),
         ("coordination.k8s.io", _, "Lease") => Arc::new(core::Lease),
         ("events.k8s.io", _, "Event") => Arc::new(events::New),
+        ("admissionregistration.k8s.io", _, "MutatingWebhookConfiguration") => {
+            Arc::new(admission::Webhooks { mutating: true })
+        }
+        ("admissionregistration.k8s.io", _, "ValidatingWebhookConfiguration") => {
+            Arc::new(admission::Webhooks { mutating: false })
+        }
+        ("admissionregistration.k8s.io", _, "MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => {
+            Arc::new(admission::Policy)
+        }
+        ("admissionregistration.k8s.io", _, _) => Arc::new(admission::PolicyBinding),
+        ("apiregistration.k8s.io", _, "APIService") => Arc::new(admission::ApiService),
+        ("apps", _, "ControllerRevision") => Arc::new(policy::ControllerRevision),
+        ("autoscaling", "v2", _) => Arc::new(policy::HorizontalPodAutoscaler),
+        ("certificates.k8s.io", _, _) => Arc::new(admission::SigningRequest),
+        ("discovery.k8s.io", _, "EndpointSlice") => Arc::new(networking::EndpointSlice),
+        ("networking.k8s.io", _, "Ingress") => Arc::new(networking::Ingress),
+        ("networking.k8s.io", _, "IngressClass") => Arc::new(networking::IngressClass),
+        ("networking.k8s.io", _, "NetworkPolicy") => Arc::new(networking::NetworkPolicy),
+        ("node.k8s.io", _, "RuntimeClass") => Arc::new(policy::RuntimeClass),
+        ("policy", _, "PodDisruptionBudget") => Arc::new(policy::PodDisruptionBudget),
+        ("rbac.authorization.k8s.io", _, "ClusterRole") => Arc::new(rbac::Role { namespaced: false }),
+        ("rbac.authorization.k8s.io", _, "ClusterRoleBinding") => Arc::new(rbac::RoleBinding { namespaced: false }),
+        ("rbac.authorization.k8s.io", _, "Role") => Arc::new(rbac::Role { namespaced: true }),
+        ("rbac.authorization.k8s.io", _, "RoleBinding") => Arc::new(rbac::RoleBinding { namespaced: true }),
+        ("resource.k8s.io", _, "ResourceSlice") => Arc::new(admission::ResourceSlice),
+        ("scheduling.k8s.io", _, "PriorityClass") => Arc::new(policy::PriorityClass),
+        ("storage.k8s.io", _, "CSIDriver") => Arc::new(storage::CsiDriver),
+        ("storage.k8s.io", _, "StorageClass") => Arc::new(storage::StorageClass),
+        ("storage.k8s.io", _, "VolumeAttachment") => Arc::new(storage::VolumeAttachment),
         _ => Arc::new(Plain),
     }
 }

@@ -10,18 +10,24 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
+mod admission;
 mod apps;
 mod batch;
 mod builtin;
+mod check;
 mod cluster;
 mod core;
 pub(crate) mod edit;
 mod events;
+mod networking;
 mod pods;
+mod policy;
+mod rbac;
 mod registry;
 mod rules;
 mod scale;
 mod services;
+mod storage;
 mod strategy;
 
 pub(crate) use events::stored_event;

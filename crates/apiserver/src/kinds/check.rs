@@ -1,0 +1,148 @@
+use serde_json::Value;
+
+use super::edit::{has, is_empty, list, text_at};
+use crate::validate::{FieldFault, NameRule, name_faults};
+
+/// Collects the faults of an object, one rule after another. Fields are named as in the faults: `spec.ports[0].port`.
+#[derive(Debug)]
+pub(super) struct Check<'a> {
+    object: &'a Value,
+    prefix: String,
+    faults: Vec<FieldFault>,
+}
+
+impl<'a> Check<'a> {
+    /// Of a whole object.
+    pub(super) fn of(object: &'a Value) -> Self {
+        Self { object, prefix: String::new(), faults: Vec::new() }
+    }
+
+    /// Of a part of one, whose faults are told at a path.
+    pub(super) fn at(object: &'a Value, path: &str) -> Self {
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
+        Self { object, prefix, faults: Vec::new() }
+    }
+
+    /// There has to be something.
+    pub(super) fn required(self, field: &str) -> Self {
+        self.required_because(field, "")
+    }
+
+    /// There has to be something, for a reason.
+    pub(super) fn required_because(mut self, field: &str, why: &str) -> Self {
+        if self.value(field).is_none_or(is_empty) {
+            self.faults.push(FieldFault::required(self.path(field), why));
+        }
+        self
+    }
+
+    /// A number that is there is not negative.
+    pub(super) fn not_negative(self, fields: &[&str]) -> Self {
+        fields.iter().fold(self, |check, field| check.at_least(field, 0))
+    }
+
+    /// A number that is there is no less than another.
+    pub(super) fn at_least(mut self, field: &str, least: i64) -> Self {
+        if let Some(value) = self.value(field).filter(|value| value.as_i64().is_some_and(|number| number < least)) {
+            let why = format!("must be greater than or equal to {least}");
+            self.faults.push(FieldFault::invalid(self.path(field), value, why));
+        }
+        self
+    }
+
+    /// A text that is there and not empty is one of some.
+    pub(super) fn one_of(mut self, field: &str, known: &[&str]) -> Self {
+        if let Some(value) = self.value(field).filter(|value| !is_empty(value)) {
+            if !value.as_str().is_some_and(|text| known.contains(&text)) {
+                self.faults.push(FieldFault::unsupported(self.path(field), value, known));
+            }
+        }
+        self
+    }
+
+    /// A text that is there is a name.
+    pub(super) fn name(mut self, field: &str, rule: NameRule) -> Self {
+        let text = text_at(self.object, &pointer(field));
+        if !text.is_empty() {
+            let path = self.path(field);
+            let why = name_faults(rule, text, false);
+            self.faults.extend(why.iter().map(|why| FieldFault::invalid_text(path.as_str(), text, why)));
+        }
+        self
+    }
+
+    /// A fault if something holds; one without a field is of the part itself.
+    pub(super) fn refuse(mut self, holds: bool, fault: impl FnOnce() -> FieldFault) -> Self {
+        if holds {
+            let mut fault = fault();
+            fault.field = match fault.field.as_str() {
+                "" => self.prefix.trim_end_matches('.').to_owned(),
+                field => self.path(field),
+            };
+            self.faults.push(fault);
+        }
+        self
+    }
+
+    /// Each item of a list, with its index.
+    pub(super) fn each(mut self, field: &str, rules: impl Fn(Check<'a>, usize) -> Check<'a>) -> Self {
+        let path = self.path(field);
+        for (at, item) in list(self.object, &pointer(field)).enumerate() {
+            let check = Check::at(item, &format!("{path}[{at}]"));
+            self.faults.extend(rules(check, at).faults);
+        }
+        self
+    }
+
+    /// A part that is there.
+    pub(super) fn inside(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
+        if has(self.object, &pointer(field)) {
+            if let Some(part) = self.value(field) {
+                self.faults.extend(rules(Check::at(part, &self.path(field))).faults);
+            }
+        }
+        self
+    }
+
+    /// Faults found elsewhere, with their whole paths.
+    pub(super) fn also(mut self, faults: impl IntoIterator<Item = FieldFault>) -> Self {
+        self.faults.extend(faults);
+        self
+    }
+
+    /// What is being checked.
+    pub(super) fn object(&self) -> &'a Value {
+        self.object
+    }
+
+    /// All faults found.
+    pub(super) fn done(self) -> Vec<FieldFault> {
+        self.faults
+    }
+
+    fn value(&self, field: &str) -> Option<&'a Value> {
+        self.object.pointer(&pointer(field)).filter(|value| !value.is_null())
+    }
+
+    fn path(&self, field: &str) -> String {
+        format!("{}{field}", self.prefix)
+    }
+}
+
+/// A fault for each of these fields that changed.
+pub(super) fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldFault> {
+    let changed = fields.iter().filter(|field| {
+        let pointer = pointer(field);
+        new.pointer(&pointer) != old.pointer(&pointer)
+    });
+    changed
+        .map(|field| {
+            let value = new.pointer(&pointer(field)).cloned().unwrap_or_default();
+            FieldFault::invalid(*field, &value, "field is immutable")
+        })
+        .collect()
+}
+
+fn pointer(field: &str) -> String {
+    format!("/{}", field.replace('.', "/"))
+}

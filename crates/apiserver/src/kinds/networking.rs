@@ -1,0 +1,194 @@
+//! Ingress, NetworkPolicy, EndpointSlice.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde_json::{Value, json};
+
+use super::Strategy;
+use super::check::{Check, immutable};
+use super::edit::{default, differ_outside, has, is_empty, items, list, member, text_at};
+use crate::validate::{FieldFault, NameRule};
+
+const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+
+/// `networking.k8s.io/v1` Ingress.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ingress;
+
+impl Strategy for Ingress {
+    fn defaults(&self, object: &mut Value) {
+        member(object, "spec");
+        if let Some(status) = member(object, "status") {
+            member(status, "loadBalancer");
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let empty = list(object, "/spec/rules").next().is_none() && !has(object, "/spec/defaultBackend");
+        Check::of(object)
+            .refuse(empty, || {
+                FieldFault::invalid("spec", &Value::Null, "either `defaultBackend` or `rules` must be specified")
+            })
+            .inside("spec.defaultBackend", backend)
+            .each("spec.rules", |rule, _| {
+                rule.name("host", NameRule::Subdomain).each("http.paths", |path, _| {
+                    let text = text_at(path.object(), "/path");
+                    let exact = text_at(path.object(), "/pathType") != "ImplementationSpecific";
+                    let relative = !text.starts_with('/') && (exact || !text.is_empty());
+                    let known = PATH_TYPES.contains(&text_at(path.object(), "/pathType"));
+                    path.required_because("pathType", "pathType must be specified")
+                        .one_of("pathType", PATH_TYPES)
+                        .refuse(known && relative, || {
+                            FieldFault::invalid_text("path", text, "must be an absolute path")
+                        })
+                        .inside("backend", backend)
+                })
+            })
+            .done()
+    }
+}
+
+fn backend(check: Check<'_>) -> Check<'_> {
+    let object = check.object();
+    let neither = !has(object, "/service") && !has(object, "/resource");
+    let portless = has(object, "/service")
+        && text_at(object, "/service/port/name").is_empty()
+        && object.pointer("/service/port/number").and_then(Value::as_i64).unwrap_or(0) == 0;
+    let why = if neither { "service or resource backend is required" } else { "port name or number is required" };
+    check.refuse(neither || portless, || FieldFault::required("", why))
+}
+
+/// `networking.k8s.io/v1` IngressClass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IngressClass;
+
+impl Strategy for IngressClass {
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        Check::of(object).required("spec.controller").done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+        let mut faults = self.validate_create(new);
+        faults.extend(immutable(new, old, &["spec.controller"]));
+        faults
+    }
+}
+
+/// `networking.k8s.io/v1` NetworkPolicy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NetworkPolicy;
+
+impl Strategy for NetworkPolicy {
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = member(object, "spec") else { return };
+        member(spec, "podSelector");
+        for key in ["ingress", "egress"] {
+            for rule in items(spec, key) {
+                items(rule, "ports").for_each(|port| default(port, "protocol", "TCP"));
+            }
+        }
+        if spec.get("policyTypes").is_none_or(is_empty) {
+            let egress = list(spec, "/egress").next().is_some();
+            let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+            super::edit::set(spec, "policyTypes", types);
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        Check::of(object)
+            .each("spec.policyTypes", |kind, _| {
+                let known = ["Ingress", "Egress"];
+                let value = kind.object();
+                let wrong = !value.as_str().is_some_and(|text| known.contains(&text));
+                kind.refuse(wrong, || FieldFault::unsupported("", value, &["Egress", "Ingress"]))
+            })
+            .done()
+    }
+}
+
+/// `discovery.k8s.io/v1` EndpointSlice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndpointSlice;
+
+impl Strategy for EndpointSlice {
+    fn defaults(&self, object: &mut Value) {
+        for key in ["endpoints", "ports"] {
+            if object.get(key).is_none_or(is_empty) {
+                super::edit::set(object, key, Value::Null);
+            }
+        }
+        for endpoint in items(object, "endpoints") {
+            member(endpoint, "conditions");
+        }
+        for port in items(object, "ports") {
+            default(port, "name", "");
+            default(port, "protocol", "TCP");
+        }
+    }
+
+    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+        let labels = |object: &Value| object.pointer("/metadata/labels").filter(|labels| !is_empty(labels)).cloned();
+        differ_outside(new, old, &["apiVersion", "kind", "metadata"]) || labels(new) != labels(old)
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let kind = text_at(object, "/addressType").to_owned();
+        let names: Vec<&str> = list(object, "/ports").map(|port| text_at(port, "/name")).collect();
+        let mut addresses = Vec::new();
+        for (at, endpoint) in list(object, "/endpoints").enumerate() {
+            for (nth, address) in list(endpoint, "/addresses").filter_map(Value::as_str).enumerate() {
+                addresses.extend(address_faults(&kind, address, &format!("endpoints[{at}].addresses"), nth));
+            }
+        }
+        Check::of(object)
+            .required("addressType")
+            .one_of("addressType", &["FQDN", "IPv4", "IPv6"])
+            .each("endpoints", |endpoint, _| endpoint.required_because("addresses", "must contain at least 1 address"))
+            .also(addresses)
+            .each("ports", |port, at| {
+                let double = names[..at].contains(&names[at]);
+                port.refuse(double, || FieldFault::duplicate("name", &names[at].into())).one_of("protocol", PROTOCOLS)
+            })
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+        let mut faults = self.validate_create(new);
+        faults.extend(immutable(new, old, &["addressType"]));
+        faults
+    }
+}
+
+fn address_faults(kind: &str, address: &str, path: &str, at: usize) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    match kind {
+        "IPv4" if address.parse::<Ipv4Addr>().is_err() => {
+            faults.push(FieldFault::invalid_text(path, address, "must be an IPv4 address"));
+        }
+        "IPv6" if address.parse::<Ipv6Addr>().is_err() => {
+            faults.push(FieldFault::invalid_text(path, address, "must be an IPv6 address"));
+        }
+        _ => {}
+    }
+    if matches!(kind, "IPv4" | "IPv6") {
+        faults.extend(special_address(address, &format!("{path}[{at}]")));
+    }
+    faults
+}
+
+/// Addresses that no endpoint has.
+pub(super) fn special_address(address: &str, path: &str) -> Option<FieldFault> {
+    let ip: IpAddr = address.parse().ok()?;
+    let link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let why = match () {
+        () if ip.is_unspecified() => "may not be unspecified (0.0.0.0 or ::)",
+        () if ip.is_loopback() => "may not be in the loopback range (127.0.0.0/8, ::1/128)",
+        () if link_local => "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
+        () => return None,
+    };
+    Some(FieldFault::invalid_text(path, address, why))
+}
