@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::world::{Chaos, World};
+use crate::world::{Chaos, Share, World};
 
 const QUIET: Chaos = Chaos {
     nodes: 3,
@@ -16,6 +16,7 @@ const QUIET: Chaos = Chaos {
     stops: false,
     wall_jumps: false,
     hints: false,
+    client_go: Share::None,
     tampering: false,
 };
 
@@ -32,8 +33,13 @@ const STORM: Chaos = Chaos {
     stops: true,
     wall_jumps: true,
     hints: false,
+    client_go: Share::None,
     tampering: false,
 };
+
+/// What client-go's own elector bears: its work ends up to `retry_period + renew_deadline` after an answer.
+const BREEZE: Chaos =
+    Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
 /// Trouble for two minutes; then calm, for long enough that the last one's lease expires on the slowest clock.
 fn survive(chaos: Chaos, seed: u64) -> World {
@@ -59,19 +65,35 @@ proptest! {
     }
 
     #[test]
+    fn never_two_leaders_in_a_fleet_with_client_go(seed in any::<u64>()) {
+        survive(Chaos { hints: seed % 2 == 0, ..BREEZE }, seed);
+    }
+
+    #[test]
     fn deletions_and_strangers_break_exclusion_and_nothing_else(seed in any::<u64>()) {
         survive(Chaos { hints: seed % 2 == 0, tampering: true, ..STORM }, seed);
     }
 }
 
+/// Whether the checker finds two leaders in any of so many worlds.
+fn finds_two_leaders(chaos: Chaos, worlds: u64) -> bool {
+    (0..worlds).any(|seed| {
+        let outcome = std::panic::catch_unwind(|| survive(chaos, seed));
+        outcome.is_err_and(|panic| panic.downcast_ref::<String>().is_some_and(|told| told.starts_with("S1:")))
+    })
+}
+
 #[test]
 fn the_checker_finds_two_leaders_when_the_clocks_break_the_bound() {
-    let broken = Chaos { rate_error: 0.45, ..STORM };
-    let found = (0..200).any(|seed| {
-        let outcome = std::panic::catch_unwind(|| survive(broken, seed));
-        outcome.is_err_and(|panic| panic.downcast_ref::<String>().is_some_and(|told| told.starts_with("S1")))
-    });
-    assert!(found);
+    assert!(finds_two_leaders(Chaos { rate_error: 0.45, ..STORM }, 2_000));
+}
+
+#[test]
+fn the_checker_finds_two_leaders_of_client_go_when_answers_are_slow() {
+    let slow_answers = Chaos { nodes: 6, slow: 0.3, client_go: Share::All, ..BREEZE };
+    assert!(finds_two_leaders(slow_answers, 2_000));
+    let same_with_ours = Chaos { client_go: Share::None, ..slow_answers };
+    assert!(!finds_two_leaders(same_with_ours, 300));
 }
 
 #[test]

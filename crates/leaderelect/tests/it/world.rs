@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use crate::client_go::ClientGo;
 use jiff::Timestamp;
 use pintle_leaderelect::machine::{Action, Effect, Event, Failure, Hint, Machine, Request};
 use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, Term, Version};
@@ -28,8 +29,40 @@ pub(crate) struct Chaos {
     pub(crate) stops: bool,
     pub(crate) wall_jumps: bool,
     pub(crate) hints: bool,
+    /// Every second node is client-go's, or all are.
+    pub(crate) client_go: Share,
     /// The lock is deleted and blanked by a stranger. Exclusion cannot hold then, all else must.
     pub(crate) tampering: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Share {
+    None,
+    Half,
+    All,
+}
+
+/// Who decides for a node.
+#[derive(Debug)]
+enum Mind {
+    Ours(Machine),
+    ClientGo(ClientGo),
+}
+
+impl Mind {
+    fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
+        match self {
+            Self::Ours(machine) => machine.step(event, now),
+            Self::ClientGo(machine) => machine.step(event, now),
+        }
+    }
+
+    fn wake_at(&self) -> Option<Duration> {
+        match self {
+            Self::Ours(machine) => machine.wake_at(),
+            Self::ClientGo(machine) => machine.wake_at(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -62,7 +95,7 @@ struct Stored {
 pub(crate) struct Node {
     identity: String,
     config: LeaderElectionConfig,
-    machine: Machine,
+    mind: Mind,
     incarnation: u64,
     born: u64,
     rate: f64,
@@ -165,8 +198,17 @@ impl World {
         let wall_offset = self.rng.i64(-3_600..3_600) * SECOND as i64;
         let born = self.now;
         let start = Now { elapsed: Duration::ZERO, wall: wall(born, wall_offset) };
+        let is_client_go = match self.chaos.client_go {
+            Share::None => false,
+            Share::Half => index % 2 == 1,
+            Share::All => true,
+        };
+        let mind = match is_client_go {
+            false => Mind::Ours(Machine::new(config.clone(), start)),
+            true => Mind::ClientGo(ClientGo::new(config.clone(), start)),
+        };
         Node {
-            machine: Machine::new(config.clone(), start),
+            mind,
             identity,
             config,
             incarnation,
@@ -233,7 +275,7 @@ impl World {
         }
         let now = self.nodes[index].local(self.now);
         let work_ended = matches!(event, Event::WorkEnded);
-        let actions = self.nodes[index].machine.step(event, now);
+        let actions = self.nodes[index].mind.step(event, now);
         let mut ended = None;
         for action in actions {
             match action {
@@ -264,7 +306,7 @@ impl World {
 
     fn schedule_wake(&mut self, index: usize) {
         let node = &self.nodes[index];
-        let Some(wake) = node.machine.wake_at().filter(|_| !node.finished) else { return };
+        let Some(wake) = node.mind.wake_at().filter(|_| !node.finished) else { return };
         let incarnation = node.incarnation;
         // Timers fire late, never early.
         let at = node.global(wake) + self.rng.u64(1..2_000);
@@ -296,8 +338,10 @@ impl World {
 
     fn check_guard(&mut self, index: usize, deadline: Deadline) {
         let node = &self.nodes[index];
-        let sent = deadline.elapsed - node.config.renew_deadline;
-        assert!(node.stored.contains(&sent), "S2: the deadline does not count from the sending of a stored write");
+        if let Mind::Ours(_) = node.mind {
+            let sent = deadline.elapsed - node.config.renew_deadline;
+            assert!(node.stored.contains(&sent), "S2: the deadline does not count from the sending of a stored write");
+        }
         let now = self.now;
         let others = self.nodes.iter().filter(|other| other.identity != node.identity && other.leads_at(now));
         let others: Vec<_> = others.map(|other| &other.identity).collect();
@@ -374,6 +418,7 @@ impl World {
         let node = &mut self.nodes[index];
         let living = node.incarnation == incarnation;
         if let Some(old) = &self.lock
+            && let Mind::Ours(_) = node.mind
             && living
         {
             check_write(node, old, &record, sent);
@@ -428,6 +473,7 @@ impl World {
             1 if chaos.pauses => self.nodes[index].paused_until = self.now + span,
             2 if chaos.crashes => self.restart(index),
             3 if chaos.stops && self.nodes[index].finished => self.restart(index),
+            3 if matches!(self.nodes[index].mind, Mind::ClientGo(_)) => {}
             3 if chaos.stops && self.nodes[index].paused_until <= self.now => self.step(index, Event::Stop),
             4 if chaos.wall_jumps => self.nodes[index].wall_offset += self.rng.i64(-20..20) * SECOND as i64,
             5 if chaos.tampering => self.tamper(),

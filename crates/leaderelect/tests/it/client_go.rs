@@ -1,0 +1,159 @@
+//! A model of client-go's elector, without release: what ours share a lock with. It is stepped like ours.
+
+use std::time::Duration;
+
+use pintle_leaderelect::machine::{Action, Event, Failure, LossReason, Request, Term};
+use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, Version};
+use pintle_meta::MicroTime;
+
+#[derive(Debug)]
+pub(crate) struct ClientGo {
+    config: LeaderElectionConfig,
+    rng: fastrand::Rng,
+    /// The last record that was read, with times in whole seconds, and since when it is known.
+    raw: Option<Raw>,
+    observed: LeaderElectionRecord,
+    observed_at: Duration,
+    object: Option<Version>,
+    request: Option<Request>,
+    tried_at: Duration,
+    next_try: Duration,
+    /// When the round of renewals is given up that is under way, or comes next.
+    round_ends: Option<Duration>,
+}
+
+type Raw = (String, i32, Option<i64>, Option<i64>, i32);
+
+impl ClientGo {
+    pub(crate) fn new(config: LeaderElectionConfig, now: Now) -> Self {
+        let rng = fastrand::Rng::with_seed(config.seed.unwrap_or_default());
+        let (observed, observed_at) = (LeaderElectionRecord::default(), now.elapsed);
+        let (next_try, tried_at) = (now.elapsed, now.elapsed);
+        let (raw, object, request, round_ends) = (None, None, None, None);
+        Self { config, rng, raw, observed, observed_at, object, request, tried_at, next_try, round_ends }
+    }
+
+    pub(crate) fn wake_at(&self) -> Option<Duration> {
+        let next_try = self.request.is_none().then_some(self.next_try);
+        self.round_ends.into_iter().chain(next_try).min()
+    }
+
+    pub(crate) fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.round_ends.is_some_and(|end| now.elapsed >= end) {
+            self.round_ends = None;
+            self.next_try = self.next_try.max(now.elapsed);
+            actions.push(Action::StopLeading(LossReason::Deadline));
+        }
+        match event {
+            // The requests of a run end with it; the next run begins with a look.
+            Event::Read(_) | Event::Written(_) if !actions.is_empty() => {
+                (self.request, self.object) = (None, None);
+                self.failed(now);
+            }
+            Event::Read(answer) => {
+                self.request = None;
+                self.read(answer, now, &mut actions);
+            }
+            Event::Written(answer) => {
+                if let Some(request) = self.request.take() {
+                    self.written(request, answer, now, &mut actions);
+                }
+            }
+            _ => {}
+        }
+        if self.request.is_none() && now.elapsed >= self.next_try {
+            self.tried_at = now.elapsed;
+            let mine = self.observed.holder_identity == self.config.identity;
+            let valid = self.observed_at + self.observed.lease_duration(Duration::ZERO) > now.elapsed;
+            match self.object.clone() {
+                Some(base) if mine && valid => {
+                    let record = self.record(now, self.observed.acquire_time, self.observed.leader_transitions);
+                    self.send(Request::Update { base, record }, &mut actions);
+                }
+                _ => self.send(Request::Read, &mut actions),
+            }
+        }
+        actions
+    }
+
+    fn read(&mut self, answer: Result<Option<Snapshot>, Failure>, now: Now, actions: &mut Vec<Action>) {
+        let found = match answer {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                let record = self.record(now, None, 0);
+                return self.send(Request::Create(record), actions);
+            }
+            Err(_) => return self.failed(now),
+        };
+        let raw = raw(&found.record);
+        if self.raw.as_ref() != Some(&raw) {
+            (self.raw, self.observed, self.observed_at) = (Some(raw), found.record.clone(), now.elapsed);
+        }
+        self.object = Some(found.version.clone());
+        let mine = found.record.holder_identity == self.config.identity;
+        let expires = self.observed_at + self.observed.lease_duration(Duration::ZERO);
+        if !found.record.is_vacant() && !mine && expires > self.tried_at {
+            return self.failed(now);
+        }
+        let count = found.record.leader_transitions;
+        let record = match mine {
+            true => self.record(now, found.record.acquire_time, count),
+            false => self.record(now, None, count + 1),
+        };
+        self.send(Request::Update { base: found.version, record }, actions);
+    }
+
+    fn written(&mut self, request: Request, answer: Result<Version, Failure>, now: Now, actions: &mut Vec<Action>) {
+        let record = match request {
+            Request::Create(record) | Request::Update { record, .. } => record,
+            Request::Read => return,
+        };
+        let Ok(version) = answer else {
+            // A failed fast path is followed by the slow one; a failed slow one by a pause.
+            let fast = self.object.take().is_some() && self.observed.holder_identity == record.holder_identity;
+            return if fast { self.send(Request::Read, actions) } else { self.failed(now) };
+        };
+        let term = Term { token: version.clone(), record: record.clone() };
+        (self.object, self.observed, self.observed_at) = (Some(version), record, now.elapsed);
+        self.next_try = now.elapsed + self.config.retry_period;
+        // The round that begins then has the whole of its deadline.
+        let deadline = now_plus(now, self.config.retry_period + self.config.renew_deadline);
+        let led = self.round_ends.replace(deadline.elapsed).is_some();
+        actions.push(if led { Action::Extend(deadline) } else { Action::StartLeading { term, deadline } });
+    }
+
+    fn failed(&mut self, now: Now) {
+        let retry = self.config.retry_period;
+        self.next_try = match self.round_ends {
+            Some(_) => (self.tried_at + retry).max(now.elapsed),
+            None => now.elapsed + retry + retry.mul_f64(1.2 * self.rng.f64()),
+        };
+    }
+
+    fn send(&mut self, request: Request, actions: &mut Vec<Action>) {
+        self.request = Some(request.clone());
+        actions.push(Action::Send { request, timeout: self.config.renew_deadline / 2 });
+    }
+
+    fn record(&self, now: Now, acquired: Option<MicroTime>, transitions: i32) -> LeaderElectionRecord {
+        LeaderElectionRecord {
+            holder_identity: self.config.identity.clone(),
+            lease_duration_seconds: self.config.lease_duration.as_secs() as i32,
+            acquire_time: acquired.or(Some(MicroTime(now.wall))),
+            renew_time: Some(MicroTime(now.wall)),
+            leader_transitions: transitions,
+        }
+    }
+}
+
+fn raw(record: &LeaderElectionRecord) -> Raw {
+    let seconds = |time: Option<MicroTime>| time.map(|time| time.0.as_second());
+    let (acquired, renewed) = (seconds(record.acquire_time), seconds(record.renew_time));
+    (record.holder_identity.clone(), record.lease_duration_seconds, acquired, renewed, record.leader_transitions)
+}
+
+fn now_plus(now: Now, span: Duration) -> Deadline {
+    let wall = now.wall + jiff::SignedDuration::try_from(span).unwrap();
+    Deadline { elapsed: now.elapsed + span, wall }
+}
