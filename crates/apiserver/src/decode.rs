@@ -161,6 +161,11 @@ impl<'a> Patcher<'a> {
         Ok(decoded.object)
     }
 
+    /// The patch itself.
+    pub(crate) fn patch(&self) -> &Value {
+        &self.patch
+    }
+
     /// What to warn the client of.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()

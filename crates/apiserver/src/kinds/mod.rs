@@ -133,6 +133,29 @@ pub struct Conduct {
 }
 
 impl Kind {
+    /// A kind that only bodies and answers are of, such as Scale: nothing of it is stored, and it has no rules of its own.
+    pub(crate) fn of_bodies(group: &str, version: &str, kind: &str) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            list_kind: String::new(),
+            plural: String::new(),
+            singular: String::new(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            scope: Scope::Namespaced,
+            verbs: Vec::new(),
+            store: GroupResource::default(),
+            stored_version: None,
+            subresources: Vec::new(),
+            conduct: Conduct::default(),
+            custom: false,
+            strategy: Arc::new(Plain),
+            types: OnceLock::new(),
+        }
+    }
+
     /// Group and version.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)

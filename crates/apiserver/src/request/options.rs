@@ -138,26 +138,33 @@ impl ListOptions {
 
     fn watch_faults(&self) -> Vec<FieldFault> {
         let mut faults = Vec::new();
-        match (&self.match_text, self.send_initial_events) {
-            (None, None) => return faults,
-            (Some(_), None) => faults.push(FieldFault::forbidden(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )),
-            (_, Some(_)) if self.version_match != Some(Match::NotOlderThan) => faults.push(FieldFault::forbidden(
+        let not_older_than = self.version_match == Some(Match::NotOlderThan);
+        // Without a version to start from a watch begins with the present state, as if it had asked for it so.
+        let implied = self.send_initial_events.is_none()
+            && self.match_text.is_none()
+            && matches!(self.resource_version.as_str(), "" | "0");
+        if self.send_initial_events.is_some() && !not_older_than {
+            faults.push(FieldFault::forbidden(
                 "resourceVersionMatch",
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )),
-            _ => (),
+            ));
         }
-        if let Some(text) = &self.match_text
-            && self.version_match != Some(Match::NotOlderThan)
-            && self.send_initial_events.is_some()
-        {
-            faults.push(not_supported("resourceVersionMatch", &quoted(text), r#""NotOlderThan""#));
+        if let Some(text) = &self.match_text {
+            if self.send_initial_events.is_none() {
+                faults.push(FieldFault::forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ));
+            }
+            if !not_older_than {
+                faults.push(not_supported("resourceVersionMatch", &quoted(text), r#""NotOlderThan""#));
+            }
         }
-        if self.send_initial_events.is_some() && !self.continue_token.is_empty() {
-            faults.push(FieldFault::forbidden("continue", "sendInitialEvents is forbidden with continue"));
+        if (self.match_text.is_some() || implied) && !self.continue_token.is_empty() {
+            faults.push(FieldFault::forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
         faults
     }
@@ -362,6 +369,9 @@ mod tests {
         check("watch=1&sendInitialEvents=true", &[forbidden]);
         check("watch=1&sendInitialEvents=true&resourceVersionMatch=Exact", &[forbidden, unknown]);
         check("watch=1&resourceVersionMatch=NotOlderThan", &[forbidden]);
+        check("watch=1&resourceVersionMatch=Exact", &[forbidden, unknown]);
+        check("watch=1&continue=x", &[forbidden]);
+        check("watch=1&continue=x&resourceVersion=5", &[]);
         check("watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", &[]);
     }
 

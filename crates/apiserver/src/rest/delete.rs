@@ -60,7 +60,9 @@ impl Api {
         }
         meta::set_finalizers(&mut new, &finalizers);
         let grace = grace(kind, old, options);
-        let held = !finalizers.is_empty() || !namespace::may_go(kind, &new);
+        // The first deletion of a namespace only marks it.
+        let marks = namespace::is_namespace(kind) && !meta::is_deleting(old);
+        let held = marks || !finalizers.is_empty() || !namespace::may_go(kind, &new);
         if !held && grace == 0 && !(kind.conduct.graceful && !meta::is_deleting(old)) {
             return self.remove(place, stored, options.dry_run);
         }
@@ -91,8 +93,7 @@ impl Api {
             true => Served::stored(kind, stored),
             false => {
                 let change = self.db.remove(&place.resource_key(), &place.key(), stored.revision()).ok()?;
-                let last = change.old.as_ref().unwrap_or(&change.new);
-                Served::stored(kind, last)
+                Served::stored(kind, &change.new)
             }
         };
         if kind.conduct.answers_deleted {
@@ -201,7 +202,7 @@ fn grace(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
     if unscheduled || over { 0 } else { left.map_or(asked, |left| asked.min(left)) }
 }
 
-fn check_preconditions(kind: &Kind, name: &str, object: &Value, options: &DeleteOptions) -> Outcome<()> {
+pub(super) fn check_preconditions(kind: &Kind, name: &str, object: &Value, options: &DeleteOptions) -> Outcome<()> {
     let check = |what: &str, wanted: &Option<String>, field: &str| {
         let Some(wanted) = wanted else { return Ok(()) };
         let found = text(object, field);

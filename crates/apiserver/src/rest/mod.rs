@@ -3,13 +3,17 @@
 //! No function here awaits: each reads the store, works the new object out, and commits it only if the store still holds what
 //! it read. The HTTP shell and the background tasks call the same functions.
 
+mod binding;
 mod collection;
 mod create;
 mod delete;
+mod eviction;
 mod list;
 mod meta;
 mod namespace;
 mod object;
+mod rewrite;
+mod scale;
 mod token;
 mod update;
 

@@ -1,99 +1,115 @@
-//! `/api`, `/apis` and what hangs below them.
+//! `/api`, `/apis`, what hangs below them, `/version` and `/`.
 
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, HeaderValue, Method};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::Call;
 use super::encode::Reply;
-use super::health;
-use super::negotiate;
+use super::negotiate::{self, Format, Offer};
+use super::{Call, Transform, health, openapi};
 use crate::api::Api;
+use crate::discovery;
 use crate::failure::{Failure, Outcome};
+use crate::kinds::{Origin, Registry};
+use crate::request::accept::{self, Media};
 
 /// Serves a path that names no resource.
 pub(super) fn serve(api: &Arc<Api>, call: &Call, parts: &[String]) -> Outcome<Reply> {
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
     let kinds = api.kinds();
-    let document = match parts[..] {
-        ["version"] => {
-            only_get(call)?;
-            let mut bytes = serde_json::to_vec_pretty(&health::version()).unwrap_or_default();
-            bytes.push(b'\n');
-            let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            return Ok(Reply::Raw { code: 200, headers, body: bytes.into() });
-        }
+    match parts[..] {
+        ["" | "index.html"] => Ok(json(&discovery::paths(&kinds), true)),
+        ["version"] => version(call),
+        ["openapi", ref rest @ ..] => openapi::serve(&kinds, call, rest),
         ["api"] => {
             only_get(call)?;
-            let clients = json!([{"clientCIDR": "0.0.0.0/0", "serverAddress": call.header("host")}]);
-            json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": clients})
+            match aggregated(&kinds, call, true) {
+                Some(reply) => Ok(reply),
+                None => document(call, true, &discovery::api_versions(call.header("host"))),
+            }
         }
-        ["apis"] => {
-            let groups: Vec<_> =
-                kinds.groups().into_iter().filter(|(group, _)| !group.is_empty()).map(group_json).collect();
-            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
-        }
+        ["apis"] => match aggregated(&kinds, call, false) {
+            Some(reply) => Ok(reply),
+            None => document(call, false, &discovery::group_list(&kinds)),
+        },
         ["apis", group] => {
-            let found = kinds.groups().into_iter().find(|(known, _)| *known == group);
-            let mut document = group_json(found.ok_or_else(Failure::page_not_found)?);
-            document["kind"] = "APIGroup".into();
-            document["apiVersion"] = "v1".into();
-            document
+            let found = discovery::group(&kinds, group).ok_or_else(Failure::page_not_found)?;
+            document(call, false, &found)
         }
-        ["api", version] => resources(api, call, "", version)?,
-        ["apis", group, version] => resources(api, call, group, version)?,
-        _ => return Err(Failure::page_not_found()),
+        ["api", version] => resources(&kinds, call, "", version),
+        ["apis", group, version] => resources(&kinds, call, group, version),
+        _ => Err(Failure::page_not_found()),
+    }
+}
+
+fn resources(kinds: &Registry, call: &Call, group: &str, version: &str) -> Outcome<Reply> {
+    let Some(found) = discovery::resource_list(kinds, group, version) else {
+        return Err(match kinds.group(group) {
+            Some(Origin::BuiltIn) => Failure::no_such_resource(),
+            _ => Failure::page_not_found(),
+        });
     };
-    let format = negotiate::negotiate(call, negotiate::Offer::Transient, true)?;
+    only_get(call)?;
+    document(call, true, &found)
+}
+
+fn document(call: &Call, routed: bool, document: &Value) -> Outcome<Reply> {
+    let format = negotiate::negotiate(call, Offer::Transient, !routed)?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media.content_type()));
-    Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, &document) })
+    Ok(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, document) })
+}
+
+fn version(call: &Call) -> Outcome<Reply> {
+    only_get(call)?;
+    let clauses = accept::clauses(call.header(ACCEPT));
+    if !clauses.iter().any(|clause| clause.media() == Some(Media::Json)) {
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json";
+        let failure = Failure::new(406, pintle_meta::Reason::NotAcceptable, message);
+        return Err(failure.with(pintle_meta::StatusDetails::default()));
+    }
+    Ok(json(&health::version(), true))
+}
+
+fn json(value: &Value, pretty: bool) -> Reply {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let format = Format { media: Media::Json, pretty, transform: Transform::None };
+    Reply::Raw { code: 200, headers, body: super::encode::encode(&format, value) }
+}
+
+/// Everything in one document, if the client takes it: a clause that asks for it wins wherever it stands.
+fn aggregated(kinds: &Registry, call: &Call, core: bool) -> Option<Reply> {
+    let clauses = accept::clauses(call.header(ACCEPT));
+    let media = clauses.iter().find_map(|clause| {
+        let asked = clause.transform();
+        let wanted =
+            asked.name == "APIGroupDiscoveryList" && asked.group == "apidiscovery.k8s.io" && asked.version == "v2";
+        clause.media().filter(|_| wanted).map(|media| (media, clause.pretty()))
+    });
+    let (media, pretty) = media?;
+    let value = discovery::aggregated(kinds, core);
+    let tag = format!("\"{}\"", discovery::etag(value.to_string().as_bytes()));
+    let mut headers = HeaderMap::new();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, tag);
+    }
+    if call.header(IF_NONE_MATCH) == tag {
+        return Some(Reply::Raw { code: 304, headers, body: Vec::new().into() });
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(match media {
+        Media::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Media::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    }));
+    let pretty = pretty || negotiate::is_pretty(call);
+    let format = Format { media, pretty, transform: Transform::None };
+    Some(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, &value) })
 }
 
 fn only_get(call: &Call) -> Outcome<()> {
     if call.method == Method::GET { Ok(()) } else { Err(Failure::method_not_allowed()) }
-}
-
-fn group_json((group, versions): (&str, Vec<&str>)) -> Value {
-    let versions: Vec<_> = versions
-        .iter()
-        .map(|version| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
-        .collect();
-    json!({"name": group, "preferredVersion": versions.first(), "versions": versions})
-}
-
-fn resources(api: &Api, call: &Call, group: &str, version: &str) -> Outcome<Value> {
-    only_get(call)?;
-    let kinds = api.kinds();
-    let known = kinds.version(group, version);
-    if known.is_empty() {
-        return Err(if group.is_empty() { Failure::no_such_resource() } else { Failure::page_not_found() });
-    }
-    let mut resources = Vec::new();
-    for kind in known {
-        resources.push(json!({
-            "name": kind.plural,
-            "singularName": kind.singular,
-            "namespaced": kind.namespaced(),
-            "kind": kind.kind,
-            "verbs": kind.verbs,
-            "shortNames": kind.short_names,
-            "categories": kind.categories,
-        }));
-        for subresource in &kind.subresources {
-            let name = subresource.kind.as_ref().map_or(&kind.kind, |gvk| &gvk.kind);
-            resources.push(json!({
-                "name": format!("{}/{}", kind.plural, subresource.name),
-                "singularName": "",
-                "namespaced": kind.namespaced(),
-                "kind": name,
-                "verbs": subresource.verbs,
-            }));
-        }
-    }
-    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Ok(json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}))
 }

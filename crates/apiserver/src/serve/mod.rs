@@ -9,7 +9,9 @@ mod discovery;
 mod encode;
 mod health;
 mod negotiate;
+mod openapi;
 mod resource;
+mod subresource;
 mod transform;
 mod write;
 

@@ -42,6 +42,9 @@ pub(crate) fn negotiate(call: &Call, offer: Offer, custom: bool) -> Outcome<Form
     }
     for clause in &clauses {
         let Some(media) = clause.media() else { continue };
+        if offer == Offer::Watch && clause.parameter("stream").is_some_and(|stream| stream != "watch") {
+            continue;
+        }
         if offer == Offer::Watch && media == Media::Yaml {
             break;
         }

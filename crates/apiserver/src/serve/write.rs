@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::body::{self, Incoming};
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
-use super::{Call, resource};
+use super::{Call, resource, subresource};
 use crate::api::Api;
 use crate::decode;
 use crate::failure::{Failure, Outcome};
@@ -25,13 +25,21 @@ pub(super) async fn serve(
     verb: &str,
     incoming: Incoming,
 ) -> Outcome<Reply> {
+    let is_binding = place.kind.kind == "Binding" && place.kind.group.is_empty();
+    match (verb, place.subresource.as_deref()) {
+        (verb, Some("scale")) => return subresource::scale(api, call, place, verb, incoming).await,
+        ("create", Some("binding")) => return subresource::bind(api, call, place, incoming).await,
+        ("create", None) if is_binding => return subresource::bind(api, call, place, incoming).await,
+        ("create", Some("eviction")) => return subresource::evict(api, call, place, incoming).await,
+        _ => (),
+    }
     match verb {
         "create" if place.subresource.is_none() => create(api, call, place, incoming).await,
         "update" => update(api, call, place, incoming).await,
         "patch" => patch(api, call, place, incoming).await,
         "delete" => delete(api, call, place, incoming).await,
         "deletecollection" => delete_collection(api, call, place, incoming).await,
-        "get" if place.is_status() => {
+        "get" => {
             let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
             let object = api.get(&place)?;
             Ok(Reply::Object { code: 200, kind: place.kind.clone(), object, format })
@@ -65,8 +73,7 @@ async fn update(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incomin
 async fn patch(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
-    let patch_kind = call.header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_owned();
-    let patch_kind = decode::PatchKind::of(&patch_kind, kind.custom).ok_or_else(|| unsupported(kind.custom, true))?;
+    let patch_kind = patch_kind(call, kind.custom)?;
     let bytes = body::read(incoming).await?;
     let options = WriteOptions::parse(&call.query, Write::Patch { apply: patch_kind == decode::PatchKind::Apply })?;
     let manager = manager(api, call, &place, &options);
@@ -116,7 +123,7 @@ async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> O
     DeleteOptions::from_body(&body)
 }
 
-async fn read_object(call: &Call, incoming: Incoming, custom: bool) -> Outcome<decode::RawBody> {
+pub(super) async fn read_object(call: &Call, incoming: Incoming, custom: bool) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE));
     let media = media.ok_or_else(|| unsupported(custom, false))?;
     Ok(decode::RawBody { bytes: body::read(incoming).await?, media })
@@ -156,7 +163,7 @@ fn unsupported(custom: bool, patch: bool) -> Failure {
     Failure::new(415, Reason::UnsupportedMediaType, message)
 }
 
-fn manager<'a>(api: &Api, call: &Call, place: &Place, options: &'a WriteOptions) -> Manager<'a> {
+pub(super) fn manager<'a>(api: &Api, call: &Call, place: &Place, options: &'a WriteOptions) -> Manager<'a> {
     let manager = Manager::new(options, call.user_agent(), api.clock.now_text());
     if !place.kind.custom {
         return manager;
@@ -164,4 +171,9 @@ fn manager<'a>(api: &Api, call: &Call, place: &Place, options: &'a WriteOptions)
     let kinds = api.kinds();
     let versions = kinds.kinds().filter(|kind| kind.store == place.kind.store).map(|kind| kind.api_version());
     manager.serving(versions.collect())
+}
+
+/// The kind of a patch, by its media type.
+pub(super) fn patch_kind(call: &Call, custom: bool) -> Outcome<decode::PatchKind> {
+    decode::PatchKind::of(subresource::patch_media(call), custom).ok_or_else(|| unsupported(custom, true))
 }

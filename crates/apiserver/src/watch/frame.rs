@@ -92,22 +92,12 @@ fn line(event: &str, object: &Value) -> Bytes {
 
 /// The fields that Go writes of an otherwise empty object.
 fn bookmark_body(kind: &Kind) -> Value {
-    if kind.custom {
-        return json!({});
-    }
-    match kind.kind.as_str() {
-        "Pod" => json!({"spec": {"containers": null}, "status": {}}),
-        "Deployment" => json!({
-            "spec": {
-                "replicas": 0,
-                "selector": null,
-                "template": {"metadata": {}, "spec": {"containers": null}},
-                "strategy": {},
-            },
-            "status": {},
-        }),
-        "Role" | "ClusterRole" => json!({"rules": null}),
-        "EndpointSlice" => json!({"addressType": "", "endpoints": null, "ports": null}),
+    let mut body = match kind.schema() {
+        Some(schema) if !kind.custom => schema.empty(),
         _ => json!({}),
+    };
+    if kind.kind == "DaemonSet" && !kind.custom {
+        body["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = "0".into();
     }
+    body
 }
