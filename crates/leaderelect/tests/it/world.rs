@@ -45,8 +45,8 @@ pub(crate) enum Share {
 /// Who decides for a node.
 #[derive(Debug)]
 enum Mind {
-    Ours(Machine),
-    ClientGo(ClientGo),
+    Ours(Box<Machine>),
+    ClientGo(Box<ClientGo>),
 }
 
 impl Mind {
@@ -204,8 +204,8 @@ impl World {
             Share::All => true,
         };
         let mind = match is_client_go {
-            false => Mind::Ours(Machine::new(config.clone(), start)),
-            true => Mind::ClientGo(ClientGo::new(config.clone(), start)),
+            false => Mind::Ours(Box::new(Machine::new(config.clone(), start))),
+            true => Mind::ClientGo(Box::new(ClientGo::new(config.clone(), start))),
         };
         Node {
             mind,
