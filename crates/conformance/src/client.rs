@@ -18,9 +18,6 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// The longest wait for a connection, for the head of an answer, and for the rest of one that is no stream.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Whom to believe, where the URL is `https:`.
 #[derive(Clone, Debug)]
 pub enum Trust {
@@ -35,6 +32,8 @@ pub(crate) struct Client {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// The longest wait for the head of an answer, and for the rest of one that is no stream.
+    limit: Duration,
 }
 
 /// A whole answer.
@@ -47,11 +46,12 @@ pub(crate) struct Answer {
 /// An answer whose body is still coming. Dropping it closes the connection.
 pub(crate) struct Streaming {
     pub(crate) response: Response<Incoming>,
+    limit: Duration,
     _connection: Connection,
 }
 
 impl Client {
-    pub(crate) fn new(url: &str, trust: &Trust) -> anyhow::Result<Self> {
+    pub(crate) fn new(url: &str, trust: &Trust, limit: Duration) -> anyhow::Result<Self> {
         let uri: Uri = url.parse().with_context(|| format!("{url:?} is no URL"))?;
         let host = uri.host().with_context(|| format!("{url:?} names no host"))?.to_owned();
         let (tls, port) = match uri.scheme_str() {
@@ -62,7 +62,7 @@ impl Client {
             }
             _ => bail!("{url:?} is neither http: nor https:"),
         };
-        Ok(Self { host, port: uri.port_u16().unwrap_or(port), tls })
+        Ok(Self { host, port: uri.port_u16().unwrap_or(port), tls, limit })
     }
 
     /// Sends one request on a new connection and waits for the whole answer.
@@ -83,7 +83,9 @@ impl Client {
                 None => exchange(stream, request).await,
             }
         };
-        timeout(PATIENCE, work).await.with_context(|| format!("no answer within {} s", PATIENCE.as_secs()))?
+        let response = timeout(self.limit, work).await.with_context(|| format!("no answer within {:?}", self.limit))?;
+        let (response, connection) = response?;
+        Ok(Streaming { response, limit: self.limit, _connection: connection })
     }
 }
 
@@ -91,8 +93,8 @@ impl Streaming {
     /// Waits for the rest of the body.
     pub(crate) async fn finish(self) -> anyhow::Result<Answer> {
         let (head, body) = self.response.into_parts();
-        let body = timeout(PATIENCE, body.collect()).await;
-        let body = body.with_context(|| format!("the answer did not end within {} s", PATIENCE.as_secs()))??;
+        let body = timeout(self.limit, body.collect()).await;
+        let body = body.with_context(|| format!("the answer did not end within {:?}", self.limit))??;
         let mut body = body.to_bytes();
         if head.headers.get(http::header::CONTENT_ENCODING).is_some_and(|coding| coding == "gzip") && !body.is_empty() {
             let mut plain = Vec::new();
@@ -130,7 +132,7 @@ impl Drop for Connection {
     }
 }
 
-async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> anyhow::Result<Streaming>
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> anyhow::Result<(Response<Incoming>, Connection)>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
@@ -138,7 +140,7 @@ where
     // An error of the connection comes out of the request or the body, too.
     let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
     let response = sender.send_request(request).await?;
-    Ok(Streaming { response, _connection: connection })
+    Ok((response, connection))
 }
 
 mod tls {

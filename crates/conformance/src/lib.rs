@@ -7,8 +7,14 @@
 //!
 //! use pintle_conformance::{Target, Trust, load, packed_folder, replay};
 //!
-//! let (url, token) = ("http://127.0.0.1:8080".to_owned(), "admin-token".to_owned());
-//! let target = Target { url, token, trust: Trust::Anyone, at_once: 16, patience: Duration::MAX };
+//! let target = Target {
+//!     url: "http://127.0.0.1:8080".to_owned(),
+//!     token: "admin-token".to_owned(),
+//!     trust: Trust::Anyone,
+//!     at_once: 16,
+//!     limit: Duration::from_secs(60),
+//!     patience: Duration::MAX,
+//! };
 //! let verdicts = replay(&target, load(&packed_folder())?, |_| {}).await?;
 //! let passed = verdicts.iter().filter(|verdict| verdict.passes()).count();
 //! assert_eq!(passed, verdicts.len());

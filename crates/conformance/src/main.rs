@@ -88,7 +88,14 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         None if flags.insecure => Trust::Anyone,
         None => Trust::Authorities(Vec::new()),
     };
-    let target = Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, patience };
+    let target = Target {
+        url,
+        token: flags.token.clone(),
+        trust,
+        at_once: flags.at_once,
+        limit: Duration::from_secs(60),
+        patience,
+    };
     let started = Instant::now();
     let verdicts = replay(&target, cases, |verdict| {
         if flags.verbose && !verdict.differences.is_empty() {

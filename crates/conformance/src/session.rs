@@ -137,7 +137,7 @@ impl Session<'_> {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                bail!("did not hold within {} s; last: {} {content}", granted.as_secs(), answer.status);
+                bail!("did not hold within {granted:?}; last: {} {content}", answer.status);
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(100));

@@ -21,6 +21,8 @@ pub struct Target {
     pub trust: Trust,
     /// How many cases run at once, at least one.
     pub at_once: usize,
+    /// The longest wait for an answer.
+    pub limit: Duration,
     /// The longest that a step polls for something to come true, whatever the case grants. A server in this process does in
     /// milliseconds what a cluster takes a minute for.
     pub patience: Duration,
@@ -63,7 +65,7 @@ impl Verdict {
 ///
 /// Only what concerns them all, like a URL that is none. A case that cannot be run fails, with the reason as difference.
 pub async fn replay(target: &Target, cases: Vec<Case>, done: impl Fn(&Verdict)) -> anyhow::Result<Vec<Verdict>> {
-    let client = Client::new(&target.url, &target.trust)?;
+    let client = Client::new(&target.url, &target.trust, target.limit)?;
     let server = Arc::new(Server { client, token: target.token.clone(), patience: target.patience });
     let places = Arc::new(Semaphore::new(target.at_once.max(1)));
     let mut cases = cases;

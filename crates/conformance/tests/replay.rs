@@ -1,0 +1,96 @@
+//! The replayer against servers: the embedded one, one that is silent, one that hangs up, none at all.
+
+use std::time::Duration;
+
+use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, packed_folder, replay};
+use tokio::net::TcpListener;
+
+/// Cases that any API server has to pass, of each sort of step.
+const PLAIN: [&str; 3] =
+    ["lifecycle/create-already-exists", "list/limit-divides-count", "watch/timeout-with-nothing-to-say"];
+
+fn target(url: String) -> Target {
+    Target {
+        url,
+        token: "admin-token".to_owned(),
+        trust: Trust::Anyone,
+        at_once: 4,
+        limit: Duration::from_secs(30),
+        patience: Duration::from_secs(10),
+    }
+}
+
+fn case(text: &str) -> Case {
+    serde_json::from_str(text).expect("a case")
+}
+
+async fn run(target: &Target, case: Case) -> Verdict {
+    replay(target, vec![case], |_| {}).await.expect("a target").remove(0)
+}
+
+#[tokio::test]
+async fn the_packed_cases_are_all_there() {
+    let cases = load(&packed_folder()).expect("packed cases");
+    assert_eq!(cases.len(), 2094);
+    assert!(PLAIN.iter().all(|name| cases.iter().any(|case| case.name == *name)));
+}
+
+#[tokio::test]
+async fn plain_cases_pass_against_the_embedded_server() {
+    let server = embedded::start().await.expect("the embedded server");
+    let cases = load(&packed_folder()).expect("packed cases");
+    let cases = cases.into_iter().filter(|case| PLAIN.contains(&case.name.as_str())).collect();
+    for verdict in replay(&target(server.url()), cases, |_| {}).await.expect("a target") {
+        assert!(verdict.passes(), "{verdict:?}");
+    }
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_wrong_answer_fails_its_case_and_says_where() {
+    let server = embedded::start().await.expect("the embedded server");
+    let case = case(
+        r#"{"name":"a/b","steps":[{"do":"GET","path":"/api/v1/namespaces/${ns}","only":["/metadata/name"],
+        "answer":{"status":200,"headers":{"content-type":"application/json"},"at":{"/metadata/name":"other"}}}]}"#,
+    );
+    let verdict = run(&target(server.url()), case).await;
+    assert!(!verdict.passes());
+    let told: Vec<String> = verdict.differences.iter().map(ToString::to_string).collect();
+    assert_eq!(told, [r#"step 0 GET /api/v1/namespaces/${ns} /at//metadata/name: want "other", got "${ns}""#]);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_silent_server_fails_the_case_and_not_the_run() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let silent = Target { limit: Duration::from_millis(50), ..target(url) };
+    let verdict = run(&silent, case(r#"{"name":"a/b","steps":[{"do":"GET","path":"/api"}]}"#)).await;
+    assert!(verdict.differences[0].got.contains("no answer within 50ms"), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_fails_the_case_and_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let case = case(r#"{"name":"a/b","steps":[{"do":"GET","path":"/api"}]}"#);
+    let verdict = run(&target(format!("http://{address}")), case).await;
+    assert!(verdict.differences[0].got.contains(&format!("connecting to {address}")), "{verdict:?}");
+}
+
+#[tokio::test]
+async fn a_url_that_is_none_fails_the_run() {
+    let error = replay(&target("ftp://x".to_owned()), Vec::new(), |_| {}).await.expect_err("no such scheme");
+    assert!(error.to_string().contains("neither http: nor https:"), "{error}");
+}
+
+#[tokio::test]
+async fn polling_ends_when_its_patience_does() {
+    let server = embedded::start().await.expect("the embedded server");
+    let hasty = Target { patience: Duration::from_millis(30), ..target(server.url()) };
+    let until = r#"{"name":"a/b","steps":[{"do":"UNTIL","path":"/nosuch","status":200,"seconds":600}]}"#;
+    let verdict = run(&hasty, case(until)).await;
+    assert!(verdict.differences[0].got.contains("did not hold within 30ms; last: 404"), "{verdict:?}");
+    server.shutdown().await;
+}
