@@ -22,7 +22,11 @@ pub(super) fn read(version: &Value) -> (Vec<Column>, Vec<Cell>) {
             columns.push(column);
         }
     };
-    let asked: Vec<_> = list(version, "/additionalPrinterColumns").collect();
+    let mut asked: Vec<_> = list(version, "/additionalPrinterColumns").collect();
+    if asked.iter().any(|column| path::parse(text_at(column, "/jsonPath")).is_err()) {
+        // One path that cannot be read takes all columns with it.
+        asked.clear();
+    }
     for column in &asked {
         let jsonpath = text_at(column, "/jsonPath");
         let description = match text_at(column, "/description") {

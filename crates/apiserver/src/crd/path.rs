@@ -7,6 +7,8 @@ pub(crate) enum Step {
     Member(String),
     /// An item of a list; from the end if negative.
     Item(i64),
+    /// The items from one index to before another; either counts from the end if negative.
+    Slice(Option<i64>, Option<i64>),
     /// All items of a list, or all members of an object.
     All,
     /// The items whose member, at a path, compares to a text.
@@ -78,6 +80,13 @@ fn apply<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
             let at = if *at < 0 { i64::try_from(items.len()).unwrap_or(i64::MAX) + at } else { *at };
             usize::try_from(at).ok().and_then(|at| items.get(at)).into_iter().collect()
         }
+        Step::Slice(from, to) => {
+            let Some(items) = value.as_array() else { return Vec::new() };
+            let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
+            let place = |at: i64| usize::try_from(if at < 0 { length + at } else { at }.clamp(0, length)).unwrap_or(0);
+            let (from, to) = (place(from.unwrap_or(0)), place(to.unwrap_or(length)));
+            items.get(from..to).into_iter().flatten().collect()
+        }
         Step::All => children(value),
         Step::Where(path, comparison, wanted) => {
             let holds = |item: &&Value| {
@@ -125,6 +134,13 @@ fn bracket(inside: &str) -> Result<Step, String> {
     }
     if let Some(filter) = inside.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')')) {
         return parse_filter(filter.trim());
+    }
+    if let Some((from, to)) = inside.split_once(':') {
+        let bound = |text: &str| match text.trim() {
+            "" => Ok(None),
+            text => text.parse().map(Some).map_err(|_| format!("invalid array index {inside}")),
+        };
+        return Ok(Step::Slice(bound(from)?, bound(to)?));
     }
     inside.parse().map(Step::Item).map_err(|_| format!("invalid array index {inside}"))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::structural::{Additional, Structural};
 use super::{columns, default, is_established, is_terminating, prune, validate};
 use crate::kinds::edit::{differ_outside, has, list, set, text, text_at};
-use crate::kinds::{Conduct, Context, Kind, Scale, Strategy, Subresource};
+use crate::kinds::{Conduct, Context, Kind, Scale, Strategy, Subresource, compare_versions};
 use crate::table::Column;
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults};
 
@@ -59,7 +59,7 @@ pub fn kinds(definition: &Value) -> Vec<Kind> {
             },
             custom: true,
             types: std::sync::OnceLock::new(),
-            strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored))),
+            strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored), deprecation(definition, version))),
             plural,
         }
     });
@@ -68,6 +68,27 @@ pub fn kinds(definition: &Value) -> Vec<Kind> {
 
 fn schema(version: &Value) -> Structural {
     Structural::read(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null))
+}
+
+/// What to warn of in each request of a version that is on its way out.
+fn deprecation(definition: &Value, version: &Value) -> Option<String> {
+    let is = |version: &Value, key: &str| version.get(key) == Some(&Value::Bool(true));
+    if !is(version, "deprecated") {
+        return None;
+    }
+    if let Some(text) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(text.into());
+    }
+    let (group, kind) = (text_at(definition, "/spec/group"), text_at(definition, "/spec/names/kind"));
+    let name = text_at(version, "/name");
+    let mut better: Vec<&str> = list(definition, "/spec/versions")
+        .filter(|other| is(other, "served") && !is(other, "deprecated"))
+        .map(|other| text_at(other, "/name"))
+        .filter(|other| compare_versions(other, name).is_lt())
+        .collect();
+    better.sort_by(|a, b| compare_versions(a, b));
+    let instead = better.first().map_or_else(String::new, |other| format!("; use {group}/{other} {kind}"));
+    Some(format!("{group}/{name} {kind} is deprecated{instead}"))
 }
 
 fn subresources(version: &Value) -> Vec<Subresource> {
@@ -104,17 +125,9 @@ struct Custom {
 }
 
 impl Custom {
-    fn new(version: &Value, at: usize, stored: Arc<Stored>) -> Self {
+    fn new(version: &Value, at: usize, stored: Arc<Stored>, deprecation: Option<String>) -> Self {
         let path = |key: &str| text_at(version, &format!("/subresources/scale/{key}")).to_owned();
         let (columns, cells) = columns::read(version);
-        let deprecated = version.get("deprecated") == Some(&Value::Bool(true));
-        let warning = match text_at(version, "/deprecationWarning") {
-            "" => {
-                let (api_version, kind) = (stored.api_versions.get(at).map_or("", String::as_str), "");
-                format!("{api_version} {kind}").trim_end().to_owned()
-            }
-            text => text.to_owned(),
-        };
         Self {
             at,
             has_status: has(version, "/subresources/status"),
@@ -129,7 +142,7 @@ impl Custom {
             columns,
             cells,
             openapi: version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default(),
-            deprecation: deprecated.then_some(warning),
+            deprecation,
             stored,
         }
     }

@@ -202,9 +202,6 @@ impl Check {
         if let Some(most) = limits.max_properties.filter(|most| count > *most) {
             self.too_many(path, count, most);
         }
-        for name in schema.required.iter().filter(|name| !members.contains_key(*name)) {
-            self.faults.push(FieldFault::required(join(path, name), ""));
-        }
         for (name, member) in members {
             let of_member = match (schema.properties.get(name), &schema.additional) {
                 (Some(schema), _) => schema,
@@ -212,6 +209,9 @@ impl Check {
                 _ => continue,
             };
             self.value(of_member, member, old.and_then(|old| old.get(name)), &join(path, name));
+        }
+        for name in schema.required.iter().filter(|name| !members.contains_key(*name)) {
+            self.faults.push(FieldFault::required(join(path, name), ""));
         }
     }
 

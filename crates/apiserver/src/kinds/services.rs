@@ -44,8 +44,10 @@ impl Strategy for Service {
                 default(spec, "allocateLoadBalancerNodePorts", true);
             }
         }
-        if let Some(status) = member(object, "status") {
-            member(status, "loadBalancer");
+        if let Some(balancer) = member(object, "status").and_then(|status| member(status, "loadBalancer")) {
+            for ingress in items(balancer, "ingress").filter(|ingress| !text_at(ingress, "/ip").is_empty()) {
+                default(ingress, "ipMode", "VIP");
+            }
         }
     }
 
@@ -137,6 +139,14 @@ impl Strategy for Service {
             found.push(FieldFault::invalid("spec.clusterIPs[0]", &value, "may not change once set"));
         }
         found
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let unchanged = old.is_some_and(|old| old.get("spec") == object.get("spec"));
+        match has(object, "/spec/externalIPs/0") && !unchanged {
+            true => vec!["spec.externalIPs is deprecated and may no longer be implemented in some clusters".into()],
+            false => Vec::new(),
+        }
     }
 
     fn name_rule(&self) -> NameRule {

@@ -89,8 +89,14 @@ impl Transform {
                 }))
             }
             Self::Table { api_version, include } => {
-                let rows = list.items.iter().map(|item| row(api_version, *include, item, kind, now)).collect();
-                Some(table(api_version, kind, true, rows, metadata))
+                let rows: Vec<_> = list.items.iter().map(|item| row(api_version, *include, item, kind, now)).collect();
+                let bare = rows.is_empty() && kind.columns().is_none();
+                let mut table = table(api_version, kind, true, rows, metadata);
+                if bare {
+                    // A kind without a printer of its own has no rows instead of none of them.
+                    table["rows"] = Value::Null;
+                }
+                Some(table)
             }
         }
     }

@@ -5,6 +5,10 @@ use super::{FieldFault, NameRule};
 use crate::kinds::Kind;
 
 const ANNOTATIONS_AT_MOST: usize = 256 * 1024;
+const MANAGER_AT_MOST: usize = 128;
+const SUBRESOURCE_AT_MOST: usize = 256;
+/// The kinds whose own rules for updates include all rules for new objects.
+const CHECKED_WHOLE_AGAIN: &[&str] = &["ConfigMap", "Secret", "Service"];
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
 /// The faults of a new object's metadata.
@@ -16,14 +20,18 @@ pub fn metadata(kind: &Kind, object: &Value) -> Vec<FieldFault> {
     faults
 }
 
-/// The faults of a changed object's metadata.
+/// The faults of a changed object's metadata, repeated as often as a real server repeats them: what holds for any object is held
+/// against it by the generic code, and again by the rules of its kind.
 pub fn metadata_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldFault> {
-    let empty = Map::new();
-    let members =
-        |object: &Value| object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_else(|| empty.clone());
+    let members = |object: &Value| object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
+    let changes = [update(&new, &old), common(&new)].concat();
     let mut faults = contents(kind, &new);
-    faults.extend(update(&new, &old));
+    faults.extend(changes.iter().cloned());
+    faults.extend(changes);
+    if !kind.custom && CHECKED_WHOLE_AGAIN.contains(&kind.kind.as_str()) {
+        faults.extend(contents(kind, &new));
+    }
     faults
 }
 
@@ -59,6 +67,13 @@ fn names(rule: NameRule, metadata: &Map<String, Value>) -> Vec<FieldFault> {
 }
 
 fn contents(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
+    let mut faults = common(metadata);
+    faults.extend(finalizers(kind, metadata));
+    faults
+}
+
+/// Labels, annotations, owners and managers.
+fn common(metadata: &Map<String, Value>) -> Vec<FieldFault> {
     let mut faults = Vec::new();
     for (key, value) in entries(metadata, "labels") {
         faults.extend(label_key_faults(key).iter().map(|why| FieldFault::invalid_text("metadata.labels", key, why)));
@@ -78,7 +93,14 @@ fn contents(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
         faults.push(FieldFault::too_long("metadata.annotations", ANNOTATIONS_AT_MOST));
     }
     faults.extend(owners(metadata));
-    faults.extend(finalizers(kind, metadata));
+    let managers = metadata.get("managedFields").and_then(Value::as_array);
+    for (at, entry) in managers.into_iter().flatten().enumerate() {
+        for (key, most) in [("manager", MANAGER_AT_MOST), ("subresource", SUBRESOURCE_AT_MOST)] {
+            if entry.get(key).and_then(Value::as_str).is_some_and(|text| text.len() > most) {
+                faults.push(FieldFault::too_long(format!("metadata.managedFields[{at}].{key}"), most));
+            }
+        }
+    }
     faults
 }
 
