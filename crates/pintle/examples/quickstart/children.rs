@@ -1,0 +1,100 @@
+//! The objects that a website consists of, as pure functions of its spec. They are k8s-openapi's types as they are.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, ConfigMapVolumeSource, Container, ContainerPort, PodSpec, PodTemplateSpec, Volume, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use pintle::meta::{Object, Resource};
+
+use crate::website::Website;
+
+/// The label by which a site's pods are found.
+const SITE: &str = "example.com/site";
+
+/// The pages of the site, and a stylesheet for its theme.
+pub fn config_map(site: &Website) -> ConfigMap {
+    let mut data = site.spec.pages.clone();
+    data.insert("style.css".into(), stylesheet(&site.spec.theme).into());
+    ConfigMap { metadata: metadata(site), data: Some(data), ..ConfigMap::default() }
+}
+
+/// A web server that shows the pages.
+pub fn deployment(site: &Website) -> Deployment {
+    let labels = labels(site);
+    let container = Container {
+        name: "web".into(),
+        image: Some("registry.example/web:1".into()),
+        ports: Some(vec![ContainerPort { container_port: 8080, ..ContainerPort::default() }]),
+        volume_mounts: Some(vec![VolumeMount {
+            name: "pages".into(),
+            mount_path: "/srv/www".into(),
+            ..VolumeMount::default()
+        }]),
+        ..Container::default()
+    };
+    let pages = Volume {
+        name: "pages".into(),
+        config_map: Some(ConfigMapVolumeSource { name: site.name().into(), ..ConfigMapVolumeSource::default() }),
+        ..Volume::default()
+    };
+    let template = PodTemplateSpec {
+        metadata: Some(ObjectMeta { labels: Some(labels.clone()), ..ObjectMeta::default() }),
+        spec: Some(PodSpec { containers: vec![container], volumes: Some(vec![pages]), ..PodSpec::default() }),
+    };
+    let spec = DeploymentSpec {
+        replicas: Some(site.spec.replicas),
+        selector: LabelSelector { match_labels: Some(labels), ..LabelSelector::default() },
+        template,
+        ..DeploymentSpec::default()
+    };
+    Deployment { metadata: metadata(site), spec: Some(spec), ..Deployment::default() }
+}
+
+/// Whether a live config map says what the site calls for.
+pub fn same_pages(live: &ConfigMap, wanted: &ConfigMap) -> bool {
+    live.data == wanted.data && live.metadata.owner_references == wanted.metadata.owner_references
+}
+
+/// Whether a live deployment runs what the site calls for. The server fills in defaults, so only our own fields count.
+pub fn same_replicas(live: &Deployment, wanted: &Deployment) -> bool {
+    let replicas = |deployment: &Deployment| deployment.spec.as_ref().and_then(|spec| spec.replicas);
+    replicas(live) == replicas(wanted) && live.metadata.owner_references == wanted.metadata.owner_references
+}
+
+fn metadata(site: &Website) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(site.name().into()),
+        namespace: site.namespace().map(Into::into),
+        labels: Some(labels(site)),
+        owner_references: Some(vec![controller_ref(site)]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// With this reference the children are garbage-collected after the site, and their changes lead back to it.
+fn controller_ref(site: &Website) -> OwnerReference {
+    let resource = Website::api_resource();
+    OwnerReference {
+        api_version: resource.group_version.to_string(),
+        kind: resource.kind,
+        name: site.name().into(),
+        uid: site.uid().into(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+fn labels(site: &Website) -> BTreeMap<String, String> {
+    [(SITE.to_owned(), site.name().to_owned())].into()
+}
+
+fn stylesheet(theme: &str) -> &'static str {
+    match theme {
+        "dark" => "body { background: #111; color: #eee }",
+        "light" => "body { background: #fff; color: #222 }",
+        _ => "",
+    }
+}

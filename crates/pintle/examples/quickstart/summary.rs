@@ -1,0 +1,56 @@
+//! The table at the end.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What came of it all.
+#[derive(Debug)]
+pub struct Summary {
+    /// Objects whose children and status are as their spec says, of all.
+    pub converged: usize,
+    pub objects: usize,
+    pub reconciles: u64,
+    pub retries: u64,
+    /// How long keys waited for a worker: median and 99th percentile.
+    pub queue_latency: Option<(Duration, Duration)>,
+    /// From the leader's end to the first reconcile of the next.
+    pub failover: Option<Duration>,
+    pub total: Duration,
+}
+
+impl Summary {
+    pub fn is_success(&self) -> bool {
+        self.converged == self.objects
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = [
+            ("objects converged", format!("{} of {}", self.converged, self.objects)),
+            ("reconciles", self.reconciles.to_string()),
+            ("retries", self.retries.to_string()),
+            ("queue latency p50", or_none(self.queue_latency.map(|(p50, _)| p50))),
+            ("queue latency p99", or_none(self.queue_latency.map(|(_, p99)| p99))),
+            ("failover time", or_none(self.failover)),
+            ("peak memory", peak_memory().unwrap_or_else(|| "not known on this system".into())),
+            ("total time", format!("{:.1?}", self.total)),
+        ];
+        for (name, value) in rows {
+            writeln!(f, "  {name:<20} {value}")?;
+        }
+        Ok(())
+    }
+}
+
+fn or_none(duration: Option<Duration>) -> String {
+    duration.map_or_else(|| "none measured".into(), |duration| format!("{duration:.1?}"))
+}
+
+/// The most memory that this process ever held, as Linux counts it.
+fn peak_memory() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(format!("{:.1} MiB", kilobytes as f64 / 1024.0))
+}
