@@ -15,14 +15,14 @@ use crate::website::Website;
 const SITE: &str = "example.com/site";
 
 /// The pages of the site, and a stylesheet for its theme.
-pub fn config_map(site: &Website) -> ConfigMap {
+pub(crate) fn config_map(site: &Website) -> ConfigMap {
     let mut data = site.spec.pages.clone();
     data.insert("style.css".into(), stylesheet(&site.spec.theme).into());
     ConfigMap { metadata: metadata(site), data: Some(data), ..ConfigMap::default() }
 }
 
 /// A web server that shows the pages.
-pub fn deployment(site: &Website) -> Deployment {
+pub(crate) fn deployment(site: &Website) -> Deployment {
     let labels = labels(site);
     let container = Container {
         name: "web".into(),
@@ -50,18 +50,17 @@ pub fn deployment(site: &Website) -> Deployment {
         template,
         ..DeploymentSpec::default()
     };
-    Deployment { metadata: metadata(site), spec: Some(spec), ..Deployment::default() }
+    Deployment { metadata: metadata(site), spec, ..Deployment::default() }
 }
 
 /// Whether a live config map says what the site calls for.
-pub fn same_pages(live: &ConfigMap, wanted: &ConfigMap) -> bool {
+pub(crate) fn same_pages(live: &ConfigMap, wanted: &ConfigMap) -> bool {
     live.data == wanted.data && live.metadata.owner_references == wanted.metadata.owner_references
 }
 
 /// Whether a live deployment runs what the site calls for. The server fills in defaults, so only our own fields count.
-pub fn same_replicas(live: &Deployment, wanted: &Deployment) -> bool {
-    let replicas = |deployment: &Deployment| deployment.spec.as_ref().and_then(|spec| spec.replicas);
-    replicas(live) == replicas(wanted) && live.metadata.owner_references == wanted.metadata.owner_references
+pub(crate) fn same_replicas(live: &Deployment, wanted: &Deployment) -> bool {
+    live.spec.replicas == wanted.spec.replicas && live.metadata.owner_references == wanted.metadata.owner_references
 }
 
 fn metadata(site: &Website) -> ObjectMeta {

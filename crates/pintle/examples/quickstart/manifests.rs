@@ -10,14 +10,14 @@ use serde::Deserialize;
 
 /// One document of one file.
 #[derive(Clone, Debug)]
-pub struct Manifest {
-    pub place: Place,
-    pub object: DynamicObject,
+pub(crate) struct Manifest {
+    pub(crate) place: Place,
+    pub(crate) object: DynamicObject,
 }
 
 /// Where a manifest stands.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub(crate) struct Place {
     file: PathBuf,
     /// Counted from 1.
     document: usize,
@@ -30,7 +30,7 @@ impl fmt::Display for Place {
 }
 
 /// The objects of all YAML files in `dir`, in the order of their names.
-pub fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
+pub(crate) fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
     let entries = fs::read_dir(dir).with_context(|| format!("{}: cannot list the folder", dir.display()))?;
     let mut files = Vec::new();
     for entry in entries {
@@ -49,7 +49,7 @@ pub fn read_dir(dir: &Path) -> Result<Vec<Manifest>> {
 }
 
 /// The objects of one YAML file.
-pub fn read(file: &Path) -> Result<Vec<Manifest>> {
+pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>> {
     let text = fs::read_to_string(file).with_context(|| format!("{}: cannot read the file", file.display()))?;
     let mut manifests = Vec::new();
     for (index, document) in serde_yaml::Deserializer::from_str(&text).enumerate() {
@@ -69,7 +69,7 @@ pub fn read(file: &Path) -> Result<Vec<Manifest>> {
 }
 
 /// Refuses all that is not a namespaced website, before any of it is created.
-pub fn expect_websites(manifests: &[Manifest]) -> Result<()> {
+pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
     for Manifest { place, object } in manifests {
         let (api_version, kind) = (&object.types.api_version, &object.types.kind);
         if (api_version.as_str(), kind.as_str()) != ("example.com/v1", "Website") {

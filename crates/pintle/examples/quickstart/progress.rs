@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// Where progress goes. Cheap to share by reference; lines of several tasks do not mix.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     started: Instant,
     terminal: bool,
     /// The live line on show, empty where there is none. The lock also keeps writers apart.
@@ -14,12 +14,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { started: Instant::now(), terminal: stdout().is_terminal(), live: Mutex::default() }
     }
 
     /// Says something that stays.
-    pub fn say(&self, text: &str) {
+    pub(crate) fn say(&self, text: &str) {
         let live = self.live.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let seconds = self.started.elapsed().as_secs_f32();
         match self.terminal {
@@ -29,7 +29,7 @@ impl Progress {
     }
 
     /// Shows how far the work is. On a terminal the line replaces the last one; a log has no use for it.
-    pub fn count(&self, done: usize, of: usize) {
+    pub(crate) fn count(&self, done: usize, of: usize) {
         if !self.terminal {
             return;
         }
@@ -41,7 +41,7 @@ impl Progress {
     }
 
     /// Takes the live line away.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let mut live = self.live.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if !std::mem::take(&mut *live).is_empty() {
             print("\r\x1b[K");

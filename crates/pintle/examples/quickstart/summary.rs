@@ -5,21 +5,21 @@ use std::time::Duration;
 
 /// What came of it all.
 #[derive(Debug)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// Objects whose children and status are as their spec says, of all.
-    pub converged: usize,
-    pub objects: usize,
-    pub reconciles: u64,
-    pub retries: u64,
+    pub(crate) converged: usize,
+    pub(crate) objects: usize,
+    pub(crate) reconciles: u64,
+    pub(crate) retries: u64,
     /// How long keys waited for a worker: median and 99th percentile.
-    pub queue_latency: Option<(Duration, Duration)>,
+    pub(crate) queue_latency: Option<(Duration, Duration)>,
     /// From the leader's end to the first reconcile of the next.
-    pub failover: Option<Duration>,
-    pub total: Duration,
+    pub(crate) failover: Option<Duration>,
+    pub(crate) total: Duration,
 }
 
 impl Summary {
-    pub fn is_success(&self) -> bool {
+    pub(crate) fn is_success(&self) -> bool {
         self.converged == self.objects
     }
 }

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 /// A website: what the user wants, and what the controller made of it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Website {
+pub(crate) struct Website {
     #[serde(flatten)]
-    pub types: TypeMeta,
-    pub metadata: ObjectMeta,
-    pub spec: WebsiteSpec,
+    pub(crate) types: TypeMeta,
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: WebsiteSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<WebsiteStatus>,
+    pub(crate) status: Option<WebsiteStatus>,
 }
 
 pintle::meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
@@ -20,27 +20,27 @@ pintle::meta::resource!(Website, "example.com/v1", "Website", "websites", Namesp
 /// What the user wants. Defaults are the API server's: see `crd.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WebsiteSpec {
-    pub domain: String,
-    pub replicas: i32,
-    pub theme: String,
+pub(crate) struct WebsiteSpec {
+    pub(crate) domain: String,
+    pub(crate) replicas: i32,
+    pub(crate) theme: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub pages: BTreeMap<String, String>,
+    pub(crate) pages: BTreeMap<String, String>,
 }
 
 /// What the controller made of it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WebsiteStatus {
+pub(crate) struct WebsiteStatus {
     /// The generation of the spec that the rest of the status speaks of.
     #[serde(default)]
-    pub observed_generation: i64,
-    pub phase: Phase,
-    pub url: String,
+    pub(crate) observed_generation: i64,
+    pub(crate) phase: Phase,
+    pub(crate) url: String,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub enum Phase {
+pub(crate) enum Phase {
     Published,
     /// Asked for with no replicas.
     Suspended,
@@ -48,7 +48,7 @@ pub enum Phase {
 
 impl Website {
     /// The status that the spec calls for.
-    pub fn desired_status(&self) -> WebsiteStatus {
+    pub(crate) fn desired_status(&self) -> WebsiteStatus {
         WebsiteStatus {
             observed_generation: self.metadata.generation,
             phase: if self.spec.replicas == 0 { Phase::Suspended } else { Phase::Published },

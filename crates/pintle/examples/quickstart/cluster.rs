@@ -1,0 +1,138 @@
+//! The cluster to run on: the embedded API server, or a real one. And what the run puts there.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use pintle::apiserver::ApiServer;
+use pintle::kubeconfig::{self, Environment, Overrides};
+use pintle::meta::{
+    ApiError, ApiResource, ClientConfig, DeleteOptions, DynamicObject, ListOptions, Object, ObjectKey, PostOptions,
+    Scope,
+};
+use pintle::restreq::{Api, RestClient};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::manifests::Manifest;
+use crate::website::Website;
+
+/// Where the controller runs.
+pub(crate) struct Cluster {
+    pub(crate) config: ClientConfig,
+    pub(crate) client: RestClient,
+    /// None for a real cluster.
+    pub(crate) embedded: Option<ApiServer>,
+    /// Whether the definition and which namespaces are there because of this run.
+    made: Vec<(ApiResource, ObjectKey)>,
+}
+
+impl Cluster {
+    pub(crate) async fn embedded() -> Result<Self> {
+        let server = ApiServer::start().await.context("the embedded API server does not start")?;
+        Self::new(server.client_config(), Some(server))
+    }
+
+    pub(crate) async fn real(path: &Path) -> Result<Self> {
+        let config = kubeconfig::infer(Some(path.into()), &Overrides::default(), &Environment::of_process())?;
+        let cluster = Self::new(config, None)?;
+        let version = cluster.client.get().abs_path(["/version"]).object::<serde_json::Value>().await;
+        let server = &cluster.config.server;
+        version.with_context(|| format!("{}: the server {server} does not answer", path.display()))?;
+        Ok(cluster)
+    }
+
+    fn new(mut config: ClientConfig, embedded: Option<ApiServer>) -> Result<Self> {
+        // What the quickstart shows is the controller's pace, not the client's brake.
+        config.qps = Some(0.0);
+        let client = RestClient::new(config.clone())?;
+        Ok(Self { config, client, embedded, made: Vec::new() })
+    }
+
+    /// Creates the definition of websites and waits until it is served.
+    pub(crate) async fn define_websites(&mut self, definition: &Manifest) -> Result<()> {
+        let definitions = ApiResource::new(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+            Scope::Cluster,
+        );
+        self.ensure(definitions, &definition.object).await.with_context(|| definition.place.to_string())?;
+        let sites: Api<Website> = Api::all(self.client.clone());
+        for _ in 0..200 {
+            match sites.list(&ListOptions { limit: 1, ..ListOptions::default() }).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.status().is_some_and(|status| status.code == 404) => {
+                    sleep(Duration::from_millis(50)).await
+                }
+                Err(error) => return Err(error).context("websites cannot be listed"),
+            }
+        }
+        bail!("the definition of websites is there, but the server does not serve them")
+    }
+
+    /// Creates the namespaces of these manifests.
+    pub(crate) async fn make_namespaces(&mut self, manifests: &[Manifest]) -> Result<()> {
+        let mut names: Vec<&str> = manifests.iter().filter_map(|manifest| manifest.object.namespace()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            let mut namespace = DynamicObject::default();
+            namespace.types.api_version = "v1".into();
+            namespace.types.kind = "Namespace".into();
+            namespace.metadata.name = name.into();
+            let namespaces = ApiResource::new("v1", "Namespace", "namespaces", Scope::Cluster);
+            self.ensure(namespaces, &namespace).await.with_context(|| format!("namespace {name}"))?;
+        }
+        Ok(())
+    }
+
+    /// Creates the websites, several at a time. The server checks them strictly: an unknown field is an error.
+    pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
+        const AT_ONCE: usize = 8;
+        let sites: Api<DynamicObject> =
+            Api::all_with(self.client.clone(), <Website as pintle::meta::Resource>::api_resource());
+        let mut running = JoinSet::new();
+        for Manifest { place, object } in manifests {
+            if running.len() >= AT_ONCE {
+                running.join_next().await.transpose()?.transpose()?;
+            }
+            let sites = sites.clone();
+            running.spawn(async move {
+                let options = PostOptions { field_validation: "Strict".into(), ..PostOptions::default() };
+                match sites.create(&object, &options).await {
+                    Err(error) if error.is_already_exists() => Ok(()),
+                    other => {
+                        other.map(drop).with_context(|| format!("{place}: {} {}", object.types.kind, object.key()))
+                    }
+                }
+            });
+        }
+        while let Some(created) = running.join_next().await {
+            created??;
+        }
+        Ok(())
+    }
+
+    /// Takes away what [`ensure`](Self::ensure) created; what lives in it goes with it.
+    pub(crate) async fn tidy(&self) -> Result<()> {
+        for (resource, key) in self.made.iter().rev() {
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource.clone());
+            match api.delete(key.clone(), &DeleteOptions::default()).await {
+                Err(error) if !error.is_not_found() => return Err(error).with_context(|| format!("{resource} {key}")),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<(), ApiError> {
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource.clone());
+        match api.create(object, &PostOptions::default()).await {
+            Ok(created) => self.made.push((resource, created.key())),
+            Err(error) if error.is_already_exists() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! Looks on from outside: compares what is on the server with what the specs call for, by caches of its own.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use pintle::informer::SharedInformer;
+use pintle::meta::Object;
+use pintle::restreq::{Api, RestClient};
+use tokio::time::{Instant, sleep};
+
+use crate::children::{config_map, deployment, same_pages, same_replicas};
+use crate::progress::Progress;
+use crate::website::Website;
+
+/// Sees everything, changes nothing.
+pub(crate) struct Observer {
+    pub(crate) sites: SharedInformer<Website>,
+    pub(crate) config_maps: SharedInformer<ConfigMap>,
+    pub(crate) deployments: SharedInformer<Deployment>,
+}
+
+impl Observer {
+    pub(crate) async fn start(client: &RestClient) -> Result<Self> {
+        let observer = Self {
+            sites: SharedInformer::new(Api::all(client.clone())),
+            config_maps: SharedInformer::new(Api::all(client.clone())),
+            deployments: SharedInformer::new(Api::all(client.clone())),
+        };
+        observer.sites.start();
+        observer.config_maps.start();
+        observer.deployments.start();
+        observer.sites.wait_for_sync().await?;
+        observer.config_maps.wait_for_sync().await?;
+        observer.deployments.wait_for_sync().await?;
+        Ok(observer)
+    }
+
+    /// How many sites are as their spec says.
+    pub(crate) fn converged(&self) -> usize {
+        self.sites.lister().list().iter().filter(|site| self.is_converged(site)).count()
+    }
+
+    fn is_converged(&self, site: &Website) -> bool {
+        let key = site.key();
+        site.status.as_ref() == Some(&site.desired_status())
+            && self.config_maps.lister().get(&key).is_some_and(|live| same_pages(&live, &config_map(site)))
+            && self.deployments.lister().get(&key).is_some_and(|live| same_replicas(&live, &deployment(site)))
+    }
+
+    /// Waits until `count` sites have converged and `also` holds.
+    pub(crate) async fn wait(
+        &self,
+        count: usize,
+        of: usize,
+        progress: &Progress,
+        also: impl Fn(&Self) -> bool,
+    ) -> Result<()> {
+        const PATIENCE: Duration = Duration::from_secs(50);
+        let started = Instant::now();
+        loop {
+            let converged = self.converged();
+            progress.count(converged, of);
+            if converged >= count && also(self) {
+                return Ok(());
+            }
+            if started.elapsed() > PATIENCE {
+                bail!("only {converged} of {count} websites converged within {PATIENCE:?}");
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! One replica of the controller: caches, a controller above them, and a manager that runs it while it leads.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use pintle::controller::{Controller, Distribution, Kind, Manager, ManagerStatus, predicate::GenerationChanged};
+use pintle::informer::SharedInformer;
+use pintle::leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
+use pintle::meta::ClientConfig;
+use pintle::restreq::{Api, RestClient};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::reconcile::WebsiteReconciler;
+use crate::website::Website;
+
+const WORKERS: usize = 4;
+
+/// A replica at work. Dropping it kills it.
+pub(crate) struct Replica {
+    pub(crate) name: String,
+    status: ManagerStatus,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Replica {
+    /// Starts a replica that shares nothing with others but the cluster.
+    pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
+        let manager = manager(name, RestClient::new(config.clone())?)?;
+        let (status, stop) = (manager.status(), CancellationToken::new());
+        let token = stop.clone();
+        let task = tokio::spawn(async move {
+            if let Err(error) = manager.run(&token).await {
+                tracing::error!(%error, "a replica ended");
+            }
+        });
+        Ok(Self { name: name.into(), status, stop, task })
+    }
+
+    pub(crate) fn is_leader(&self) -> bool {
+        self.status.is_leader()
+    }
+
+    /// As if its node lost power: nothing is finished, and the lease is not released.
+    pub(crate) async fn kill(&mut self) {
+        self.task.abort();
+        let _aborted = (&mut self.task).await;
+    }
+
+    /// Stops in order: work is finished, then the lease is released.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        let _ended = (&mut self.task).await;
+    }
+
+    /// Reconciles so far, retries among them, and how long keys waited for a worker.
+    pub(crate) fn work(&self) -> (u64, u64, Distribution) {
+        let parts =
+            self.status.metrics().into_iter().map(|part| (part.reconciles(), part.retries, part.queue_duration));
+        parts.fold((0, 0, Distribution::default()), |all, part| (all.0 + part.0, all.1 + part.1, all.2.merge(&part.2)))
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn manager(name: &str, client: RestClient) -> Result<Manager> {
+    let sites: SharedInformer<Website> = SharedInformer::new(Api::all(client.clone()));
+    let config_maps: SharedInformer<ConfigMap> = SharedInformer::new(Api::all(client.clone()));
+    let deployments: SharedInformer<Deployment> = SharedInformer::new(Api::all(client.clone()));
+    let reconciler = WebsiteReconciler {
+        sites: sites.lister(),
+        config_maps: config_maps.lister(),
+        deployments: deployments.lister(),
+        site_api: Api::all(client.clone()),
+        config_map_api: Api::all(client.clone()),
+        deployment_api: Api::all(client.clone()),
+    };
+    let controller = Controller::for_(Kind::of(&sites).when(GenerationChanged))
+        .owns(&config_maps)
+        .owns(&deployments)
+        .with(|options| options.max_concurrent_reconciles = WORKERS)
+        .reconciler(reconciler);
+    let leases: Api<Lease> = Api::all(client);
+    let lock = LeaseLock::new(leases, "default", "website-controller");
+    Ok(Manager::builder().controller(controller).leader_election(LeaderElector::new(lock, election(name))?).build())
+}
+
+/// Quick enough for a demonstration; client-go's 15 s, 10 s and 2 s are the defaults.
+fn election(name: &str) -> LeaderElectionConfig {
+    LeaderElectionConfig::new(name).with_durations(
+        Duration::from_secs(3),
+        Duration::from_secs(2),
+        Duration::from_millis(500),
+    )
+}

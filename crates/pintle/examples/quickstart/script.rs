@@ -1,0 +1,135 @@
+//! What happens when: the run from the first website to the summary.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::ConfigMap;
+use pintle::apiserver::faults::{Answer, Fault, Rule};
+use pintle::controller::Distribution;
+use pintle::meta::{DeleteOptions, Object, ObjectKey, Patch, PostOptions};
+use pintle::restreq::Api;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::cluster::Cluster;
+use crate::manifests::Manifest;
+use crate::observer::Observer;
+use crate::progress::Progress;
+use crate::replica::Replica;
+use crate::summary::Summary;
+use crate::website::Website;
+
+/// Plays it all. The replicas that are left are still at work.
+pub(crate) async fn play(
+    cluster: &Cluster,
+    websites: Vec<Manifest>,
+    progress: &Progress,
+) -> Result<(Summary, Vec<Replica>)> {
+    let started = Instant::now();
+    let objects = websites.len();
+    let first = websites.first().map(|manifest| manifest.object.key()).context("there are no websites")?;
+    plan_faults(cluster, progress);
+    let observer = Observer::start(&cluster.client).await?;
+    let mut replicas =
+        vec![Replica::start("replica-1", &cluster.config)?, Replica::start("replica-2", &cluster.config)?];
+    progress.say(&format!("two replicas contend for the lease; {objects} websites come in"));
+
+    let (created, failover) =
+        tokio::join!(cluster.create_websites(websites), kill_the_leader(&mut replicas, &observer, objects, progress),);
+    created?;
+    let failover = failover?;
+    observer.wait(objects, objects, progress, |_| true).await?;
+    progress.say(&format!("all {objects} websites converged"));
+
+    delete_a_child(cluster, &observer, &first, objects, progress).await?;
+    edit_a_spec(cluster, &observer, &first, objects, progress).await?;
+    if let Some(server) = &cluster.embedded {
+        progress.say(&format!("the server struck {} times as planned", server.faults().hits()));
+    }
+    progress.clear();
+
+    let work = replicas.iter().map(Replica::work);
+    let (reconciles, retries, latency) =
+        work.fold((0, 0, Distribution::default()), |all, part| (all.0 + part.0, all.1 + part.1, all.2.merge(&part.2)));
+    let summary = Summary {
+        converged: observer.converged(),
+        objects,
+        reconciles,
+        retries,
+        queue_latency: latency.quantile(0.5).zip(latency.quantile(0.99)),
+        failover: Some(failover),
+        total: started.elapsed(),
+    };
+    Ok((summary, replicas))
+}
+
+/// What only the embedded server can do: watches that break and come back too old, and writes that fail.
+fn plan_faults(cluster: &Cluster, progress: &Progress) {
+    let Some(server) = &cluster.embedded else { return };
+    const WATCHERS: u32 = 3; // The observer and two replicas.
+    let watches = |fault| Rule::times(fault, WATCHERS).verb("watch").resource("websites");
+    server.faults().add(watches(Fault::CutMidFrame(100)));
+    server.faults().add(watches(Fault::Expire));
+    let refusal = Fault::Answer(Answer::new(503).retry_after(0));
+    server.faults().add(Rule::times(refusal, 3).verb("create").resource("configmaps"));
+    server.faults().add(Rule::times(Fault::Answer(Answer::new(500)), 5).verb("create").resource("deployments"));
+    progress.say("planned: watches are cut mid-frame, then expire; some writes fail");
+}
+
+/// Lets the leader do a part of the work, takes its power away, and times the other one's start.
+async fn kill_the_leader(
+    replicas: &mut [Replica],
+    observer: &Observer,
+    objects: usize,
+    progress: &Progress,
+) -> Result<Duration> {
+    observer.wait(objects / 4, objects, progress, |_| true).await?;
+    let leader = replicas.iter_mut().find(|replica| replica.is_leader()).context("nobody leads")?;
+    let killed = Instant::now();
+    leader.kill().await;
+    progress.say(&format!("{} led, and was killed with {} websites done", leader.name, observer.converged()));
+    let dead = leader.name.clone();
+    let heir = replicas.iter().find(|replica| replica.name != dead).context("there is no other replica")?;
+    while heir.work().0 == 0 {
+        anyhow::ensure!(killed.elapsed() < Duration::from_secs(30), "nobody took over within 30 s");
+        sleep(Duration::from_millis(2)).await;
+    }
+    let failover = killed.elapsed();
+    progress.say(&format!("{} took over after {failover:.1?}", heir.name));
+    Ok(failover)
+}
+
+async fn delete_a_child(
+    cluster: &Cluster,
+    observer: &Observer,
+    site: &ObjectKey,
+    objects: usize,
+    progress: &Progress,
+) -> Result<()> {
+    let config_maps = observer.config_maps.lister();
+    let old = config_maps.get(site).map(|live| live.uid().to_owned());
+    let api: Api<ConfigMap> = Api::all(cluster.client.clone());
+    api.delete(site.clone(), &DeleteOptions::default()).await.with_context(|| format!("configmap {site}"))?;
+    let is_new = |_: &Observer| config_maps.get(site).is_some_and(|live| Some(live.uid()) != old.as_deref());
+    observer.wait(objects, objects, progress, is_new).await?;
+    progress.say(&format!("the config map of {site} was deleted by hand, and came back"));
+    Ok(())
+}
+
+async fn edit_a_spec(
+    cluster: &Cluster,
+    observer: &Observer,
+    site: &ObjectKey,
+    objects: usize,
+    progress: &Progress,
+) -> Result<()> {
+    let api: Api<Website> = Api::all(cluster.client.clone());
+    let patch = Patch::Merge(json!({"spec": {"replicas": 7, "theme": "light"}}));
+    let edited = api.patch(site.clone(), &patch, &PostOptions::default()).await.with_context(|| site.to_string())?;
+    let sites = observer.sites.lister();
+    let is_seen =
+        |_: &Observer| sites.get(site).is_some_and(|live| live.metadata.generation >= edited.metadata.generation);
+    observer.wait(objects, objects, progress, is_seen).await?;
+    progress.say(&format!("the spec of {site} was edited, and its children followed"));
+    Ok(())
+}
