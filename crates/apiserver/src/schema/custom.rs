@@ -78,7 +78,7 @@ fn embedded(of: Type) -> Type {
 }
 
 fn field(name: &str, of: Type) -> Field {
-    Field { name: name.into(), of, pointer: true, always: false, merge: Merge::default() }
+    Field { name: name.into(), of, pointer: true, always: false, merge: Merge::default(), number: Vec::new() }
 }
 
 #[cfg(test)]

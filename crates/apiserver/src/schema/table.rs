@@ -78,11 +78,14 @@ impl Table {
         let (name, of) = (words.next()?, words.next()?);
         let (name, always) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
         let (of, pointer) = of.strip_prefix('*').map_or((of, false), |of| (of, true));
-        let mut field = Field { name: name.into(), of: self.spelt(of)?, pointer, always, merge: Merge::default() };
+        let mut field = Field { name: name.into(), of: self.spelt(of)?, pointer, always, merge: Merge::default(), number: Vec::new() };
         for word in words {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("map", keys) => {
                     field.of = field.of.with_topology(Topology::Keyed(keys.split(',').map(list_key).collect()));
+                }
+                (number, _) if number.starts_with('#') => {
+                    field.number = number[1..].split('.').filter_map(|part| part.parse().ok()).collect();
                 }
                 ("set", _) => field.of = field.of.with_topology(Topology::Set),
                 ("atomic", _) => field.of = field.of.with_atomic(true),

@@ -144,6 +144,8 @@ pub struct Field {
     pub always: bool,
     /// How strategic merge patches treat it.
     pub merge: Merge,
+    /// Its number in protobuf, after that of the message around it if there is one; empty where protobuf does not have it.
+    pub number: Vec<u32>,
 }
 
 /// How a strategic merge patch treats a field.

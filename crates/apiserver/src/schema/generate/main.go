@@ -73,7 +73,7 @@ func main() {
 			if strings.HasSuffix(gvk.Kind, "List") || gvk.Kind == "WatchEvent" || strings.HasPrefix(gvk.Kind, "API") && gvk.Kind != "APIService" {
 				continue
 			}
-			if gvk.Group == "events.k8s.io" && gvk.Kind == "DeleteOptions" {
+			if gvk.Group != "" && gvk.Kind == "DeleteOptions" {
 				continue
 			}
 			object, err := scheme.Scheme.New(schema.GroupVersionKind(gvk))
@@ -87,6 +87,7 @@ func main() {
 	}
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
+	fmt.Fprintln(out, "# The types of the built-in kinds; README.md says how to read this, and how to write it anew. Generated: do not edit.")
 	for _, name := range sorted(kinds) {
 		fmt.Fprintf(out, "kind %s %s\n", name, short(kinds[name]))
 	}
@@ -139,18 +140,36 @@ func collect(of reflect.Type) {
 	}
 }
 
+// member is a JSON member of a struct, and where protobuf puts it: its number, after that of the message around it if Go embeds it.
+type member struct {
+	reflect.StructField
+	number string
+}
+
 // fields lists the JSON members of a struct, those of embedded structs included.
-func fields(of reflect.Type) []reflect.StructField {
-	var all []reflect.StructField
+func fields(of reflect.Type) []member {
+	var all []member
 	for i := range of.NumField() {
 		field := of.Field(i)
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		number := ""
+		if tag := strings.Split(field.Tag.Get("protobuf"), ","); len(tag) > 1 {
+			number = tag[1]
+		}
 		switch {
 		case name == "-" || !field.IsExported():
 		case name == "" && field.Anonymous:
-			all = append(all, fields(field.Type)...)
+			for _, inner := range fields(field.Type) {
+				// What has no number of its own, as TypeMeta, travels outside of the message.
+				if number == "" {
+					inner.number = ""
+				} else {
+					inner.number = number + "." + inner.number
+				}
+				all = append(all, inner)
+			}
 		default:
-			all = append(all, field)
+			all = append(all, member{field, number})
 		}
 	}
 	return all
@@ -184,6 +203,9 @@ func write(out *bufio.Writer, name string, of reflect.Type) {
 		case schema.MapType == "granular":
 			fmt.Fprint(out, " granular")
 		}
+		if field.number != "" {
+			fmt.Fprintf(out, " #%s", field.number)
+		}
 		if strategy := field.Tag.Get("patchStrategy"); strategy != "" {
 			fmt.Fprintf(out, " %s", strings.Join(strings.Split(strategy, ","), " "))
 		}
@@ -195,7 +217,7 @@ func write(out *bufio.Writer, name string, of reflect.Type) {
 }
 
 // always tells whether Go writes the field even when it is empty.
-func always(field reflect.StructField, options []string) bool {
+func always(field member, options []string) bool {
 	value := field.Type.Kind() == reflect.Struct
 	for _, option := range options {
 		if option == "omitzero" || option == "omitempty" && !value {
