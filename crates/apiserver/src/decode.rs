@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::manager::Manager;
+use crate::protobuf;
 use crate::request::options::FieldValidation;
 use crate::schema::{self, Finding};
 use crate::validate::FieldFault;
@@ -17,6 +18,8 @@ use crate::validate::FieldFault;
 pub(crate) enum BodyMedia {
     Json,
     Yaml,
+    /// For the built-in kinds alone.
+    Protobuf,
 }
 
 /// A body, as it came.
@@ -61,6 +64,7 @@ pub(crate) fn media(content_type: &str) -> Option<BodyMedia> {
     match media.as_str() {
         "" | "application/json" => Some(BodyMedia::Json),
         "application/yaml" => Some(BodyMedia::Yaml),
+        "application/vnd.kubernetes.protobuf" => Some(BodyMedia::Protobuf),
         _ => None,
     }
 }
@@ -70,6 +74,7 @@ pub(crate) fn parse(bytes: &[u8], media: BodyMedia) -> Result<Value, String> {
     match media {
         BodyMedia::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
         BodyMedia::Yaml => serde_yaml::from_slice(bytes).map_err(|error| error.to_string()),
+        BodyMedia::Protobuf => protobuf::decode(bytes),
     }
 }
 
@@ -78,12 +83,16 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
     let api_version = kind.api_version();
     let expected = schema::Expected { api_version: &api_version, schema: &schema };
-    let format = match body.media {
-        BodyMedia::Json => schema::Format::Json,
-        BodyMedia::Yaml => schema::Format::Yaml,
+    let (bytes, format) = match body.media {
+        BodyMedia::Json => (body.bytes.clone(), schema::Format::Json),
+        BodyMedia::Yaml => (body.bytes.clone(), schema::Format::Yaml),
+        BodyMedia::Protobuf => {
+            let object = protobuf::decode(&body.bytes).map_err(Failure::bad_request)?;
+            (object.to_string().into(), schema::Format::Json)
+        }
     };
     let mut decoded =
-        schema::decode(&body.bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
+        schema::decode(&bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
     decoded.findings.extend(kind.strategy.prune(&mut decoded.object).into_iter().map(Finding::Unknown));
     if validation == FieldValidation::Strict
         && let Some(why) = schema::strict_error(&decoded.findings, &expected)

@@ -13,6 +13,7 @@ pub mod faults;
 pub mod kinds;
 pub mod managed;
 mod manager;
+mod protobuf;
 mod request;
 mod rest;
 pub mod schema;

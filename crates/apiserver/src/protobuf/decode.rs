@@ -5,7 +5,7 @@ use pintle_meta::{MicroTime, Time};
 use serde_json::{Map, Value};
 
 use super::wire::{Content, Fields};
-use crate::schema::{self, Field, Scalar, StructRef, Type, Union};
+use crate::schema::{self, Field, Scalar, Schema, StructRef, Type, Union};
 
 const MAGIC: &[u8] = b"k8s\0";
 
@@ -33,10 +33,11 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, String> {
     }
     // Delete options go by the group of what is deleted.
     let version = if kind == "DeleteOptions" { "v1" } else { &api_version };
-    let of = schema::built_in(version, &kind).ok_or_else(|| format!("no kind {kind:?} of {api_version:?} is known in protobuf"))?;
-    let Type::Struct { of, .. } = of else { return Err(format!("{kind} is no message")) };
+    let schema = Schema::builtin(version, &kind)
+        .ok_or_else(|| format!("no kind {kind:?} of {api_version:?} is known in protobuf"))?;
+    let Type::Struct { of, .. } = schema.root() else { return Err(format!("{kind} is no message")) };
     let mut object = Map::new();
-    message(raw, &of, &[], &mut object, DEEPEST)?;
+    message(raw, of, &[], &mut object, DEEPEST)?;
     object.insert("apiVersion".into(), api_version.into());
     object.insert("kind".into(), kind.into());
     Ok(Value::Object(object))
@@ -157,12 +158,13 @@ fn scalar_value(content: Content<'_>, scalar: Scalar) -> Result<Value, String> {
 
 /// A union is a message with a field for each of its cases.
 fn union_value(content: Content<'_>, union: Union, depth: usize) -> Result<Value, String> {
-    let schema = Type::from(schema::JSON_SCHEMA);
+    let schema = schema::named("apiextensions.JSONSchemaProps");
     let (schema_at, other_at) = if union == Union::SchemaOrBool { (2, 1) } else { (1, 2) };
     if let Some(content) = part(content, schema_at)? {
         return value(content, &schema, depth);
     }
-    let others = Fields::of(as_bytes(content)?).filter(|field| field.as_ref().map_or(true, |(number, _)| *number == other_at));
+    let others =
+        Fields::of(as_bytes(content)?).filter(|field| field.as_ref().map_or(true, |(number, _)| *number == other_at));
     let mut values = others.map(|field| match union {
         Union::SchemaOrBool => scalar_value(field?.1, Scalar::Bool),
         Union::SchemaOrList => value(field?.1, &schema, depth),
@@ -185,7 +187,7 @@ fn timestamp(content: Content<'_>) -> Result<Option<Timestamp>, String> {
 }
 
 /// As Go writes lengths of time: `1h0m0s`, `1.5s`, `500ms`.
-fn go_duration(nanoseconds: i64) -> String {
+pub(super) fn go_duration(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let all = nanoseconds.unsigned_abs();
     let (seconds, rest) = (all / 1_000_000_000, all % 1_000_000_000);

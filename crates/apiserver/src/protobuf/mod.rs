@@ -7,3 +7,6 @@ mod decode;
 mod wire;
 
 pub(crate) use decode::decode;
+
+#[cfg(test)]
+mod tests;

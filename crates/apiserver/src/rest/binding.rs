@@ -47,7 +47,8 @@ fn check(place: &Place, pod: &Value, binding: &Value) -> Outcome<()> {
     for field in ["uid", "resourceVersion"] {
         let (wanted, found) = (text(binding, field), text(pod, field));
         if !wanted.is_empty() && wanted != found {
-            let why = format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
+            let why =
+                format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
             return Err(Failure::conflict(&place.kind.resource(), name, &why));
         }
     }

@@ -49,14 +49,16 @@ impl Api {
             [] => return Ok(()),
             [budget] => budget,
             _ => {
-                let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                let why =
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
                 return Err(Failure::plain(500, why));
             }
         };
         let number = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or(0);
         if !is_ready(pod) {
             let policy = budget["spec"]["unhealthyPodEvictionPolicy"].as_str().unwrap_or_default();
-            let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
+            let (healthy, desired) =
+                (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
             if policy == "AlwaysAllow" || (desired > 0 && healthy >= desired) {
                 return Ok(());
             }
@@ -73,7 +75,10 @@ impl Api {
             }
             let allowed = number(budget, "/status/disruptionsAllowed");
             if allowed <= 0 {
-                return Err(refused(&format!("The disruption budget {name} does not allow evicting pods currently"), 0));
+                return Err(refused(
+                    &format!("The disruption budget {name} does not allow evicting pods currently"),
+                    0,
+                ));
             }
             budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
             budget["status"]["disruptedPods"][&place.name] = self.clock.now_text().into();

@@ -75,9 +75,9 @@ fn served(scale: Value) -> Served {
 
 fn read(kind: &Kind, object: &Value) -> Outcome<Value> {
     let paths = kind.strategy.scale().ok_or_else(Failure::no_such_resource)?;
-    paths.read(kind, object).ok_or_else(|| {
-        Failure::internal(format!("the spec replicas field {:?} does not exist", paths.spec_replicas))
-    })
+    paths
+        .read(kind, object)
+        .ok_or_else(|| Failure::internal(format!("the spec replicas field {:?} does not exist", paths.spec_replicas)))
 }
 
 /// The scale of a custom resource that does not say how many replicas it wants.
@@ -117,7 +117,8 @@ fn check(place: &Place, scale: &Value, live: &Value) -> Outcome<()> {
 }
 
 fn check_replicas(place: &Place, scale: &Value) -> Outcome<()> {
-    let Some(replicas) = scale.pointer("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0)) else {
+    let Some(replicas) = scale.pointer("/spec/replicas").filter(|replicas| replicas.as_i64().is_some_and(|n| n < 0))
+    else {
         return Ok(());
     };
     let why = if place.kind.custom { "should be a non-negative integer" } else { "must be greater than or equal to 0" };

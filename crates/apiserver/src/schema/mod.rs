@@ -87,6 +87,11 @@ impl Schema {
     }
 }
 
+/// The type of a built-in struct, such as `meta.ObjectMeta`; JSON of any shape where there is none of that name.
+pub(crate) fn named(name: &str) -> Type {
+    table::table().named(name).unwrap_or(Type::Any)
+}
+
 /// The type of `metadata`.
 pub fn object_meta() -> Type {
     table::table().named("meta.ObjectMeta").unwrap_or(Type::Any)

@@ -78,7 +78,14 @@ impl Table {
         let (name, of) = (words.next()?, words.next()?);
         let (name, always) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
         let (of, pointer) = of.strip_prefix('*').map_or((of, false), |of| (of, true));
-        let mut field = Field { name: name.into(), of: self.spelt(of)?, pointer, always, merge: Merge::default(), number: Vec::new() };
+        let mut field = Field {
+            name: name.into(),
+            of: self.spelt(of)?,
+            pointer,
+            always,
+            merge: Merge::default(),
+            number: Vec::new(),
+        };
         for word in words {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("map", keys) => {

@@ -101,10 +101,13 @@ fn aggregated(kinds: &Registry, call: &Call, core: bool) -> Option<Reply> {
     if call.header(IF_NONE_MATCH) == tag {
         return Some(Reply::Raw { code: 304, headers, body: Vec::new().into() });
     }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(match media {
-        Media::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-        Media::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-    }));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static(match media {
+            Media::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            Media::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        }),
+    );
     let pretty = pretty || negotiate::is_pretty(call);
     let format = Format { media, pretty, transform: Transform::None };
     Some(Reply::Raw { code: 200, headers, body: super::encode::encode(&format, &value) })

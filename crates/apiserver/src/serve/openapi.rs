@@ -12,10 +12,8 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::Registry;
 use crate::request::accept;
 
-const PROTO_V2: [&str; 2] = [
-    "com.github.proto-openapi.spec.v2@v1.0+protobuf",
-    "com.github.proto-openapi.spec.v2.v1.0+protobuf",
-];
+const PROTO_V2: [&str; 2] =
+    ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
 
 pub(super) fn serve(kinds: &Registry, call: &Call, rest: &[&str]) -> Outcome<Reply> {
     match rest {
@@ -106,7 +104,10 @@ fn accepts_first(call: &Call, subtype: &str) -> bool {
 /// `If-None-Match` as RFC 9110 has it: a list, weak tags, or a star.
 fn matches_tag(call: &Call, hash: &str) -> bool {
     let header = call.header(IF_NONE_MATCH);
-    header.split(',').map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"')).any(|tag| tag == hash || tag == "*")
+    header
+        .split(',')
+        .map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"'))
+        .any(|tag| tag == hash || tag == "*")
 }
 
 fn nothing(code: u16) -> Reply {

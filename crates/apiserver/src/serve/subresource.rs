@@ -18,7 +18,13 @@ use crate::request::options::{DeleteOptions, Write, WriteOptions};
 use crate::rest::{Place, Served};
 
 /// The reading and writing of `/scale`.
-pub(super) async fn scale(api: &Arc<Api>, call: &mut Call, place: Place, verb: &str, incoming: Incoming) -> Outcome<Reply> {
+pub(super) async fn scale(
+    api: &Arc<Api>,
+    call: &mut Call,
+    place: Place,
+    verb: &str,
+    incoming: Incoming,
+) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
     let kind = Arc::new(Kind::of_bodies("autoscaling", "v1", "Scale"));
     let object: Served = match verb {

@@ -125,6 +125,7 @@ async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> O
 
 pub(super) async fn read_object(call: &Call, incoming: Incoming, custom: bool) -> Outcome<decode::RawBody> {
     let media = decode::media(call.header(CONTENT_TYPE));
+    let media = media.filter(|media| !custom || *media != decode::BodyMedia::Protobuf);
     let media = media.ok_or_else(|| unsupported(custom, false))?;
     Ok(decode::RawBody { bytes: body::read(incoming).await?, media })
 }
