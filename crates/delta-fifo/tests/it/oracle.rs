@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pintle_delta_fifo::{Change, CoalescingFifo, DeletedObject, Delta, DeltaFifo};
+use pintle_delta_fifo::{Change, CoalescingFifo, DeletedObject, Delta, DeltaFifo, Deltas, Item, Popped, RealFifo};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::support::{Known, Thing, fifo_with, shorthand, shorthands, thing, tombstone};
+use crate::support::{Known, Thing, fifo_with, key_of, shorthand, shorthands, thing, tombstone};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -183,6 +183,42 @@ proptest! {
             known.apply(&popped);
         }
         prop_assert_eq!(&*known.objects.lock().unwrap(), &truth);
+    }
+
+    #[test]
+    fn who_applies_all_in_order_ends_with_the_truth(operations in operations(), most in 1..5_usize) {
+        let known = Known::default();
+        let (mut fifo, mut truth) = (RealFifo::new(key_of, known.clone()), BTreeMap::new());
+        let take = |fifo: &mut RealFifo<String, Thing>| {
+            let Some(batch) = fifo.pop_batch(most) else { return Ok(false) };
+            prop_assert!(batch.items.len() <= most);
+            let mut keys: Vec<_> = batch.items.iter().filter_map(Item::key).collect();
+            keys.sort();
+            keys.dedup();
+            prop_assert_eq!(keys.len(), batch.items.len(), "each is of another key");
+            for item in batch.items {
+                let Item::One { key, delta } = item else { panic!("{item:?} from a queue that is not atomic") };
+                known.apply(&Popped { key, deltas: Deltas::new(delta), is_in_initial_list: batch.is_in_initial_list });
+            }
+            Ok(true)
+        };
+        for (value, operation) in (0..).zip(&operations) {
+            happen(&mut truth, operation, value);
+            match operation {
+                Operation::Add(key) => fifo.add(thing(&name(*key), value)).unwrap(),
+                Operation::Update(key) => fifo.update(thing(&name(*key), value)).unwrap(),
+                Operation::Delete(key) => fifo.delete(thing(&name(*key), value)).unwrap(),
+                Operation::DeleteUnseen(key) => fifo.delete_unseen(tombstone(&name(*key), None)),
+                Operation::Replace(keys) => {
+                    fifo.replace(keys.iter().map(|key| thing(&name(*key), value)).collect(), "0").unwrap();
+                }
+                Operation::Resync => fifo.resync(),
+                Operation::Pop => _ = take(&mut fifo)?,
+            }
+        }
+        while take(&mut fifo)? {}
+        prop_assert_eq!(&*known.objects.lock().unwrap(), &truth);
+        prop_assert!(fifo.has_synced() || truth.is_empty());
     }
 
     #[test]

@@ -33,6 +33,7 @@ use crate::InformerState;
 /// | list | expired or too large revision | list of the newest state |
 /// | list | another error | delay, new round |
 /// | open watch | connection refused, 429 | delay, open watch |
+/// | open watch | no answer, up to five times in a row | delay, open watch |
 /// | open watch | another error | delay, new round |
 /// | watch | its end, a cut connection, silence past its time | open watch at the last revision |
 /// | watch | its end within 1 s without any news | delay, open watch at the last revision |
@@ -58,6 +59,8 @@ pub struct Reflector<T> {
     can_stream: bool,
     /// Streaming lists in a row that ended unfinished.
     unfinished: u32,
+    /// Tries in a row to open a watch that got no answer.
+    unanswered: u32,
     /// Watches in a row that ended when they had hardly begun.
     short_watches: u32,
     trouble: Option<(ReflectorError, Instant)>,
@@ -176,6 +179,7 @@ impl<T: Object> Reflector<T> {
             is_paginated: false,
             can_stream: config.streaming_list,
             unfinished: 0,
+            unanswered: 0,
             short_watches: 0,
             trouble: None,
             config,

@@ -12,6 +12,9 @@ const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// So many short watches in a row are reopened at once if they brought news. More look like a loop.
 const SHORT_WATCHES: u32 = 5;
 
+/// So many times in a row a watch is tried to be opened that gets no answer, before a list is tried.
+const UNANSWERED_WATCHES: u32 = 5;
+
 /// So many streaming lists in a row may end unfinished.
 const UNFINISHED_STREAMS: u32 = 3;
 
@@ -44,6 +47,7 @@ impl<T: Object> Reflector<T> {
         let error = match answer {
             Ok(()) => {
                 // That watches end at once is over when one does not; all else, now that one is open.
+                self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = matches!(self.resource_version.as_str(), "" | "0");
                 let stream = self.stream(now, timeout.saturating_add(self.config.watch_grace), is_synthetic);
@@ -51,7 +55,11 @@ impl<T: Object> Reflector<T> {
             }
             Err(error) => error,
         };
-        let then = if is_passing(&error) { Then::Watch } else { Then::Round };
+        // No answer says nothing of what the server holds either. But a list may get through where a watch does not.
+        let is_unanswered = matches!(error, ApiError::Transport(_) | ApiError::Timeout(_));
+        self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
+        let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
+        let then = if goes_on { Then::Watch } else { Then::Round };
         self.delay(now, Some(ReflectorError::Watch(error)), then)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_informer::{Event, InformerState, Selector, SharedInformer, Subscription, WaitError};
+use pintle_informer::{Backoff, Event, InformerState, Selector, SharedInformer, Subscription, WaitError};
 use pintle_meta::ObjectKey;
 
 use crate::support::source::{Break, Source};
@@ -440,7 +440,9 @@ fn a_thread_may_wait_for_events_without_a_runtime() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn many_writers_and_listeners_on_many_threads_agree_in_the_end() {
     let source = Source::default();
-    let informer = synced(&source).await;
+    let quick = Backoff { base: Duration::from_millis(1), cap: Duration::from_millis(5), ..Backoff::default() };
+    let informer = SharedInformer::builder(source.clone()).backoff(quick).build();
+    informer.start();
     let fold = |mut events: Subscription<Pod>| async move {
         let mut known = BTreeMap::new();
         while let Some(event) = events.next().await {

@@ -141,6 +141,24 @@ fn a_watch_that_cannot_be_opened_for_now_is_opened_later_without_a_list() {
 }
 
 #[test]
+fn a_watch_that_gets_no_answer_is_tried_some_times_before_a_list_is() {
+    let mut rig = Rig::new();
+    rig.list(&["a"], 3);
+    for _ in 0..2 {
+        for _ in 0..5 {
+            rig.open_fails(cut());
+            assert_eq!(rig.wake(), "WATCH rv=3");
+        }
+        rig.open_fails(ApiError::Timeout(cause("too late")));
+        assert_eq!(rig.wake(), "LIST rv=3 limit=0");
+        rig.list(&["a"], 3);
+        rig.open();
+        assert_eq!(rig.receive_error(cut()), "SLEEP 30000", "opened, it counts from the start");
+        rig.wake();
+    }
+}
+
+#[test]
 fn a_watch_that_is_refused_for_another_reason_makes_a_new_round() {
     for error in [expired(), failure(500, Reason::InternalError), failure(403, Reason::Forbidden), too_large()] {
         let mut rig = Rig::new();
