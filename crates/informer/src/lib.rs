@@ -70,6 +70,16 @@
 //! - A [`Lister`] reads the copy: by key, namespace, [`Selector`] or index, or as a [`Snapshot`].
 //! - An [`Indexer`] is the store below, a [`Reflector`] the state machine that lists and watches to fill it.
 //!
+//! # What is guaranteed
+//!
+//! - The cache comes to hold what the server holds, whatever fails in between; and at each moment it is what the server held
+//!   at some revision. A list takes its place in one step.
+//! - The cache and its indices change first, and then subscribers hear.
+//! - Events of one object come in order, each from where the last one ended. States in between may be skipped.
+//! - A subscriber that is slow holds up nobody, and has at most one event a key in store.
+//! - What keeps an informer from being up to date shows in its state. It is never tried again in a hot loop.
+//! - Dropping the last handle ends the task. Dropping a subscription or a guard ends what it stands for.
+//!
 //! # The way of a change
 //!
 //! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`] asks for: list, watch, wait.

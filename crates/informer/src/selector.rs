@@ -14,6 +14,16 @@ use std::str::FromStr;
 /// | `!key` | is absent |
 ///
 /// The empty selector, which is the default, matches everything.
+///
+/// ```
+/// # use std::collections::BTreeMap;
+/// use pintle_informer::Selector;
+///
+/// let selector: Selector = "app=web,tier in (front, back),!canary".parse()?;
+/// let labels = BTreeMap::from([("app".to_owned(), "web".to_owned()), ("tier".to_owned(), "back".to_owned())]);
+/// assert!(selector.matches(&labels));
+/// # Ok::<(), pintle_informer::InvalidSelector>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -158,6 +168,8 @@ fn word(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn check(selector: &str, labels: &[(&str, &str)], expected: bool) {
@@ -184,6 +196,15 @@ mod tests {
         check("!other,app", &web, true);
         check("app=", &[("app", "")], true);
         check("example.com/part-of=x_y.z", &[("example.com/part-of", "x_y.z")], true);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused_and_what_is_read_prints_as_it_means(text in "[a-z!=, ()in]{0,24}|\\PC{0,12}") {
+            if let Ok(selector) = text.parse::<Selector>() {
+                prop_assert_eq!(selector.to_string().parse(), Ok(selector), "{:?}", text);
+            }
+        }
     }
 
     #[test]

@@ -43,6 +43,24 @@ use crate::InformerState;
 /// A new round begins with the streaming list, where that is on, and else with the list: at the last revision, so that it
 /// never goes back in time, and only if the server does not have that any more, of the newest state. The first list takes
 /// what the server's cache holds.
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use pintle_informer::{Command, Input, Output, Reflector, ReflectorConfig};
+/// use pintle_meta::{List, ListMeta, PartialObject};
+///
+/// let mut reflector: Reflector<PartialObject> = Reflector::new(ReflectorConfig::default(), 1);
+/// let Command::List(options) = reflector.start() else { panic!("it lists first") };
+/// assert_eq!(options.resource_version, "0");
+///
+/// let metadata = ListMeta { resource_version: "17".into(), ..ListMeta::default() };
+/// let list = List { types: Default::default(), metadata, items: vec![] };
+/// let step = reflector.step(Instant::now(), Input::Listed(Ok(list)));
+/// assert!(matches!(step.output, Some(Output::Replaced { .. })));
+/// let Command::Watch(options) = step.command else { panic!("and watches then") };
+/// assert_eq!(options.resource_version, "17");
+/// ```
 #[derive(Debug)]
 pub struct Reflector<T> {
     config: ReflectorConfig,
