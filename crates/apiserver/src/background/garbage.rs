@@ -99,7 +99,7 @@ impl Collector {
             self.enqueue(at.clone());
         }
         if let Some(old) = old
-            && before != after
+            && !references(old).eq(references(new))
         {
             self.enqueue_owners(old);
         }

@@ -49,11 +49,12 @@ impl Api {
             self.check_namespace_is_open(kind, &place.namespace, text(&object, "name"))?;
         }
         let version = text(&object, "resourceVersion").to_owned();
+        wipe(&mut object, origin);
         kind.strategy.defaults(&mut object);
         if origin != Origin::Apply {
             manager.track(kind, None, &mut object, None);
         }
-        self.prepare(kind, &mut object, origin);
+        self.prepare(kind, &mut object);
         let generate = text(&object, "name").is_empty() && !text(&object, "generateName").is_empty();
         let base = text(&object, "generateName").to_owned();
         for _ in 0..CREATE_TRIES {
@@ -105,16 +106,9 @@ impl Api {
         Err(failure)
     }
 
-    /// Wipes what a client may not set, and sets what only the server sets.
-    fn prepare(&self, kind: &Kind, object: &mut Value, origin: Origin) {
+    /// Sets what only the server sets.
+    fn prepare(&self, kind: &Kind, object: &mut Value) {
         let metadata = metadata_mut(object);
-        for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
-            metadata.remove(field);
-        }
-        if origin == Origin::Post {
-            metadata.remove("deletionTimestamp");
-            metadata.remove("deletionGracePeriodSeconds");
-        }
         metadata.insert("uid".into(), self.uuid().into());
         metadata.insert("creationTimestamp".into(), self.clock.now_text().into());
         if kind.conduct.generation {
@@ -136,7 +130,8 @@ impl Api {
         if !faults.is_empty() {
             return Err(Failure::invalid(kind, text(object, "name"), faults));
         }
-        let mut warnings = validate::metadata_warnings(kind, object);
+        let mut warnings = super::meta::drop_repeated_owners(object);
+        warnings.extend(validate::metadata_warnings(kind, object));
         warnings.extend(kind.strategy.warnings(object, None));
         Ok(warnings)
     }
@@ -159,6 +154,18 @@ impl Api {
         let resource = kind.resource();
         let details = StatusDetails { causes: vec![cause], ..details(&resource.group, &resource.resource, name) };
         Err(Failure::forbidden(&resource, name, &why).with(details))
+    }
+}
+
+/// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.
+fn wipe(object: &mut Value, origin: Origin) {
+    let metadata = metadata_mut(object);
+    for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    if origin == Origin::Post {
+        metadata.remove("deletionTimestamp");
+        metadata.remove("deletionGracePeriodSeconds");
     }
 }
 

@@ -63,7 +63,9 @@ impl Api {
         // The first deletion of a namespace only marks it.
         let marks = namespace::is_namespace(kind) && !meta::is_deleting(old);
         let held = marks || !finalizers.is_empty() || !namespace::may_go(kind, &new);
-        if !held && grace == 0 && !(kind.conduct.graceful && !meta::is_deleting(old)) {
+        // A graceful object is always seen going before it is gone.
+        let seen_going = !kind.conduct.graceful || meta::is_deleting(old) && meta::grace_seconds(old) == Some(0);
+        if !held && grace == 0 && seen_going {
             return self.remove(place, stored, options.dry_run);
         }
         let shrinks = meta::is_deleting(old) && meta::grace_seconds(old).is_some_and(|left| grace < left);
@@ -81,7 +83,6 @@ impl Api {
             false => stored.clone(),
         };
         if !held && grace == 0 {
-            // A graceful object that need not wait is seen twice by watchers: as going, and as gone.
             self.db.remove(&place.resource_key(), &place.key(), marked.revision()).ok()?;
         }
         Some(Deleted::Object(Served::stored(kind, &marked)))

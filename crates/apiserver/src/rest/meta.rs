@@ -56,24 +56,38 @@ pub(crate) fn generation(object: &Value) -> Option<i64> {
     member(object, "generation").and_then(Value::as_i64)
 }
 
+/// Drops owner references that stand twice; answers what to warn of.
+pub(crate) fn drop_repeated_owners(object: &mut Value) -> Vec<String> {
+    let mut repeated = Vec::new();
+    let references = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"));
+    if let Some(references) = references.and_then(Value::as_array_mut) {
+        let mut seen: Vec<Value> = Vec::new();
+        references.retain(|reference| {
+            if seen.contains(reference) {
+                repeated.push(reference.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
+                return false;
+            }
+            seen.push(reference.clone());
+            true
+        });
+    }
+    if repeated.is_empty() {
+        return Vec::new();
+    }
+    let uids = repeated.join(" ");
+    vec![format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
+         such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+    )]
+}
+
 /// Whether two objects differ in more than the times of their managed fields.
 pub(crate) fn differ(new: &Value, old: &Value) -> bool {
-    let skip = ["apiVersion", "kind", "metadata"];
-    let rest = |object: &Value| {
-        object.as_object().map(|members| {
-            members
-                .iter()
-                .filter(|(name, _)| !skip.contains(&name.as_str()))
-                .map(|(_, value)| value.clone())
-                .collect::<Vec<_>>()
-        })
-    };
-    let names = |object: &Value| {
-        object
-            .as_object()
-            .map(|members| members.keys().filter(|name| !skip.contains(&name.as_str())).cloned().collect::<Vec<_>>())
-    };
-    names(new) != names(old) || rest(new) != rest(old) || timeless(new) != timeless(old)
+    fn rest(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        let members = object.as_object().into_iter().flatten();
+        members.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"))
+    }
+    !rest(new).eq(rest(old)) || timeless(new) != timeless(old)
 }
 
 fn timeless(object: &Value) -> Option<Value> {

@@ -8,6 +8,7 @@ mod collection;
 mod create;
 mod delete;
 mod eviction;
+mod json;
 mod list;
 mod meta;
 mod namespace;
@@ -18,6 +19,7 @@ mod token;
 mod update;
 
 pub(crate) use delete::{CLEANUP, Deleted};
+pub(crate) use json::Ordered;
 pub(crate) use list::{ListReply, Selection, compacted, is_uncached, parse_number, present};
 pub(crate) use meta::metadata_mut;
 pub(crate) use object::{Place, Served, Written};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::json::Ordered;
 use crate::db::key;
 use crate::kinds::Kind;
 use crate::store::{ResourceKey, Stored};
@@ -86,7 +87,7 @@ impl Served {
     pub(crate) fn json(&self, types: bool) -> Bytes {
         let body = match &self.stored {
             Some(stored) => stored.json().clone(),
-            None => Bytes::from(self.value.to_string()),
+            None => serde_json::to_vec(&Ordered(&self.value)).unwrap_or_default().into(),
         };
         if !types {
             return body;

@@ -156,7 +156,8 @@ impl Api {
         if !faults.is_empty() {
             return Err(Failure::invalid(kind, &place.name, faults));
         }
-        let mut warnings = validate::metadata_warnings(kind, new);
+        let mut warnings = meta::drop_repeated_owners(new);
+        warnings.extend(validate::metadata_warnings(kind, new));
         warnings.extend(kind.strategy.warnings(new, Some(old)));
         Ok(warnings)
     }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::faults::Answer;
 use crate::kinds::Kind;
 use crate::request::accept::Media;
-use crate::rest::{ListReply, Served};
+use crate::rest::{ListReply, Ordered, Served};
 use crate::watch::Watcher;
 
 /// What a request is answered with.
@@ -135,10 +135,10 @@ pub(super) fn failure(call: &Call, failure: &Failure) -> Response<Body> {
 pub(super) fn encode(format: &Format, value: &Value) -> Bytes {
     match format.media {
         Media::Yaml => serde_yaml::to_string(value).unwrap_or_default().into(),
-        Media::Json if format.pretty => serde_json::to_vec_pretty(value).unwrap_or_default().into(),
+        Media::Json if format.pretty => serde_json::to_vec_pretty(&Ordered(value)).unwrap_or_default().into(),
         Media::Json => {
-            let mut json = value.to_string();
-            json.push('\n');
+            let mut json = serde_json::to_vec(&Ordered(value)).unwrap_or_default();
+            json.push(b'\n');
             json.into()
         }
     }

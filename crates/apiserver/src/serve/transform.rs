@@ -122,7 +122,7 @@ fn row(api_version: &str, include: Include, object: &Served, kind: &Kind, now: T
     match include {
         Include::Metadata | Include::Unknown => row["object"] = partial(api_version, object),
         Include::Object => row["object"] = object.typed(),
-        Include::Nothing => (),
+        Include::Nothing => row["object"] = Value::Null,
     }
     row
 }

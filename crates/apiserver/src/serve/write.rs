@@ -88,6 +88,7 @@ async fn patch(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming
 async fn delete(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
     let options = delete_options(call, &place, incoming).await?;
+    warn_of_orphans(call, &place, &options);
     Ok(match api.delete(&place, &options)? {
         Deleted::Object(object) => Reply::Object { code: 200, kind: place.kind.clone(), object, format },
         Deleted::Gone(status) => Reply::Status { status, format },
@@ -103,11 +104,22 @@ async fn delete_collection(api: &Arc<Api>, call: &mut Call, place: Place, incomi
     list.check()?;
     let selection = selection.checked()?;
     let options = delete_options(call, &place, incoming).await?;
+    warn_of_orphans(call, &place, &options);
     if let Some(version) = api.version_to_wait_for(&list)? {
         resource::wait_for(api, &kind, version).await?;
     }
     let list = api.delete_collection(&selection, &list, &options)?;
     Ok(Reply::List { kind, list, format })
+}
+
+/// Jobs are the one kind whose dependents stay by default.
+fn warn_of_orphans(call: &mut Call, place: &Place, options: &DeleteOptions) {
+    const WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                           remove them or set propagationPolicy=Orphan to suppress this warning";
+    let is_job = place.kind.group == "batch" && place.kind.kind == "Job";
+    if is_job && options.propagation.is_none() && options.orphan_dependents.is_none() {
+        call.warnings.push(WARNING.into());
+    }
 }
 
 /// The options of a DELETE: the body's, if there is one, else the query's.

@@ -6,6 +6,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::rest::Ordered;
+
 /// Under which name a resource's objects are stored: `pods`, `deployments.apps`.
 pub(crate) type ResourceKey = Arc<str>;
 
@@ -47,7 +49,7 @@ impl Stored {
 
     /// The object as JSON, without `apiVersion` and `kind`. It is encoded once, however often it is served.
     pub(crate) fn json(&self) -> &Bytes {
-        self.json.get_or_init(|| self.value.to_string().into())
+        self.json.get_or_init(|| serde_json::to_vec(&Ordered(&self.value)).unwrap_or_default().into())
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Event, EventType};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::kinds::Kind;
-use crate::rest::Served;
+use crate::rest::{Ordered, Served};
 use crate::serve::Transform;
 use crate::store::Change;
 
@@ -85,9 +85,8 @@ fn plain(event: EventType, object: &Served) -> Bytes {
 }
 
 fn line(event: &str, object: &Value) -> Bytes {
-    let mut line = json!({"type": event, "object": object}).to_string();
-    line.push('\n');
-    line.into()
+    let object = serde_json::to_string(&Ordered(object)).unwrap_or_default();
+    format!("{{\"type\":\"{event}\",\"object\":{object}}}\n").into()
 }
 
 /// The fields that Go writes of an otherwise empty object.
@@ -96,6 +95,9 @@ fn bookmark_body(kind: &Kind) -> Value {
         Some(schema) if !kind.custom => schema.empty(),
         _ => json!({}),
     };
+    if kind.kind == "Deployment" && !kind.custom {
+        body["spec"]["replicas"] = 0.into();
+    }
     if kind.kind == "DaemonSet" && !kind.custom {
         body["metadata"]["annotations"]["deprecated.daemonset.template.generation"] = "0".into();
     }

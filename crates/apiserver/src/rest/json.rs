@@ -1,0 +1,105 @@
+//! Objects as JSON, their members in the order in which Go writes them.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
+
+/// The members of metadata, as Go declares them.
+const METADATA: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// What comes first in an object.
+const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
+
+/// An object whose kind, version and metadata come first, and whose metadata are in the usual order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ordered<'a>(pub(crate) &'a Value);
+
+impl Serialize for Ordered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(members) = self.0 else { return self.0.serialize(serializer) };
+        let mut map = serializer.serialize_map(Some(members.len()))?;
+        for name in OBJECT {
+            match members.get(name) {
+                Some(metadata) if name == "metadata" => map.serialize_entry(name, &Metadata(metadata))?,
+                Some(value) => map.serialize_entry(name, value)?,
+                None => (),
+            }
+        }
+        for (name, value) in members.iter().filter(|(name, _)| !OBJECT.contains(&name.as_str())) {
+            match name.as_str() {
+                "items" | "rows" => map.serialize_entry(name, &Items(value))?,
+                "object" => map.serialize_entry(name, &Ordered(value))?,
+                _ => map.serialize_entry(name, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// The objects of a list, or the rows of a table.
+struct Items<'a>(&'a Value);
+
+impl Serialize for Items<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Ordered)),
+            other => other.serialize(serializer),
+        }
+    }
+}
+
+struct Metadata<'a>(&'a Value);
+
+impl Serialize for Metadata<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(members) = self.0 else { return self.0.serialize(serializer) };
+        let mut map = serializer.serialize_map(Some(members.len()))?;
+        for name in METADATA {
+            if let Some(value) = members.get(name) {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        for (name, value) in members.iter().filter(|(name, _)| !METADATA.contains(&name.as_str())) {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn metadata_come_first_and_in_the_usual_order() {
+        let object = json!({
+            "data": {"b": 1, "a": 2},
+            "metadata": {"uid": "u", "ownerReferences": [], "name": "n", "odd": 1},
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+        });
+        let text = serde_json::to_string(&Ordered(&object)).unwrap();
+        let expected = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"n","uid":"u","ownerReferences":[],"odd":1},"data":{"a":2,"b":1}}"#;
+        assert_eq!(text, expected);
+        let list = json!({"items": [{"spec": 1, "metadata": {"uid": 1, "name": 2}}]});
+        let text = serde_json::to_string(&Ordered(&list)).unwrap();
+        assert_eq!(text, r#"{"items":[{"metadata":{"name":2,"uid":1},"spec":1}]}"#);
+    }
+}
