@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AUTHORIZATION, HOST, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
@@ -124,6 +124,12 @@ impl Request {
         let line = self.line();
         self.throttle(&line).await;
         let answer = self.open(&line, Mode::Watch, None).await?;
+        if let Some(kind) = answer.headers().get(CONTENT_TYPE)
+            && !kind.as_bytes().starts_with(b"application/json")
+        {
+            let message = format!("a watch in {kind:?}, which is not understood; application/json is");
+            return Err(Error::Decode { request: line, message: message.into() });
+        }
         let bytes = ByteStream::new(answer.into_body(), line, self.idle_timeout);
         Ok(Watch::new(bytes, self.max_body.unwrap_or(MAX_FRAME)))
     }

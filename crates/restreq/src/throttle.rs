@@ -37,3 +37,30 @@ impl Throttle {
         tokio::time::sleep(delay).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn twenty_requests_take_what_rate_and_burst_say() {
+        let line = crate::RequestLine { method: http::Method::GET, url: "http://host/".into() };
+        for (qps, burst, expected) in [
+            (None, None, 2000),
+            (None, Some(0), 2000),
+            (Some(10.0), Some(10), 1000),
+            (Some(10.0), Some(1), 1900),
+            (Some(0.0), None, 0),
+            (Some(-1.0), Some(1), 0),
+        ] {
+            let throttle = Throttle::new(qps, burst);
+            let started = Instant::now();
+            for _ in 0..20 {
+                throttle.wait(&line).await;
+            }
+            // The burst is free. A timer is at most a millisecond late.
+            let waited = started.elapsed().as_millis();
+            assert!((expected..expected + 21).contains(&waited), "{qps:?} {burst:?}: {waited}");
+        }
+    }
+}

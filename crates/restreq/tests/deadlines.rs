@@ -1,0 +1,127 @@
+//! What takes too long is given up, and says what took too long. Time is paused: it moves on when nothing else does.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use pintle_meta::ApiError;
+use pintle_restreq::{Error, Phase, RestClient, Timeouts};
+use support::{End, Reply, Server, steady_clock};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The phase that was too slow, and after how long.
+fn phase(error: Error) -> (Phase, Duration) {
+    let Error::Timeout { phase, after, .. } = &error else { panic!("{error}") };
+    let found = (*phase, *after);
+    assert!(error.to_string().starts_with("GET http"), "{error}");
+    assert!(matches!(ApiError::from(error), ApiError::Timeout(_)));
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_exchange_has_a_deadline() {
+    let _clock = steady_clock();
+    for reply in [Reply::Silence, Reply::json(200, "{").end(End::Stall)] {
+        let server = Server::always(reply).await;
+        let error = server.client().get().timeout(5 * SECOND).send().await.unwrap_err();
+        assert_eq!(phase(error), (Phase::Total, 5 * SECOND));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_the_configuration_is_that_of_each_request() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::Silence).await;
+    let mut config = server.config();
+    config.timeout = Some(2 * SECOND);
+    let error = RestClient::new(config).unwrap().get().send().await.unwrap_err();
+    assert_eq!(phase(error), (Phase::Total, 2 * SECOND));
+    assert_eq!(server.seen()[0].uri, "/?timeout=2s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_head_and_the_rests_of_an_answer_have_deadlines_too() {
+    let _clock = steady_clock();
+    for (reply, expected) in [
+        (Reply::Silence, (Phase::Headers, 7 * SECOND)),
+        (Reply::json(200, "{").end(End::Stall), (Phase::Idle, 3 * SECOND)),
+    ] {
+        let server = Server::always(reply).await;
+        let timeouts = Timeouts { headers: Some(7 * SECOND), idle: Some(3 * SECOND), ..Timeouts::default() };
+        let client = RestClient::builder(server.config()).timeouts(timeouts).build().unwrap();
+        assert_eq!(phase(client.get().send().await.unwrap_err()), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_hangs_without_any_setting() {
+    let _clock = steady_clock();
+    for reply in [Reply::Silence, Reply::json(200, "{").end(End::Stall), Reply::json(500, "{").end(End::Stall)] {
+        let server = Server::always(reply).await;
+        let waited = tokio::time::timeout(600 * SECOND, server.client().get().send()).await;
+        waited.expect("it hangs").unwrap_err();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connecting_has_a_deadline() {
+    let _clock = steady_clock();
+    // It accepts and never shakes hands.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let mut config = pintle_meta::ClientConfig::new(url);
+    config.tls.insecure_skip_verify = true;
+    let timeouts = Timeouts { connect: 4 * SECOND, ..Timeouts::default() };
+    let client = RestClient::builder(config).timeouts(timeouts).build().unwrap();
+    assert_eq!(phase(client.get().send().await.unwrap_err()), (Phase::Connect, 4 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_would_miss_the_deadline_is_not_begun() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::later(429, 30)).await;
+    let started = Instant::now();
+    let error = server.client().get().timeout(10 * SECOND).send().await.unwrap_err();
+    assert!(ApiError::from(error).is_too_many_requests());
+    assert!(started.elapsed() < 10 * SECOND);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_wait_as_long_as_the_server_asks() {
+    let _clock = steady_clock();
+    let server = Server::start([Reply::later(429, 3), Reply::later(503, 4)]).await;
+    let started = Instant::now();
+    server.client().post().send().await.unwrap();
+    assert!(started.elapsed() >= 7 * SECOND, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_the_clients_own_limit_unless_they_may_not_be_late() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::ok()).await;
+    let mut config = server.config();
+    (config.qps, config.burst) = (Some(0.001), Some(1));
+    let client = RestClient::new(config).unwrap();
+    client.get().send().await.unwrap();
+    let started = Instant::now();
+    client.get().unthrottled().send().await.unwrap();
+    assert!(started.elapsed() < 500 * SECOND);
+    client.get().send().await.unwrap();
+    assert!(started.elapsed() >= 999 * SECOND, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_request_leaves_nothing_behind() {
+    let _clock = steady_clock();
+    let server = Server::start([Reply::Silence]).await;
+    let client = server.client();
+    assert!(tokio::time::timeout(10 * SECOND, client.get().send()).await.is_err());
+    client.get().send().await.unwrap();
+    assert_eq!(server.connections(), 2, "over HTTP/1.1 an abandoned exchange takes its connection along");
+}

@@ -1,0 +1,288 @@
+//! Against a real kube-apiserver, where `PINTLE_TEST_KUBECONFIG` names a kubeconfig whose user may do everything.
+//!
+//! Each test makes a namespace of its own and deletes it in the end.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use pintle_kubeconfig::{Files, Overrides};
+use pintle_meta::{
+    ApiResource, ClientConfig, DeleteOptions, DynamicObject, ListOptions, ObjectMeta, Patch, PostOptions,
+    Preconditions, Reason, Scope, Secret, WatchEvent, WatchOptions,
+};
+use pintle_restreq::{Api, RestClient};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+struct ConfigMap {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+pintle_meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+struct Namespace {
+    metadata: ObjectMeta,
+}
+pintle_meta::resource!(Namespace, "v1", "Namespace", "namespaces", Cluster);
+
+fn map(name: &str, value: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: name.into(),
+            labels: [("test".into(), "restreq".into())].into(),
+            ..ObjectMeta::default()
+        },
+        data: [("key".into(), value.into())].into(),
+    }
+}
+
+/// The configuration of the real server, `None` (and a word) where there is none.
+fn config() -> Option<ClientConfig> {
+    let Some(path) = std::env::var_os("PINTLE_TEST_KUBECONFIG") else {
+        eprintln!("skipped: PINTLE_TEST_KUBECONFIG names no kubeconfig of a real cluster");
+        return None;
+    };
+    let mut config = Files::explicit(path).load().unwrap().client_config(&Overrides::default()).unwrap();
+    config.qps = Some(0.0);
+    Some(config)
+}
+
+/// Runs a test in a namespace of its own.
+async fn in_namespace<F: Future<Output = ()>>(name: &str, test: impl FnOnce(RestClient, String) -> F) {
+    let Some(config) = config() else { return };
+    let client = RestClient::new(config).unwrap();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let metadata = ObjectMeta { generate_name: format!("restreq-{name}-"), ..ObjectMeta::default() };
+    let made = namespaces.create(&Namespace { metadata }, &PostOptions::default()).await.unwrap();
+    let limit = Duration::from_secs(60);
+    let done = tokio::time::timeout(limit, test(client, made.metadata.name.clone())).await;
+    namespaces.delete(made.metadata.name.as_str(), &DeleteOptions::default()).await.unwrap();
+    done.unwrap();
+}
+
+#[tokio::test]
+async fn an_object_lives_its_life() {
+    in_namespace("life", |client, namespace| async move {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
+        let (post, delete) = (PostOptions::default(), DeleteOptions::default());
+
+        let made = maps.create(&map("a", "1"), &post).await.unwrap();
+        assert!(!made.metadata.uid.is_empty() && made.metadata.namespace == namespace);
+        let twice = maps.create(&map("a", "1"), &post).await.unwrap_err();
+        assert!(twice.is_already_exists(), "{twice}");
+
+        let mut read = maps.get("a").await.unwrap();
+        assert_eq!(read.data["key"], "1");
+        read.data.insert("key".into(), "2".into());
+        let updated = maps.update(&read, &post).await.unwrap();
+        assert_ne!(updated.metadata.resource_version, made.metadata.resource_version);
+        let stale = maps.update(&read, &post).await.unwrap_err();
+        assert!(stale.is_conflict(), "{stale}");
+
+        for (patch, expected) in [
+            (Patch::Merge(json!({"data": {"key": "3"}})), "3"),
+            (Patch::Json(json!([{"op": "replace", "path": "/data/key", "value": "4"}])), "4"),
+            (Patch::Strategic(json!({"data": {"key": "5"}})), "5"),
+        ] {
+            assert_eq!(maps.patch("a", &patch, &post).await.unwrap().data["key"], expected);
+        }
+        let apply = PostOptions { field_manager: "restreq".into(), force: true, ..PostOptions::default() };
+        let applied = Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "6"}}));
+        assert_eq!(maps.patch("a", &applied, &apply).await.unwrap().data["key"], "6");
+
+        let dry = PostOptions { dry_run: true, ..PostOptions::default() };
+        maps.create(&map("dry", "1"), &dry).await.unwrap();
+        assert!(maps.get("dry").await.unwrap_err().is_not_found());
+
+        let other = Preconditions { uid: Some("another".into()), resource_version: None };
+        let other = DeleteOptions { preconditions: Some(other), ..DeleteOptions::default() };
+        assert!(maps.delete("a", &other).await.unwrap_err().is_conflict());
+        maps.delete("a", &delete).await.unwrap();
+        assert!(maps.get("a").await.unwrap_err().is_not_found());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lists_come_in_pages_and_collections_go_at_once() {
+    in_namespace("list", |client, namespace| async move {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
+        for at in 0..5 {
+            maps.create(&map(&format!("m{at}"), "x"), &PostOptions::default()).await.unwrap();
+        }
+        let mut options = ListOptions { limit: 2, label_selector: "test=restreq".into(), ..ListOptions::default() };
+        let mut names = Vec::new();
+        loop {
+            let page = maps.list(&options).await.unwrap();
+            assert!(page.items.len() <= 2 && !page.metadata.resource_version.is_empty());
+            names.extend(page.items.into_iter().map(|map| map.metadata.name));
+            options.continue_token = page.metadata.continue_token;
+            if options.continue_token.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(names, ["m0", "m1", "m2", "m3", "m4"]);
+
+        let all: Api<DynamicObject> =
+            Api::all_with(client.clone(), ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced));
+        let fields =
+            ListOptions { field_selector: format!("metadata.namespace={namespace}"), ..ListOptions::default() };
+        assert!(all.list(&fields).await.unwrap().items.len() >= 5);
+
+        let which = ListOptions { label_selector: "test=restreq".into(), ..ListOptions::default() };
+        maps.delete_collection(&which, &DeleteOptions::default()).await.unwrap();
+        assert!(maps.list(&which).await.unwrap().items.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_watch_tells_what_happens() {
+    in_namespace("watch", |client, namespace| async move {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &namespace);
+        let from = maps.list(&ListOptions::default()).await.unwrap().metadata.resource_version;
+        let options = WatchOptions {
+            resource_version: from,
+            label_selector: "test=restreq".into(),
+            allow_bookmarks: true,
+            timeout: Some(Duration::from_secs(30)),
+            ..WatchOptions::default()
+        };
+        let mut events = maps.watch(&options).await.unwrap();
+        maps.create(&map("a", "1"), &PostOptions::default()).await.unwrap();
+        maps.patch("a", &Patch::Merge(json!({"data": {"key": "2"}})), &PostOptions::default()).await.unwrap();
+        maps.delete("a", &DeleteOptions::default()).await.unwrap();
+        let mut seen = Vec::new();
+        while seen.len() < 3 {
+            match events.next().await.unwrap().unwrap() {
+                WatchEvent::Added(map) => seen.push(("added", map.data["key"].clone())),
+                WatchEvent::Modified(map) => seen.push(("modified", map.data["key"].clone())),
+                WatchEvent::Deleted(map) => seen.push(("deleted", map.data["key"].clone())),
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(status) => panic!("{status}"),
+            }
+        }
+        assert_eq!(seen, [("added", "1".into()), ("modified", "2".into()), ("deleted", "2".into())]);
+
+        let short = WatchOptions { timeout: Some(Duration::from_secs(1)), ..options };
+        let mut events = maps.watch(&short).await.unwrap();
+        while let Some(event) = events.next().await {
+            event.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_revision_from_the_future_is_told_from_other_timeouts() {
+    in_namespace("future", |client, namespace| async move {
+        let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
+        let options = ListOptions {
+            resource_version: "999999999".into(),
+            resource_version_match: Some(pintle_meta::ResourceVersionMatch::NotOlderThan),
+            ..ListOptions::default()
+        };
+        let error = maps.list(&options).await.unwrap_err();
+        assert!(error.is_too_large_resource_version(), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_streaming_list_ends_with_its_bookmark() {
+    in_namespace("stream", |client, namespace| async move {
+        let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
+        maps.create(&map("a", "1"), &PostOptions::default()).await.unwrap();
+        let options = WatchOptions {
+            allow_bookmarks: true,
+            send_initial_events: true,
+            resource_version_match: Some(pintle_meta::ResourceVersionMatch::NotOlderThan),
+            ..WatchOptions::default()
+        };
+        let mut events = maps.watch(&options).await.unwrap();
+        let mut names = Vec::new();
+        loop {
+            match events.next().await.unwrap().unwrap() {
+                WatchEvent::Added(map) => names.push(map.metadata.name),
+                WatchEvent::Bookmark(mark) if mark.initial_events_end => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(names.contains(&"a".to_owned()), "{names:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn refusals_are_typed() {
+    let Some(admin) = config() else { return };
+    let mut wrong = admin.clone();
+    wrong.token = Some(Secret::new("wrong"));
+    let maps: Api<ConfigMap> = Api::namespaced(RestClient::new(wrong).unwrap(), "default");
+    let error = maps.get("a").await.unwrap_err();
+    assert_eq!(error.reason(), Some(&Reason::Unauthorized), "{error}");
+    assert_eq!(error.status().unwrap().code, 401);
+
+    let mut nobody = admin.clone();
+    nobody.token = Some(Secret::new("nobody-token"));
+    let maps: Api<ConfigMap> = Api::namespaced(RestClient::new(nobody).unwrap(), "default");
+    let error = maps.get("a").await.unwrap_err();
+    assert_eq!(error.reason(), Some(&Reason::Forbidden), "{error}");
+    assert!(error.to_string().contains("nobody"), "{error}");
+
+    let client = RestClient::new(admin.clone()).unwrap();
+    let gadgets: Api<DynamicObject> =
+        Api::all_with(client.clone(), ApiResource::new("example.com/v1", "Gadget", "gadgets", Scope::Cluster));
+    assert!(gadgets.list(&ListOptions::default()).await.unwrap_err().is_not_found());
+
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let invalid = maps.create(&map("Not A Name", "x"), &PostOptions::default()).await.unwrap_err();
+    assert_eq!(invalid.reason(), Some(&Reason::Invalid), "{invalid}");
+
+    let strict = PostOptions { field_validation: "Strict".into(), dry_run: true, ..PostOptions::default() };
+    let typo = json!({"metadata": {"name": "typo"}, "datta": {}});
+    let typos: Api<DynamicObject> =
+        Api::namespaced_with(client, ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced), "default");
+    let error = typos.create(&serde_json::from_value(typo).unwrap(), &strict).await.unwrap_err();
+    assert!(error.to_string().contains("datta"), "{error}");
+}
+
+#[tokio::test]
+async fn impersonation_changes_who_asks() {
+    let Some(mut config) = config() else { return };
+    config.impersonate = Some(pintle_meta::Impersonate {
+        user: "somebody".into(),
+        groups: vec!["some-group".into(), "system:authenticated".into()],
+        extra: [("example.com/reason".into(), vec!["test".into()])].into(),
+        ..pintle_meta::Impersonate::default()
+    });
+    let client = RestClient::new(config).unwrap();
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let request =
+        client.post().abs_path(["/apis/authentication.k8s.io/v1"]).resource("selfsubjectreviews").json(&review);
+    let answer = request.object::<serde_json::Value>().await.unwrap();
+    let user = &answer["status"]["userInfo"];
+    assert_eq!(user["username"], "somebody");
+    assert!(user["groups"].as_array().unwrap().contains(&json!("some-group")), "{user}");
+    assert_eq!(user["extra"]["example.com/reason"], json!(["test"]), "{user}");
+}
+
+#[tokio::test]
+async fn requests_share_one_http2_connection() {
+    let Some(config) = config() else { return };
+    let client = RestClient::new(config).unwrap();
+    let answers = futures_util::future::join_all((0..50).map(|_| {
+        let client = client.clone();
+        async move { client.get().abs_path(["/version"]).send().await.unwrap() }
+    }));
+    for answer in answers.await {
+        let version: serde_json::Value = answer.into().unwrap();
+        assert!(version["gitVersion"].is_string(), "{version}");
+    }
+}

@@ -1,0 +1,321 @@
+//! What becomes of answers: successes, refusals, retries, lost connections.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use http::Method;
+use pintle_meta::{ApiError, Reason, Secret, Status};
+use pintle_restreq::{Error, IgnoreWarnings, RestClient, Warning, WarningHandler};
+use serde_json::{Value, json};
+use support::{End, Reply, Server, closed_port, soon, steady_clock};
+
+const REFUSAL: &str =
+    r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"no pod a","code":404}"#;
+
+#[tokio::test]
+async fn a_round_trip_carries_path_query_headers_and_body() {
+    let server = Server::start([Reply::json(201, r#"{"a":1}"#)]).await;
+    let request = server
+        .client()
+        .post()
+        .abs_path(["/api/v1"])
+        .namespace("ns")
+        .resource("pods")
+        .name("a")
+        .suffix(["x"])
+        .param("labelSelector", "app=web")
+        .timeout(std::time::Duration::from_secs(1))
+        .header("x-extra", "1")
+        .body("body");
+    let answer = soon(request.send()).await.unwrap();
+    assert!(answer.was_created());
+    assert_eq!(answer.into::<Value>().unwrap(), json!({"a": 1}));
+    let seen = &server.seen()[0];
+    assert_eq!(seen.uri, "/api/v1/namespaces/ns/pods/a/x?labelSelector=app%3Dweb&timeout=1s");
+    assert_eq!((seen.method.as_str(), &seen.body[..], seen.header("x-extra")), ("POST", &b"body"[..], Some("1")));
+}
+
+#[tokio::test]
+async fn every_verb_is_sent_as_it_is() {
+    let server = Server::start([]).await;
+    let client = server.client();
+    for (request, method) in [
+        (client.get(), "GET"),
+        (client.post(), "POST"),
+        (client.put(), "PUT"),
+        (client.patch("application/json-patch+json"), "PATCH"),
+        (client.delete(), "DELETE"),
+        (client.verb(Method::OPTIONS), "OPTIONS"),
+        (client.get().verb(Method::PUT), "PUT"),
+    ] {
+        soon(request.send()).await.unwrap();
+        assert_eq!(server.seen().pop().unwrap().method.as_str(), method);
+    }
+}
+
+#[tokio::test]
+async fn successes_are_200_to_206() {
+    for (status, created) in [(200, false), (201, true), (202, false), (206, false)] {
+        let server = Server::start([Reply::json(status, "{}")]).await;
+        let answer = soon(server.client().get().send()).await.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.was_created()), (status, created));
+    }
+    for status in [300, 304, 400, 401, 403, 404, 409, 410, 422, 429, 500, 503] {
+        let server = Server::always(Reply::json(status, "{}")).await;
+        let error = soon(server.client().get().send()).await.unwrap_err();
+        assert_eq!(error.status().unwrap().code, status, "{error}");
+        assert_eq!(server.seen().len(), 1, "{status} without Retry-After is final");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_the_servers_own_status_for_every_executor() {
+    let server = Server::always(Reply::json(404, REFUSAL)).await;
+    let request = server.client().get().resource("pods").name("a");
+    for error in [
+        soon(request.send()).await.map(drop).unwrap_err(),
+        soon(request.raw()).await.map(drop).unwrap_err(),
+        soon(request.stream()).await.map(drop).unwrap_err(),
+        soon(request.watch::<Value>()).await.map(drop).unwrap_err(),
+    ] {
+        let Error::Status { status, body, .. } = &error else { panic!("{error}") };
+        assert_eq!((status.reason.clone(), status.message.as_str()), (Some(Reason::NotFound), "no pod a"));
+        assert_eq!(&body[..], REFUSAL.as_bytes());
+        let shown = error.to_string();
+        assert!(
+            shown.contains("GET http://127.0.0.1") && shown.contains("/pods/a") && shown.contains("no pod a"),
+            "{shown}"
+        );
+        assert!(ApiError::from(error).is_not_found());
+    }
+}
+
+#[tokio::test]
+async fn a_failure_within_a_success_is_a_failure() {
+    let server = Server::start([
+        Reply::json(200, REFUSAL),
+        Reply::json(200, r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        Reply::json(200, ""),
+        Reply::json(200, "garbage"),
+    ])
+    .await;
+    let request = server.client().get().resource("pods");
+    let error = soon(request.object::<Value>()).await.unwrap_err();
+    assert_eq!(error.reason(), Some(&Reason::NotFound));
+    assert_eq!(soon(request.object::<Status>()).await.unwrap().status, "Success");
+    let empty = soon(request.object::<Value>()).await.unwrap_err();
+    assert!(matches!(&empty, Error::Decode { .. }) && empty.to_string().contains("0-length response"), "{empty}");
+    let garbage = soon(request.object::<Value>()).await.unwrap_err();
+    assert!(matches!(&garbage, Error::Decode { .. }), "{garbage}");
+    assert!(matches!(ApiError::from(garbage), ApiError::Decode(_)));
+}
+
+#[tokio::test]
+async fn a_list_is_decoded_item_by_item_and_a_bad_one_is_named() {
+    #[derive(Debug, serde::Deserialize)]
+    struct Item {
+        size: u8,
+    }
+    let list = r#"{"kind":"ThingList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"c"},"items":[{"size":1},{"size":2}]}"#;
+    let bad = r#"{"kind":"ThingList","items":[{"size":1},{"metadata":{"name":"b","namespace":"a"},"size":"x"}]}"#;
+    let server = Server::start([
+        Reply::json(200, list),
+        Reply::json(200, r#"{"kind":"ThingList","items":null}"#),
+        Reply::json(200, bad),
+        Reply::json(200, r#"{"kind":"Thing"}"#),
+    ])
+    .await;
+    let next = || async { soon(server.client().get().send()).await.unwrap().into_list::<Item>() };
+    let page = next().await.unwrap();
+    assert_eq!(page.items.iter().map(|item| item.size).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!((page.metadata.resource_version.as_str(), page.metadata.continue_token.as_str()), ("7", "c"));
+    assert!(next().await.unwrap().items.is_empty());
+    let error = next().await.unwrap_err().to_string();
+    assert!(error.contains("item 1 (a/b)"), "{error}");
+    let error = next().await.unwrap_err().to_string();
+    assert!(error.contains("\"Thing\""), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_says_when_is_asked_again_for_every_verb() {
+    for status in [429, 500, 501, 503, 504] {
+        for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            let server = Server::start([Reply::later(status, 0), Reply::later(status, 0)]).await;
+            let request = server.client().verb(method).max_retries(2).body(vec![b'x'; 4000]);
+            soon(request.send()).await.unwrap();
+            let seen = server.seen();
+            assert_eq!(seen.len(), 3);
+            assert!(seen.iter().all(|seen| seen.body.len() == 4000), "the whole body each time");
+        }
+    }
+}
+
+#[tokio::test]
+async fn retries_end_and_the_last_answer_counts() {
+    for (retries, sent) in [(0, 1), (1, 2), (2, 3)] {
+        let server = Server::always(Reply::later(429, 0)).await;
+        let client = server.client();
+        let request = client.get().max_retries(retries);
+        let error = soon(request.send()).await.unwrap_err();
+        assert_eq!(error.reason(), Some(&Reason::TooManyRequests));
+        assert_eq!(server.seen().len(), sent);
+        soon(request.stream()).await.unwrap_err();
+        soon(request.watch::<Value>()).await.unwrap_err();
+        assert_eq!(server.seen().len(), 3 * sent, "all executors alike");
+    }
+}
+
+#[tokio::test]
+async fn the_delay_that_was_not_waited_for_reaches_the_caller() {
+    let server = Server::always(Reply::later(429, 7)).await;
+    let error = soon(server.client().post().max_retries(0).send()).await.unwrap_err();
+    assert_eq!(ApiError::from(error).retry_after(), Some(std::time::Duration::from_secs(7)));
+}
+
+#[tokio::test]
+async fn a_stream_as_body_is_sent_once() {
+    let server = Server::always(Reply::later(429, 0)).await;
+    let request = server.client().post().body_stream(futures_util::stream::iter([Ok("x".into())]));
+    soon(request.send()).await.unwrap_err();
+    assert_eq!(server.seen().len(), 1);
+    let again = soon(request.send()).await.unwrap_err();
+    assert!(matches!(again, Error::Invalid { .. }), "{again}");
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_survives_lost_connections_and_a_write_does_not() {
+    let _clock = steady_clock();
+    let server = Server::start([Reply::Hang, Reply::Hang]).await;
+    server.client().get().send().await.unwrap();
+    assert_eq!(server.seen().len(), 3);
+
+    for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+        let server = Server::always(Reply::Hang).await;
+        let error = server.client().verb(method).body("x").send().await.unwrap_err();
+        assert!(matches!(&error, Error::Transport { .. }), "{error}");
+        assert!(matches!(ApiError::from(error), ApiError::Transport(_)));
+        assert_eq!(server.seen().len(), 1);
+    }
+
+    let server = Server::always(Reply::Hang).await;
+    let request = server.client().get().max_retries(2);
+    request.send().await.unwrap_err();
+    assert_eq!(server.seen().len(), 3);
+    request.watch::<Value>().await.unwrap_err();
+    assert_eq!(server.seen().len(), 6);
+    request.stream().await.unwrap_err();
+    assert_eq!(server.seen().len(), 7, "a stream is not retried");
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_told_at_once() {
+    let addr = closed_port().await;
+    let client = RestClient::new(pintle_meta::ClientConfig::new(format!("http://{addr}"))).unwrap();
+    let error = soon(client.get().send()).await.unwrap_err();
+    assert!(matches!(error, Error::Connect { refused: true, .. }), "{error:?}");
+    let shown = error.to_string();
+    assert!(shown.contains(&addr.to_string()) && shown.contains("refused"), "{shown}");
+    assert!(ApiError::from(error).is_connection_refused());
+}
+
+#[tokio::test]
+async fn an_answer_cut_short_is_a_lost_connection() {
+    let server = Server::always(Reply::json(200, "{\"a\":").end(End::Cut)).await;
+    let error = soon(server.client().get().send()).await.unwrap_err();
+    assert!(matches!(&error, Error::Transport { .. }), "{error}");
+    assert!(error.to_string().contains("while reading the answer"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_refused() {
+    let server = Server::always(Reply::json(200, vec![b' '; 1000])).await;
+    let request = server.client().get();
+    soon(request.clone().max_body(1000).send()).await.unwrap();
+    let error = soon(request.max_body(999).send()).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { limit: 999, .. }), "{error}");
+    let client = RestClient::builder(server.config()).max_body(10).build().unwrap();
+    soon(client.get().send()).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn one_request_can_be_sent_by_many_at_once() {
+    let server = Server::always(Reply::later(500, 0)).await;
+    let request = Arc::new(server.client().get().max_retries(9));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let request = request.clone();
+        tasks.spawn(async move { request.send().await.unwrap_err() });
+    }
+    soon(tasks.join_all()).await;
+    assert_eq!(server.seen().len(), 200, "each sending counts its own retries");
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let server = Server::start([Reply::later(429, 0), Reply::json(404, REFUSAL)]).await;
+    let client = server.client();
+    soon(client.get().send()).await.unwrap_err();
+    for _ in 0..3 {
+        soon(client.get().send()).await.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn every_caller_gets_its_own_answer() {
+    let server = Server::start((0..40).map(|n| Reply::json(200, n.to_string()))).await;
+    let client = server.client();
+    let answers = futures_util::future::join_all((0..40).map(|_| {
+        let request = client.get();
+        async move { request.raw().await }
+    }));
+    let mut numbers: Vec<u32> = soon(answers)
+        .await
+        .into_iter()
+        .map(|body| std::str::from_utf8(&body.unwrap()).unwrap().parse().unwrap())
+        .collect();
+    numbers.sort();
+    assert_eq!(numbers, (0..40).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn warnings_reach_their_handler_once_and_the_response() {
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<String>>);
+    impl WarningHandler for Heard {
+        fn warn(&self, warning: &Warning) {
+            self.0.lock().unwrap().push(warning.text.clone());
+        }
+    }
+    let warned =
+        |status| Reply::json(status, "{}").header("warning", "299 - \"old\"").header("warning", "299 - \"older\"");
+    let server = Server::start([warned(200), warned(400), warned(200), warned(200)]).await;
+    let heard = Arc::new(Heard::default());
+    let client = RestClient::builder(server.config()).warning_handler(heard.clone()).build().unwrap();
+    let answer = soon(client.get().send()).await.unwrap();
+    assert_eq!(answer.warnings().iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(), ["old", "older"]);
+    soon(client.get().send()).await.unwrap_err();
+    soon(client.get().stream()).await.unwrap();
+    assert_eq!(*heard.0.lock().unwrap(), ["old", "older"].repeat(3));
+    soon(client.get().warning_handler(Arc::new(IgnoreWarnings)).send()).await.unwrap();
+    assert_eq!(heard.0.lock().unwrap().len(), 6, "the request's own handler comes before the client's");
+}
+
+#[tokio::test]
+async fn credentials_are_sent_unless_the_request_brings_its_own() {
+    let server = Server::start([]).await;
+    let mut config = server.config();
+    config.token = Some(Secret::new("mine"));
+    let client = RestClient::new(config.clone()).unwrap();
+    soon(client.get().send()).await.unwrap();
+    soon(client.get().header("authorization", "Bearer own").send()).await.unwrap();
+    config.token = None;
+    config.basic = Some(pintle_meta::BasicAuth { username: "Aladdin".into(), password: Secret::new("open sesame") });
+    soon(RestClient::new(config).unwrap().get().send()).await.unwrap();
+    let sent: Vec<_> = server.seen().iter().map(|seen| seen.header("authorization").unwrap().to_owned()).collect();
+    assert_eq!(sent, ["Bearer mine", "Bearer own", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="]);
+}

@@ -1,0 +1,304 @@
+//! A scripted server on loopback: it answers request after request with what it was told to, faults included, and keeps what
+//! it was asked.
+
+// Each test binary uses its own part of it.
+#![allow(clippy::expect_used, clippy::unwrap_used, dead_code, unreachable_pub)]
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use http_body::Frame;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use pintle_meta::ClientConfig;
+use pintle_restreq::RestClient;
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// A request as the server saw it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub method: Method,
+    /// Path and query.
+    pub uri: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// Which connection it came over, counted from 0.
+    pub connection: usize,
+    pub version: http::Version,
+}
+
+impl Seen {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+/// What the server does with a request.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// Answers.
+    Answer { status: u16, headers: Vec<(&'static str, String)>, chunks: Vec<Bytes>, end: End },
+    /// Closes the connection without a word.
+    Hang,
+    /// Never answers.
+    Silence,
+}
+
+/// What follows the last chunk of a body.
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    /// The proper end.
+    Proper,
+    /// The connection breaks.
+    Cut,
+    /// Nothing, ever.
+    Stall,
+}
+
+impl Reply {
+    pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
+        Self::Answer {
+            status,
+            headers: vec![("content-type", "application/json".into())],
+            chunks: vec![body.into()],
+            end: End::Proper,
+        }
+    }
+
+    pub fn ok() -> Self {
+        Self::json(200, "{}")
+    }
+
+    /// A refusal that says when to come back.
+    pub fn later(status: u16, seconds: u32) -> Self {
+        Self::json(status, "").header("retry-after", seconds.to_string())
+    }
+
+    /// The frames of a watch, each in a chunk of its own.
+    pub fn watch(frames: &[&'static str], end: End) -> Self {
+        let chunks = frames.iter().map(|frame| Bytes::from_static(frame.as_bytes())).collect();
+        Self::Answer { status: 200, headers: vec![("content-type", "application/json".into())], chunks, end }
+    }
+
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        if let Self::Answer { headers, .. } = &mut self {
+            headers.retain(|(other, _)| *other != name || name == "warning");
+            headers.push((name, value.into()));
+        }
+        self
+    }
+
+    pub fn end(mut self, how: End) -> Self {
+        if let Self::Answer { end, .. } = &mut self {
+            *end = how;
+        }
+        self
+    }
+}
+
+/// The server. It ends when it is dropped.
+pub struct Server {
+    pub addr: SocketAddr,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+    scheme: &'static str,
+}
+
+struct State {
+    script: Mutex<VecDeque<Reply>>,
+    /// What comes when the script is over.
+    after: Reply,
+    seen: Mutex<Vec<Seen>>,
+    connections: AtomicUsize,
+}
+
+impl Server {
+    /// Follows the script, then answers everything with an empty object.
+    pub async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
+        Self::start_with(script, Reply::ok(), None).await
+    }
+
+    /// Answers everything alike.
+    pub async fn always(reply: Reply) -> Self {
+        Self::start_with([], reply, None).await
+    }
+
+    pub async fn start_with(
+        script: impl IntoIterator<Item = Reply>,
+        after: Reply,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let state = Arc::new(State {
+            script: Mutex::new(script.into_iter().collect()),
+            after,
+            seen: Mutex::default(),
+            connections: AtomicUsize::new(0),
+        });
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let task = tokio::spawn(accept(listener, state.clone(), tls));
+        Self { addr, state, task, scheme }
+    }
+
+    pub fn url(&self) -> String {
+        format!("{}://{}", self.scheme, self.addr)
+    }
+
+    /// How to reach it, without a rate limit.
+    pub fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new(self.url());
+        config.qps = Some(0.0);
+        config
+    }
+
+    pub fn client(&self) -> RestClient {
+        RestClient::new(self.config()).unwrap()
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.state.seen.lock().unwrap().clone()
+    }
+
+    pub fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls::ServerConfig>>) {
+    // Its connections end with it.
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { return };
+        let connection = state.connections.fetch_add(1, Ordering::SeqCst);
+        let (state, tls) = (state.clone(), tls.clone());
+        connections.spawn(async move {
+            let service = hyper::service::service_fn(move |request| serve(request, state.clone(), connection));
+            let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+            // How a connection ends is what the tests look at from the other side.
+            match tls {
+                None => drop(builder.serve_connection(TokioIo::new(stream), service).await),
+                Some(tls) => {
+                    if let Ok(stream) = tokio_rustls::TlsAcceptor::from(tls).accept(stream).await {
+                        drop(builder.serve_connection(TokioIo::new(stream), service).await);
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[derive(Debug)]
+struct Broken;
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("broken on purpose")
+    }
+}
+
+impl std::error::Error for Broken {}
+
+async fn serve(
+    request: http::Request<Incoming>,
+    state: Arc<State>,
+    connection: usize,
+) -> Result<http::Response<ScriptedBody>, Broken> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
+    let seen = Seen {
+        method: head.method,
+        uri: head.uri.path_and_query().map(|uri| uri.to_string()).unwrap_or_default(),
+        headers: head.headers,
+        body,
+        connection,
+        version: head.version,
+    };
+    state.seen.lock().unwrap().push(seen);
+    let reply = state.script.lock().unwrap().pop_front();
+    match reply.unwrap_or_else(|| state.after.clone()) {
+        Reply::Hang => Err(Broken),
+        Reply::Silence => std::future::pending().await,
+        Reply::Answer { status, headers, chunks, end } => {
+            let mut answer = http::Response::builder().status(status);
+            for (name, value) in headers {
+                answer = answer.header(name, value);
+            }
+            let chunks = chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect();
+            Ok(answer.body(ScriptedBody { chunks, end, flushed: false }).unwrap())
+        }
+    }
+}
+
+struct ScriptedBody {
+    chunks: VecDeque<Bytes>,
+    end: End,
+    /// Whether what came before has had its chance to be sent.
+    flushed: bool,
+}
+
+impl http_body::Body for ScriptedBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        if !self.flushed {
+            self.flushed = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if let Some(chunk) = self.chunks.pop_front() {
+            self.flushed = false;
+            return Poll::Ready(Some(Ok(Frame::data(chunk))));
+        }
+        match self.end {
+            End::Proper => Poll::Ready(None),
+            End::Cut => Poll::Ready(Some(Err(Broken))),
+            End::Stall => Poll::Pending,
+        }
+    }
+}
+
+/// For tests on a paused clock that use sockets. By itself such a clock jumps to the next deadline as soon as nothing is ready,
+/// and would not leave the kernel the time to carry a byte. With this it goes in steps, each after a real millisecond.
+pub fn steady_clock() -> impl Drop {
+    const STEP: Duration = Duration::from_millis(500);
+    struct Clock(JoinHandle<()>);
+    impl Drop for Clock {
+        fn drop(&mut self) {
+            self.0.abort();
+        }
+    }
+    Clock(tokio::spawn(async {
+        loop {
+            // The clock stands still while a blocking task runs.
+            drop(tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1))).await);
+            tokio::time::sleep(STEP).await;
+        }
+    }))
+}
+
+/// Fails a test that hangs.
+pub async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("it hangs")
+}
+
+/// A port on loopback that nothing listens on.
+pub async fn closed_port() -> SocketAddr {
+    TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
+}

@@ -1,0 +1,261 @@
+//! Watches and streams, from the frames on the wire to events; and how they end.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use pintle_meta::{ApiError, DynamicObject, Object, Reason, WatchEvent};
+use pintle_restreq::{Error, FrameSplitter, Phase, Watch};
+use proptest::prelude::*;
+use support::{End, Reply, Server, soon, steady_clock};
+
+const ADDED: &str = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"1"}}}"#;
+const MODIFIED: &str = r#"{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":"b"}}}"#;
+const DELETED: &str = r#"{"type":"DELETED","object":{"kind":"Pod","metadata":{"name":"c"}}}"#;
+const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
+const GONE: &str =
+    r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}}"#;
+
+/// What a watch tells: `added a`, and in the end `end` or `error: …`.
+async fn told(mut watch: Watch<DynamicObject>) -> Vec<String> {
+    let mut told = Vec::new();
+    loop {
+        told.push(match soon(watch.event()).await {
+            None => break told.push("end".into()),
+            Some(Err(error)) => format!("error: {error}"),
+            Some(Ok(WatchEvent::Added(object))) => format!("added {}", object.name()),
+            Some(Ok(WatchEvent::Modified(object))) => format!("modified {}", object.name()),
+            Some(Ok(WatchEvent::Deleted(object))) => format!("deleted {}", object.name()),
+            Some(Ok(WatchEvent::Bookmark(mark))) => format!("bookmark {}", mark.resource_version),
+            Some(Ok(WatchEvent::Error(status))) => format!("status {}", status.code),
+        });
+    }
+    told
+}
+
+async fn watch(reply: Reply) -> Vec<String> {
+    let server = Server::always(reply).await;
+    told(soon(server.client().get().param("watch", "true").watch()).await.unwrap()).await
+}
+
+#[tokio::test]
+async fn each_frame_is_an_event_in_the_order_of_the_server() {
+    let frames = [ADDED, "\n", MODIFIED, DELETED, "\n\n", BOOKMARK, GONE];
+    let expected = ["added a", "modified b", "deleted c", "bookmark 9", "status 410", "end"];
+    assert_eq!(watch(Reply::watch(&frames, End::Proper)).await, expected);
+}
+
+#[tokio::test]
+async fn a_frame_may_be_cut_anywhere() {
+    for at in 1..ADDED.len() {
+        let (head, tail) = ADDED.split_at(at);
+        let tail: &'static str = tail;
+        assert_eq!(
+            watch(Reply::watch(&[head, tail, "\n", DELETED], End::Proper)).await,
+            ["added a", "deleted c", "end"]
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_empty_watch_just_ends() {
+    assert_eq!(watch(Reply::watch(&[], End::Proper)).await, ["end"]);
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_told_and_then_the_watch_is_over() {
+    for (frames, end) in
+        [(&[ADDED][..], End::Cut), (&[ADDED, &MODIFIED[..20]], End::Cut), (&[ADDED, "{\"type\""], End::Proper)]
+    {
+        let told = watch(Reply::watch(frames, end)).await;
+        assert_eq!((told.len(), told[0].as_str(), told[2].as_str()), (3, "added a", "end"), "{told:?}");
+        assert!(told[1].starts_with("error: GET http://127.0.0.1"), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_frame_ends_the_watch_with_a_word() {
+    for (frame, word) in [
+        (r#"{"type":"NEWS","object":{}}"#, "NEWS"),
+        (r#"{"type":"ADDED"}"#, "no watch frame"),
+        (r#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#, "ADDED"),
+        ("garbage ", "no watch frame"),
+        ("[1,2] ", "no watch frame"),
+    ] {
+        let told = watch(Reply::watch(&[frame, ADDED], End::Proper)).await;
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("error:") && told[0].contains(word), "{word}: {told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_frame_that_is_too_large_is_refused() {
+    let server = Server::always(Reply::watch(&[ADDED], End::Proper)).await;
+    let request = server.client().get().max_body(50);
+    let told = told(soon(request.watch()).await.unwrap()).await;
+    assert!(told[0].contains("exceeds the limit of 50"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_watch_wants_json_and_the_status_200() {
+    let server = Server::start([
+        Reply::watch(&[ADDED], End::Proper).header("content-type", "foobar"),
+        Reply::json(206, ADDED),
+        Reply::json(403, ""),
+        Reply::json(403, r#"{"kind":"Status","reason":"Forbidden","message":"secrets is forbidden","code":403}"#),
+        Reply::json(401, ""),
+        Reply::watch(&[ADDED], End::Proper).header("content-type", "application/json;stream=watch"),
+    ])
+    .await;
+    let client = server.client();
+    let open = || async { soon(client.get().resource("secrets").watch::<DynamicObject>()).await };
+    let error = open().await.unwrap_err();
+    assert!(matches!(&error, Error::Decode { .. }) && error.to_string().contains("foobar"), "{error}");
+    assert!(matches!(open().await.unwrap_err(), Error::Status { .. }));
+    assert_eq!(open().await.unwrap_err().reason(), Some(&Reason::Forbidden));
+    assert!(open().await.unwrap_err().to_string().contains("secrets is forbidden"));
+    assert_eq!(open().await.unwrap_err().reason(), Some(&Reason::Unauthorized));
+    assert_eq!(told(open().await.unwrap()).await, ["added a", "end"]);
+}
+
+#[tokio::test]
+async fn an_expired_revision_at_the_start_is_a_typed_error() {
+    let server =
+        Server::always(Reply::json(410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"old"}"#)).await;
+    let error = soon(server.client().get().watch::<DynamicObject>()).await.unwrap_err();
+    assert!(ApiError::from(error).is_expired());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_rests_too_long_is_given_up() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::watch(&[ADDED], End::Stall)).await;
+    let request = server.client().get().idle_timeout(Duration::from_secs(40));
+    let mut watch = request.watch::<DynamicObject>().await.unwrap();
+    let started = tokio::time::Instant::now();
+    assert!(matches!(watch.event().await, Some(Ok(WatchEvent::Added(_)))));
+    let error = watch.event().await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Timeout { phase: Phase::Idle, .. }), "{error}");
+    assert!(started.elapsed() >= Duration::from_secs(40));
+    assert!(watch.event().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_free_of_the_deadline_of_the_exchange() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::watch(&[ADDED], End::Stall)).await;
+    let request = server.client().get().timeout(Duration::from_secs(1));
+    let mut watch = request.watch::<DynamicObject>().await.unwrap();
+    watch.event().await.unwrap().unwrap();
+    let waiting = tokio::time::timeout(Duration::from_secs(300), watch.event()).await;
+    assert!(waiting.is_err(), "it ended after all: {waiting:?}");
+    assert_eq!(server.seen()[0].uri, "/?timeout=1s");
+}
+
+#[tokio::test]
+async fn a_stream_hands_the_bytes_out_as_they_come() {
+    let server = Server::start([Reply::watch(&["one ", "two"], End::Proper), Reply::watch(&["one"], End::Cut)]).await;
+    let mut stream = soon(server.client().get().stream()).await.unwrap();
+    let mut whole = Vec::new();
+    while let Some(chunk) = soon(stream.chunk()).await {
+        whole.extend_from_slice(&chunk.unwrap());
+    }
+    assert_eq!(whole, b"one two");
+    let mut stream = soon(server.client().get().stream()).await.unwrap();
+    soon(stream.chunk()).await.unwrap().unwrap();
+    soon(stream.chunk()).await.unwrap().unwrap_err();
+    assert!(soon(stream.chunk()).await.is_none());
+}
+
+#[test]
+fn a_frame_within_one_chunk_is_not_copied() {
+    let chunk = Bytes::from_static(b" {\"a\":1}\n{\"b\":2}");
+    let mut splitter = FrameSplitter::new(100);
+    splitter.push(chunk.clone());
+    for at in [1, 9] {
+        let frame = splitter.next_frame().unwrap().unwrap();
+        assert_eq!(frame.as_ptr(), chunk[at..].as_ptr());
+    }
+    assert!(splitter.next_frame().is_none() && splitter.is_between_frames());
+}
+
+#[test]
+fn a_frame_over_the_limit_is_skipped_and_the_next_one_found() {
+    let mut splitter = FrameSplitter::new(10);
+    for chunk in ["{\"a\":1}{\"b\":\"", "0123456789", "\"}{\"c\"", ":3}"] {
+        splitter.push(chunk.into());
+    }
+    assert_eq!(splitter.next_frame(), Some(Ok("{\"a\":1}".into())));
+    let too_large = splitter.next_frame().unwrap().unwrap_err();
+    assert_eq!((too_large.size, too_large.limit), (18, 10));
+    assert_eq!(splitter.next_frame(), Some(Ok("{\"c\":3}".into())));
+}
+
+fn value() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        "[\\PC\"\\\\{}\\[\\]\n]{0,8}".prop_map(Into::into),
+    ];
+    let nested = leaf.prop_recursive(4, 32, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+            prop::collection::btree_map("[a-z\"\\\\]{0,4}", inner, 0..4)
+                .prop_map(|members| members.into_iter().collect::<serde_json::Map<_, _>>().into()),
+        ]
+    });
+    // A stream of bare numbers is no stream of frames: `1` `2` would be read as 12.
+    nested.prop_filter("a container", |value| value.is_object() || value.is_array())
+}
+
+/// Feeds the text in pieces of the given sizes, and returns all frames.
+fn split(text: &[u8], sizes: &[usize]) -> (Vec<Bytes>, bool) {
+    let mut splitter = FrameSplitter::new(usize::MAX);
+    let (mut frames, mut rest, mut sizes) = (Vec::new(), text, sizes.iter().cycle());
+    while !rest.is_empty() {
+        let size = (*sizes.next().unwrap()).clamp(1, rest.len());
+        splitter.push(Bytes::copy_from_slice(&rest[..size]));
+        rest = &rest[size..];
+        while let Some(frame) = splitter.next_frame() {
+            frames.push(frame.unwrap());
+        }
+    }
+    (frames, splitter.is_between_frames())
+}
+
+proptest! {
+    #[test]
+    fn frames_are_the_values_that_serde_json_sees(
+        values in prop::collection::vec((value(), any::<bool>(), prop::sample::select(vec!["", "\n", " \r\n\t"])), 0..8),
+        sizes in prop::collection::vec(1..40usize, 1..8),
+    ) {
+        let mut text = String::new();
+        for (value, pretty, space) in &values {
+            let printed = if *pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+            text.push_str(&printed.unwrap());
+            text.push_str(space);
+        }
+        let (frames, between) = split(text.as_bytes(), &sizes);
+        let frames: Vec<serde_json::Value> = frames.iter().map(|frame| serde_json::from_slice(frame).unwrap()).collect();
+        let expected: Vec<serde_json::Value> = values.into_iter().map(|(value, ..)| value).collect();
+        prop_assert_eq!(&frames, &expected);
+        prop_assert!(between);
+    }
+
+    #[test]
+    fn no_bytes_are_lost_or_make_it_panic(
+        bytes in prop::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), Just(b'"'), Just(b'\\'), Just(b' '), any::<u8>()], 0..200),
+        sizes in prop::collection::vec(1..9usize, 1..4),
+    ) {
+        let (frames, between) = split(&bytes, &sizes);
+        let whole = split(&bytes, &[bytes.len().max(1)]);
+        prop_assert_eq!(&(frames.clone(), between), &whole, "where the chunks end makes no difference");
+        let dense = |bytes: &[u8]| bytes.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect::<Vec<_>>();
+        let found = dense(&frames.concat());
+        prop_assert_eq!(&found, &dense(&bytes)[..found.len()]);
+    }
+}
