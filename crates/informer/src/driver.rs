@@ -12,7 +12,8 @@ use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
-use crate::{Command, InformerState, Input, Output, Reflector, ReflectorError};
+use crate::reflector::{Command, Input, Output};
+use crate::{InformerState, Reflector, ReflectorError};
 
 /// What drives a reflector: it owns the requests, the clock and the task.
 pub(crate) struct Driver<T, L> {

@@ -83,7 +83,7 @@
 //! # The way of a change
 //!
 //! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`] asks for: list, watch, wait.
-//!    What comes of it, the reflector makes into [`Output`]s; each object is transformed then, if a transform is set.
+//!    What comes of it, the reflector makes into [`Output`](reflector::Output)s; each object is transformed then, if a transform is set.
 //! 2. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
 //!    what has come at once: the driver fills it with what the watch has ready, and then empties it. So it holds at most a
 //!    batch, and the watch is not read while the cache is written.
@@ -101,7 +101,7 @@ mod factory;
 mod handler;
 mod indexer;
 mod lister;
-mod reflector;
+pub mod reflector;
 mod selector;
 mod shared_informer;
 mod snapshot;
@@ -115,7 +115,7 @@ pub use factory::InformerFactory;
 pub use handler::{EventHandler, FilteringHandler, HandlerGuard};
 pub use indexer::{IndexExists, Indexer, NAMESPACE_INDEX};
 pub use lister::{Lister, NamespaceLister};
-pub use reflector::{Backoff, Command, Input, Output, Reflector, ReflectorConfig, ReflectorError, Step};
+pub use reflector::{Backoff, Reflector, ReflectorConfig, ReflectorError};
 pub use selector::{InvalidSelector, Selector};
 pub use shared_informer::SharedInformer;
 pub use snapshot::Snapshot;

@@ -1,3 +1,5 @@
+//! The state machine that lists and watches: what it is told, what it asks for, and what it has to store.
+
 mod backoff;
 mod config;
 mod list;
@@ -47,7 +49,7 @@ use crate::InformerState;
 /// ```
 /// use std::time::Instant;
 ///
-/// use pintle_informer::{Command, Input, Output, Reflector, ReflectorConfig};
+/// use pintle_informer::reflector::{Command, Input, Output, Reflector, ReflectorConfig};
 /// use pintle_meta::{List, ListMeta, PartialObject};
 ///
 /// let mut reflector: Reflector<PartialObject> = Reflector::new(ReflectorConfig::default(), 1);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pintle_delta_fifo::{Delta, DeltaFifo, Popped};
-use pintle_informer::{Command, Indexer, Input, Output, Reflector, ReflectorConfig};
+use pintle_informer::reflector::{Command, Input, Output};
+use pintle_informer::{Indexer, Reflector, ReflectorConfig};
 use pintle_meta::{ListWatch, Object, ObjectKey};
 
 use crate::support::source::{Break, Events, Source};

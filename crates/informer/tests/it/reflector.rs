@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use pintle_informer::{Backoff, Command, InformerState, Input, ReflectorConfig};
+use pintle_informer::reflector::{Command, Input};
+use pintle_informer::{Backoff, InformerState, ReflectorConfig};
 use pintle_meta::{ApiError, Reason, Status, StatusDetails, WatchEvent};
 
 use crate::support::rig::{Rig, config};

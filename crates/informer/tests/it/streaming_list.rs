@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use pintle_informer::{Command, Input, ReflectorConfig};
+use pintle_informer::ReflectorConfig;
+use pintle_informer::reflector::{Command, Input};
 use pintle_meta::{Reason, ResourceVersionMatch, WatchEvent};
 
 use crate::support::rig::{Rig, config};

@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
-use pintle_informer::{Backoff, Command, InformerState, Input, Output, Reflector, ReflectorConfig, Step};
+use pintle_informer::reflector::{Command, Input, Output, Step};
+use pintle_informer::{Backoff, InformerState, Reflector, ReflectorConfig};
 use pintle_meta::{ApiError, Bookmark, List, ListMeta, WatchEvent};
 
 use super::source::{describe_list, describe_watch};
