@@ -20,8 +20,8 @@ pub struct TokenBucket {
     at: Instant,
 }
 
-/// The fixed point of a token. With 2^64, one nanosecond at one token in 1000 years still earns something.
-const ONE: i128 = 1 << 64;
+/// The fixed point of a token: fine enough for a rate of one token in a million years, and the largest burst still fits.
+const ONE: i128 = 1 << 80;
 
 impl TokenBucket {
     /// A full bucket at `now`.
@@ -29,7 +29,8 @@ impl TokenBucket {
         let per_nano = if qps >= 1e18 {
             None
         } else if qps > 0.0 {
-            Some((qps * (ONE as f64 / 1e9)) as i128)
+            // Rounded up, so that a token is never late: 1/10 s at 10 a second is enough.
+            Some((qps * (ONE as f64 / 1e9)).ceil() as i128)
         } else {
             Some(0)
         };

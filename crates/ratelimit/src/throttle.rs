@@ -184,6 +184,14 @@ struct Turn<'a, C> {
 impl<C: Clock> Turn<'_, C> {
     /// The outcome, or until when there is none unless the waker is called.
     fn poll(&mut self, waker: &Waker) -> Result<Result<(), WaitError>, Option<Instant>> {
+        let outcome = self.look(waker);
+        if outcome.is_ok() {
+            self.leave();
+        }
+        outcome
+    }
+
+    fn look(&mut self, waker: &Waker) -> Result<Result<(), WaitError>, Option<Instant>> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
         if state.stopped {
@@ -224,9 +232,9 @@ impl<C: Clock> Turn<'_, C> {
     }
 }
 
-impl<C> Drop for Turn<'_, C> {
-    fn drop(&mut self) {
-        let Some(id) = self.id else { return };
+impl<C> Turn<'_, C> {
+    fn leave(&mut self) {
+        let Some(id) = self.id.take() else { return };
         let mut state = self.shared.state.lock();
         let Some(at) = state.waiters.iter().position(|(waiter, _)| *waiter == id) else { return };
         let left = state.waiters.remove(at);
@@ -236,6 +244,12 @@ impl<C> Drop for Turn<'_, C> {
         if let Some(waker) = next {
             waker.wake();
         }
+    }
+}
+
+impl<C> Drop for Turn<'_, C> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -1,0 +1,143 @@
+//! client-go's tests of its limiters: L1 to L5.
+
+use std::time::{Duration, Instant};
+
+use pintle_ratelimit::{
+    BucketRateLimiter, Clock, ExponentialFailureRateLimiter, FastSlowRateLimiter, ItemRateLimiter, KeepFailures,
+    ManualClock, MaxOfRateLimiter, RateLimiter, TokenBucket, WithMaxWaitRateLimiter, default_controller_rate_limiter,
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'static str, L>, Instant) {
+    (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())
+}
+
+/// "one" five times, "two" twice, then "one" is forgotten and fails once more.
+fn five_two_forget<L: RateLimiter<&'static str>>(limiter: L, one: [Duration; 5], two: [Duration; 2]) {
+    let (mut limiter, now) = remember(limiter);
+    assert_eq!(one.map(|_| limiter.when(&"one", now)), one);
+    assert_eq!(limiter.num_requeues(&"one", now), 5);
+    assert_eq!(two.map(|_| limiter.when(&"two", now)), two);
+    assert_eq!(limiter.num_requeues(&"two", now), 2);
+    limiter.forget(&"one");
+    assert_eq!(limiter.num_requeues(&"one", now), 0);
+    assert_eq!(limiter.when(&"one", now), one[0]);
+}
+
+#[test]
+fn l1_item_exponential() {
+    let limiter = ExponentialFailureRateLimiter::new(MS, SECOND);
+    five_two_forget(limiter, [MS, 2 * MS, 4 * MS, 8 * MS, 16 * MS], [MS, 2 * MS]);
+}
+
+#[test]
+fn l2_item_exponential_overflow() {
+    let nth = |base, max, n| {
+        let (mut limiter, now) = remember(ExponentialFailureRateLimiter::new(base, max));
+        (0..n).map(|_| limiter.when(&"one", now)).last()
+    };
+    assert_eq!(nth(MS, 1000 * SECOND, 6), Some(32 * MS));
+    assert_eq!(nth(MS, 1000 * SECOND, 1001), Some(1000 * SECOND));
+    assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 3), Some(240 * SECOND));
+    assert_eq!(nth(60 * SECOND, 3_600_000 * SECOND, 1001), Some(3_600_000 * SECOND));
+    // Where floating point fails: a product of exactly 2^63 ns, and nothing times infinity.
+    let huge = Duration::from_nanos(i64::MAX as u64);
+    assert_eq!(nth(Duration::from_nanos(1 << 20), huge, 44), Some(huge));
+    assert_eq!(nth(Duration::ZERO, SECOND, 2000), Some(Duration::ZERO));
+}
+
+#[test]
+fn l3_item_fast_slow() {
+    let limiter = FastSlowRateLimiter::new(5 * MS, 10 * SECOND, 3);
+    five_two_forget(limiter, [5 * MS, 5 * MS, 5 * MS, 10 * SECOND, 10 * SECOND], [5 * MS, 5 * MS]);
+}
+
+#[test]
+fn l3_no_fast_attempts_are_slow_from_the_start() {
+    let (mut limiter, now) = remember(FastSlowRateLimiter::new(5 * MS, 10 * SECOND, 0));
+    assert_eq!(limiter.when(&"one", now), 10 * SECOND);
+}
+
+#[test]
+fn l4_max_of() {
+    let limiter: MaxOfRateLimiter<&'static str> = MaxOfRateLimiter::new(vec![
+        Box::new(FastSlowRateLimiter::new(5 * MS, 3 * SECOND, 3)),
+        Box::new(ExponentialFailureRateLimiter::new(MS, SECOND)),
+    ]);
+    five_two_forget(limiter, [5 * MS, 5 * MS, 5 * MS, 3 * SECOND, 3 * SECOND], [5 * MS, 5 * MS]);
+}
+
+#[test]
+fn l4_max_of_nothing_is_nothing() {
+    let (mut limiter, now) = remember(MaxOfRateLimiter::<&'static str>::new(Vec::new()));
+    assert_eq!((limiter.when(&"one", now), limiter.num_requeues(&"one", now)), (Duration::ZERO, 0));
+}
+
+/// Says 5 ms a hundred times, then 1000 s.
+struct Stepped(u32);
+
+impl RateLimiter<&'static str> for Stepped {
+    fn delay(&mut self, _: &&'static str, _: u32, _: Instant) -> Duration {
+        if self.0 < 100 { 5 * MS } else { 1000 * SECOND }
+    }
+
+    fn charge(&mut self, _: &&'static str, _: Instant) {
+        self.0 += 1;
+    }
+}
+
+#[test]
+fn l5_with_max_wait() {
+    let (mut limiter, now) = remember(WithMaxWaitRateLimiter::new(Stepped(0), 500 * SECOND));
+    for _ in 0..100 {
+        assert_eq!(limiter.when(&"one", now), 5 * MS);
+    }
+    for _ in 0..100 {
+        assert_eq!(limiter.when(&"one", now), 500 * SECOND);
+    }
+}
+
+#[test]
+fn the_default_controller_limiter_is_the_longer_of_item_and_bucket() {
+    let now = ManualClock::new().now();
+    let mut limiter = ItemRateLimiter::new(default_controller_rate_limiter(now), KeepFailures::UntilForgotten);
+    for item in 0..100 {
+        assert_eq!(limiter.when(&item, now), 5 * MS, "the burst of the bucket covers it");
+    }
+    assert_eq!(limiter.when(&100, now), 100 * MS);
+    assert_eq!(limiter.when(&101, now), 200 * MS);
+    assert_eq!(limiter.num_requeues(&100, now), 1);
+    // 18 delays below the cap, and the 19th failure reaches it.
+    let last: Vec<_> = (0..18).map(|_| limiter.when(&0, now + 3600 * SECOND)).collect();
+    assert_eq!((last[16], last[17]), (655_360 * MS, 1000 * SECOND));
+}
+
+#[test]
+fn a_bucket_counts_no_requeues_and_keeps_no_item() {
+    let now = ManualClock::new().now();
+    let bucket = BucketRateLimiter::new(TokenBucket::new(1.0, 1, now));
+    let mut limiter = ItemRateLimiter::new(bucket, KeepFailures::UntilForgotten);
+    assert_eq!([limiter.when(&"a", now), limiter.when(&"b", now)], [Duration::ZERO, SECOND]);
+    assert_eq!((limiter.num_requeues(&"a", now), limiter.len()), (0, 0));
+}
+
+#[test]
+fn failures_expire_after_their_time() {
+    let clock = ManualClock::new();
+    let exponential = ExponentialFailureRateLimiter::new(MS, SECOND);
+    let mut limiter = ItemRateLimiter::new(exponential, KeepFailures::For(SECOND));
+    for item in 0..1000 {
+        limiter.when(&item, clock.now());
+    }
+    // Counted from the end of the delay.
+    clock.advance(SECOND + MS);
+    assert_eq!(limiter.num_requeues(&7, clock.now()), 1);
+    clock.advance(MS);
+    assert_eq!((limiter.num_requeues(&7, clock.now()), limiter.when(&7, clock.now())), (0, MS));
+    for item in 1000..3000 {
+        limiter.when(&item, clock.now());
+    }
+    assert!(limiter.len() <= 2048, "expired items make room: {}", limiter.len());
+}

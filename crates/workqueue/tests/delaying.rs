@@ -1,0 +1,157 @@
+//! client-go's tests of its delaying queue: D1 to D4. D5 is a benchmark: `ripen` of `cargo xtask bench queue`.
+
+use std::time::Duration;
+
+use pintle_workqueue::ratelimit::{Clock, ManualClock};
+use pintle_workqueue::{Added, Config, DelayKind, DelayingQueue, Pending, TryGetError};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn queue() -> (DelayingQueue<&'static str, ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    (DelayingQueue::with_config(Config::with_clock(clock.clone())), clock)
+}
+
+/// Takes the next key, and is done with it.
+fn take(queue: &DelayingQueue<&'static str, ManualClock>) -> Option<&'static str> {
+    queue.try_get().ok().map(|item| *item)
+}
+
+#[test]
+fn d1_simple_queue() {
+    let (queue, clock) = queue();
+    queue.add_after("foo", 50 * MS);
+    assert_eq!((queue.len(), take(&queue)), (0, None));
+    clock.advance(60 * MS);
+    assert_eq!(queue.len(), 1);
+    assert_eq!(take(&queue), Some("foo"));
+    for _ in 0..100 {
+        clock.advance(100 * MS);
+        assert_eq!((queue.len(), take(&queue)), (0, None));
+    }
+}
+
+#[test]
+fn d2_deduping() {
+    let (queue, clock) = queue();
+    assert_eq!(queue.add_after("foo", 50 * MS), Added::Scheduled);
+    assert_eq!(queue.add_after("foo", 70 * MS), Added::Merged);
+    clock.advance(60 * MS);
+    assert_eq!(take(&queue), Some("foo"));
+    clock.advance(20 * MS);
+    assert_eq!(take(&queue), None);
+
+    queue.add_after("foo", 50 * MS);
+    assert_eq!(queue.add_after("foo", 30 * MS), Added::Scheduled);
+    clock.advance(40 * MS);
+    assert_eq!(take(&queue), Some("foo"));
+    clock.advance(20 * MS);
+    assert_eq!(take(&queue), None);
+}
+
+#[test]
+fn d3_add_two_fire_early() {
+    let (queue, clock) = queue();
+    queue.add_after("a", SECOND);
+    queue.add_after("b", 50 * MS);
+    clock.advance(60 * MS);
+    assert_eq!((take(&queue), take(&queue)), (Some("b"), None));
+    queue.add_after("c", 2 * SECOND);
+    clock.advance(SECOND);
+    assert_eq!((take(&queue), take(&queue)), (Some("a"), None));
+    clock.advance(2 * SECOND);
+    assert_eq!((take(&queue), take(&queue)), (Some("c"), None));
+}
+
+#[test]
+fn d4_copy_shifting() {
+    let (queue, clock) = queue();
+    queue.add_after("a", SECOND);
+    queue.add_after("b", 500 * MS);
+    queue.add_after("c", 250 * MS);
+    clock.advance(2 * SECOND);
+    assert_eq!(queue.len(), 3);
+    assert_eq!([take(&queue), take(&queue), take(&queue)], [Some("c"), Some("b"), Some("a")]);
+}
+
+#[test]
+fn no_delay_is_a_plain_add() {
+    let (queue, _clock) = queue();
+    queue.add_after("now", Duration::ZERO);
+    assert_eq!(queue.len(), 1);
+}
+
+#[test]
+fn the_longest_delay_never_ends_and_overflows_nothing() {
+    let (queue, clock) = queue();
+    clock.advance(SECOND);
+    queue.add_after("never", Duration::MAX);
+    clock.advance(Duration::from_secs(1 << 33));
+    assert_eq!((take(&queue), queue.counts().delayed), (None, 1));
+}
+
+#[test]
+fn a_cancelled_delay_does_not_end() {
+    let (queue, clock) = queue();
+    let deadline = clock.now() + SECOND;
+    queue.add_after("a", SECOND);
+    assert_eq!((queue.cancel(&"a"), queue.cancel(&"a")), (Some(deadline), None));
+    clock.advance(2 * SECOND);
+    assert_eq!(take(&queue), None);
+    assert!(queue.snapshot().is_empty(), "nothing is remembered of it");
+}
+
+#[test]
+fn a_postponed_delay_ends_later_and_never_earlier() {
+    let (queue, clock) = queue();
+    assert!(!queue.postpone(&"a", SECOND), "there is none");
+    queue.add_after("a", SECOND);
+    assert!(queue.postpone(&"a", 2 * SECOND));
+    assert!(!queue.postpone(&"a", SECOND));
+    clock.advance(SECOND);
+    assert_eq!(take(&queue), None);
+    clock.advance(SECOND);
+    assert_eq!(take(&queue), Some("a"));
+}
+
+#[test]
+fn a_replaced_delay_ends_when_it_is_told() {
+    let (queue, clock) = queue();
+    queue.add_after("a", SECOND);
+    queue.replace_after("a", 3 * SECOND, DelayKind::Reminder);
+    queue.replace_after("a", 2 * SECOND, DelayKind::Retry);
+    assert_eq!(queue.snapshot()[0].delay, Some((DelayKind::Retry, clock.now() + 2 * SECOND)));
+    clock.advance(SECOND);
+    assert_eq!(take(&queue), None);
+    clock.advance(SECOND);
+    assert_eq!((take(&queue), take(&queue)), (Some("a"), None));
+}
+
+#[test]
+fn retries_and_reminders_can_have_different_policies() {
+    let clock = ManualClock::new();
+    let mut config = Config::with_clock(clock.clone());
+    config.pending_retry = Pending::Respect;
+    let queue = config.into_queue();
+    queue.add_rate_limited("failed");
+    queue.add_after("watched", 5 * MS);
+    assert_eq!(queue.add("failed"), Added::Merged, "an event does not get around the back-off");
+    assert_eq!(queue.add("watched"), Added::Scheduled);
+    assert_eq!(*queue.try_get().unwrap(), "watched");
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
+    clock.advance(5 * MS);
+    let rest: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
+    assert_eq!(rest, ["failed", "watched"], "and the reminder was not swallowed by the add");
+}
+
+#[test]
+fn a_burst_of_changed_minds_leaves_nothing_behind() {
+    let (queue, clock) = queue();
+    for round in 0..10_000 {
+        queue.replace_after("a", SECOND + round * MS, DelayKind::Reminder);
+    }
+    assert_eq!(queue.counts().delayed, 1);
+    clock.advance(20 * SECOND);
+    assert_eq!((take(&queue), take(&queue)), (Some("a"), None));
+}

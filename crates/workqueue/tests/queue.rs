@@ -1,0 +1,276 @@
+//! client-go's tests of its base queue, by the numbers of the behaviour tables: Q1 to Q11. Q12 is a benchmark: `cycle` of
+//! `cargo xtask bench queue`.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use pintle_workqueue::ratelimit::ManualClock;
+use pintle_workqueue::{Added, Config, Fifo, Order, Queue, ShutdownMode, Ticket, TryGetError};
+
+/// A queue whose `get` can be polled by hand.
+fn queue<K: 'static>() -> Queue<K, ManualClock> {
+    Queue::with_config(Config::with_clock(ManualClock::new()))
+}
+
+fn q1(drain: bool) {
+    let queue: Queue<usize> = Queue::new();
+    let taken = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let consumers: Vec<_> = (0..10)
+            .map(|_| {
+                scope.spawn(|| {
+                    while let Some(item) = queue.blocking_get() {
+                        assert_ne!(*item, usize::MAX, "added after the shutdown");
+                        taken.fetch_add(1, Ordering::Relaxed);
+                        thread::yield_now();
+                    }
+                })
+            })
+            .collect();
+        thread::scope(|producers| {
+            for id in 0..50 {
+                let queue = &queue;
+                producers.spawn(move || {
+                    for _ in 0..50 {
+                        queue.add(id);
+                        thread::yield_now();
+                    }
+                });
+            }
+        });
+        let shutdown = queue.shut_down(ShutdownMode::FinishBacklog);
+        if drain {
+            assert!(shutdown.wait().complete);
+        }
+        assert_eq!(queue.add(usize::MAX), Added::ShutDown);
+        consumers.into_iter().for_each(|consumer| consumer.join().unwrap());
+    });
+    assert_eq!(queue.len(), 0);
+    let taken = taken.into_inner();
+    assert!((50..=2500).contains(&taken), "each key at least once, and no add twice: {taken}");
+}
+
+#[test]
+fn q1_basic() {
+    q1(false);
+}
+
+#[test]
+fn q1_basic_with_drain() {
+    q1(true);
+}
+
+fn q2(drain: bool) {
+    let queue: Queue<usize> = Queue::new();
+    let seen = Mutex::new(HashSet::new());
+    let taken = AtomicUsize::new(0);
+    for key in 0..50 {
+        queue.add(key);
+    }
+    thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| {
+                while let Some(item) = queue.blocking_get() {
+                    if seen.lock().unwrap().insert(*item) {
+                        queue.add(*item);
+                    }
+                    taken.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        // Each key comes twice: its second add is made while it is held.
+        while taken.load(Ordering::SeqCst) < 100 {
+            thread::yield_now();
+        }
+        let shutdown = queue.shut_down(ShutdownMode::FinishBacklog);
+        if drain {
+            assert!(shutdown.wait().complete);
+        }
+    });
+    assert_eq!((queue.len(), taken.into_inner()), (0, 100));
+}
+
+#[test]
+fn q2_add_while_processing() {
+    q2(false);
+}
+
+#[test]
+fn q2_add_while_processing_with_drain() {
+    q2(true);
+}
+
+#[test]
+fn q3_len() {
+    let queue = queue();
+    queue.add("a");
+    assert_eq!(queue.len(), 1);
+    queue.add("b");
+    assert_eq!(queue.len(), 2);
+    queue.add("a");
+    assert_eq!(queue.len(), 2);
+}
+
+#[test]
+fn q4_reinsert() {
+    let queue = queue();
+    queue.add("foo");
+    let item = queue.try_get().unwrap();
+    queue.add("foo");
+    item.done();
+    let item = queue.try_get().unwrap();
+    assert_eq!(*item, "foo");
+    item.done();
+    assert_eq!(queue.len(), 0);
+}
+
+/// A first-in-first-out order that counts touches.
+#[derive(Debug)]
+struct Touched(Fifo, Arc<AtomicUsize>);
+
+impl Order<&'static str> for Touched {
+    fn push(&mut self, ticket: Ticket, key: &&'static str, priority: i32, now: u64) {
+        self.0.push(ticket, key, priority, now);
+    }
+
+    fn pop(&mut self) -> Option<Ticket> {
+        Order::<&str>::pop(&mut self.0)
+    }
+
+    fn touch(&mut self, _: Ticket, _: &&'static str, _: i32, _: u64) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn len(&self) -> usize {
+        Order::<&str>::len(&self.0)
+    }
+}
+
+fn touched() -> (Queue<&'static str, ManualClock>, Arc<AtomicUsize>) {
+    let touches = Arc::default();
+    let mut config = Config::with_clock(ManualClock::new());
+    config.order = Box::new(Touched(Fifo::default(), Arc::clone(&touches)));
+    (Queue::with_config(config), touches)
+}
+
+#[test]
+fn q5_collapse() {
+    let (queue, touches) = touched();
+    queue.add("bar");
+    queue.add("bar");
+    let item = queue.try_get().unwrap();
+    assert_eq!(*item, "bar");
+    item.done();
+    assert_eq!(queue.len(), 0);
+    assert_eq!(touches.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn q6_collapse_while_processing() {
+    let (queue, touches) = touched();
+    queue.add("foo");
+    let item = queue.try_get().unwrap();
+    queue.add("foo");
+    queue.add("foo");
+    {
+        let mut second = pin!(queue.get());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(second.as_mut().poll(&mut cx).is_pending(), "held by the first worker");
+        item.done();
+        let Poll::Ready(Some(item)) = second.as_mut().poll(&mut cx) else { panic!("free now") };
+        assert_eq!(*item, "foo");
+    }
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
+    assert_eq!((queue.len(), touches.load(Ordering::Relaxed)), (0, 0));
+}
+
+#[test]
+fn q7_queue_drainage_using_shut_down_with_drain() {
+    let queue = queue();
+    queue.add("foo");
+    queue.add("bar");
+    let (first, second) = (queue.try_get().unwrap(), queue.try_get().unwrap());
+    let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(drain.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
+    first.done();
+    assert!(drain.as_mut().poll(&mut cx).is_pending());
+    second.done();
+    let Poll::Ready(report) = drain.as_mut().poll(&mut cx) else { panic!("nothing is held any more") };
+    assert!(report.complete && report.in_flight.is_empty());
+}
+
+#[test]
+fn q8_no_queue_drainage_using_shut_down() {
+    let queue = queue();
+    queue.add("foo");
+    queue.add("bar");
+    let _held = (queue.try_get().unwrap(), queue.try_get().unwrap());
+    // Returns, though both are held.
+    drop(queue.shut_down(ShutdownMode::FinishBacklog));
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
+}
+
+#[test]
+fn q9_force_queue_shutdown() {
+    let queue = queue();
+    queue.add("foo");
+    queue.add("bar");
+    let _held = (queue.try_get().unwrap(), queue.try_get().unwrap());
+    let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(drain.as_mut().poll(&mut cx).is_pending());
+    drop(queue.shut_down(ShutdownMode::Abandon));
+    let Poll::Ready(mut report) = drain.as_mut().poll(&mut cx) else { panic!("nobody waits for the guards") };
+    report.in_flight.sort_unstable();
+    assert_eq!((report.mode, report.in_flight), (ShutdownMode::Abandon, vec!["bar", "foo"]));
+}
+
+#[test]
+fn q10_queue_drainage_with_dirty_item() {
+    let queue = queue();
+    queue.add("foo");
+    let item = queue.try_get().unwrap();
+    queue.add("foo");
+    let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(drain.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
+    item.done();
+    assert!(drain.as_mut().poll(&mut cx).is_pending(), "it has to be worked on once more");
+    let item = queue.try_get().unwrap();
+    assert_eq!(*item, "foo");
+    item.done();
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
+    assert!(drain.as_mut().poll(&mut cx).is_ready());
+}
+
+#[test]
+fn q11_garbage_collection() {
+    let queue = queue();
+    let key = Arc::new("leak me".to_owned());
+    let weak = Arc::downgrade(&key);
+    queue.add(key);
+    queue.try_get().unwrap().done();
+    assert_eq!(weak.strong_count(), 0);
+    drop(queue);
+}
+
+/// The same in a queue so large that it removes records by the batch.
+#[test]
+fn q11_garbage_collection_in_a_large_queue() {
+    let queue = queue();
+    let key = Arc::new(0);
+    let weak = Arc::downgrade(&key);
+    queue.add(key);
+    for other in 1..5000 {
+        queue.add(Arc::new(other));
+    }
+    queue.try_get().unwrap().done();
+    assert_eq!(weak.strong_count(), 0);
+}

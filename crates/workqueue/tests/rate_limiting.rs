@@ -1,0 +1,136 @@
+//! client-go's test of its rate-limiting queue, R1, and what goes beyond it.
+
+use std::time::Duration;
+
+use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock, TokenBucket};
+use pintle_workqueue::{Added, Charge, Config, RateLimitingQueue};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn config() -> (Config<&'static str, ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    let mut config = Config::with_clock(clock.clone());
+    config.limiter = Box::new(ExponentialFailureRateLimiter::new(MS, Duration::from_secs(1)));
+    (config, clock)
+}
+
+fn delay(queue: &RateLimitingQueue<&'static str, ManualClock>, clock: &ManualClock, key: &str) -> Duration {
+    let state = queue.snapshot().into_iter().find(|state| state.key == key).unwrap();
+    state.delay.unwrap().1 - clock.now()
+}
+
+#[test]
+fn r1_rate_limiting_queue() {
+    let (mut config, clock) = config();
+    // As in Go, where a second call is charged though its delay ends later than the first one's.
+    config.charge = Charge::Always;
+    let queue = config.into_queue();
+    queue.add_rate_limited("one");
+    assert_eq!(delay(&queue, &clock, "one"), MS);
+    queue.cancel(&"one");
+    queue.add_rate_limited("one");
+    assert_eq!(delay(&queue, &clock, "one"), 2 * MS);
+    assert_eq!(queue.num_requeues(&"one"), 2);
+
+    queue.add_rate_limited("two");
+    assert_eq!(delay(&queue, &clock, "two"), MS);
+    queue.cancel(&"two");
+    queue.add_rate_limited("two");
+    assert_eq!(delay(&queue, &clock, "two"), 2 * MS);
+
+    queue.forget(&"one");
+    assert_eq!(queue.num_requeues(&"one"), 0);
+    queue.cancel(&"one");
+    queue.add_rate_limited("one");
+    assert_eq!(delay(&queue, &clock, "one"), MS);
+}
+
+#[test]
+fn a_retry_in_flight_waits_for_its_delay_and_for_the_guard() {
+    let (config, clock) = config();
+    let queue = config.into_queue();
+    queue.add("a");
+    let item = queue.try_get().unwrap();
+    assert_eq!(item.retry(), Added::Scheduled);
+    assert_eq!((queue.len(), queue.counts().delayed, queue.num_requeues(&"a")), (0, 1, 1));
+    clock.advance(MS);
+    let item = queue.try_get().unwrap();
+    assert_eq!(item.num_requeues(), 1);
+    item.forget();
+    assert_eq!(queue.num_requeues(&"a"), 0);
+    assert!(queue.snapshot().is_empty());
+}
+
+#[test]
+fn revisit_after_forgets_the_failures() {
+    let (config, clock) = config();
+    let queue = config.into_queue();
+    queue.add_rate_limited("a");
+    clock.advance(MS);
+    assert_eq!(queue.try_get().unwrap().revisit_after(10 * MS), Added::Scheduled);
+    assert_eq!((queue.num_requeues(&"a"), delay(&queue, &clock, "a")), (0, 10 * MS));
+}
+
+#[test]
+fn failures_of_a_key_that_is_never_forgotten_expire() {
+    let (mut config, clock) = config();
+    config.keep_failures = Some(1000 * MS);
+    let queue = config.into_queue();
+    queue.add_rate_limited("a");
+    clock.advance(MS);
+    queue.try_get().unwrap().done();
+    clock.advance(1000 * MS);
+    assert_eq!(queue.num_requeues(&"a"), 1, "not yet");
+    clock.advance(MS);
+    assert_eq!(queue.num_requeues(&"a"), 0);
+    // A retry elsewhere finds the room.
+    for _ in 0..600 {
+        queue.add_rate_limited("b");
+    }
+    assert_eq!(queue.snapshot().len(), 1);
+}
+
+#[test]
+fn failures_do_not_expire_while_the_key_waits_for_its_retry() {
+    let (mut config, clock) = config();
+    config.keep_failures = Some(MS);
+    config.limiter = Box::new(ExponentialFailureRateLimiter::new(Duration::from_secs(60), Duration::from_secs(600)));
+    let queue = config.into_queue();
+    queue.add_rate_limited("a");
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(queue.try_get().unwrap().num_requeues(), 1);
+}
+
+#[test]
+fn the_handout_limit_is_a_cap_at_the_door_and_not_a_debt() {
+    let (mut config, clock) = config();
+    config.handout_limit = Some(TokenBucket::new(10.0, 2, clock.now()));
+    let queue = config.into_queue();
+    for key in ["a", "b", "c", "d"] {
+        queue.add(key);
+    }
+    assert!(queue.try_get().is_ok() && queue.try_get().is_ok());
+    for _ in 0..50 {
+        assert!(queue.try_get().is_err(), "the burst is spent, and asking costs nothing");
+    }
+    clock.advance(100 * MS);
+    assert!(queue.try_get().is_ok());
+    assert!(queue.try_get().is_err());
+    assert_eq!(queue.len(), 1, "what has to wait stays queued");
+}
+
+#[test]
+fn a_waiting_get_sleeps_until_the_next_token() {
+    let (mut config, clock) = config();
+    config.handout_limit = Some(TokenBucket::new(10.0, 1, clock.now()));
+    let queue = config.into_queue();
+    queue.add("a");
+    queue.add("b");
+    drop(queue.try_get());
+    let mut get = std::pin::pin!(queue.get());
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(get.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(clock.next_deadline(), Some(clock.now() + 100 * MS));
+    clock.advance(100 * MS);
+    assert!(get.as_mut().poll(&mut cx).is_ready());
+}
