@@ -5,7 +5,7 @@ pub(crate) use shuttle::{sync as imp, thread};
 #[cfg(not(pintle_shuttle))]
 pub(crate) use std::{sync as imp, thread};
 
-use std::sync::TryLockError;
+use std::sync::{PoisonError, TryLockError};
 
 pub(crate) use imp::{Arc, MutexGuard};
 
@@ -21,6 +21,10 @@ impl<T> Mutex<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        // The scheduler of a model needs no spinning.
+        if cfg!(pintle_shuttle) {
+            return self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        }
         match self.try_lock() {
             Some(guard) => guard,
             None => self.lock_contended(),
@@ -48,7 +52,7 @@ impl<T> Mutex<T> {
             }
             thread::yield_now();
         }
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

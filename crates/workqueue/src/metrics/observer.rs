@@ -65,7 +65,7 @@ impl Observer {
         }
         self.stamps[ticket.index()].dirty = Some(now);
         let stamps = &self.stamps;
-        self.dirty.enter(now, ticket, |ticket| stamps[ticket.index()].dirty);
+        self.dirty.enter(now, ticket, |ticket| stamps.get(ticket.index())?.dirty);
         self.instruments.depth(priority, 1);
         self.instruments.add();
     }
@@ -85,7 +85,7 @@ impl Observer {
             self.instruments.queue_duration(since_to(since, now));
         }
         let stamps = &self.stamps;
-        self.running.enter(now, ticket, |ticket| stamps[ticket.index()].running);
+        self.running.enter(now, ticket, |ticket| stamps.get(ticket.index())?.running);
         self.instruments.depth(priority, -1);
     }
 

@@ -1,0 +1,312 @@
+//! What client-go's suites leave open: X1 to X10. X11 and X12 are in metrics.rs.
+
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use pintle_workqueue::ratelimit::{Clock, ManualClock, Sleep, Timer};
+use pintle_workqueue::{
+    Added, Charge, Config, Pending, RateLimitingQueue, ShutdownMode, TryGetError, parallelize_until,
+};
+
+type Queue<C = ManualClock> = RateLimitingQueue<&'static str, C>;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn queue() -> (Queue, ManualClock) {
+    let clock = ManualClock::new();
+    (Config::with_clock(clock.clone()).into_queue(), clock)
+}
+
+fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// There is no `done(key)`: only who holds a key can be done with it, and only once. (A second `done` of a guard does not
+/// compile; the crate page shows it.)
+#[test]
+fn x1_only_the_holder_can_be_done_with_a_key() {
+    let (queue, _) = queue();
+    queue.add("a");
+    let first = queue.try_get().unwrap();
+    queue.add("a");
+    queue.forget(&"a");
+    queue.cancel(&"a");
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty, "nothing else makes it free");
+    drop(first);
+    let second = queue.try_get().unwrap();
+    assert_eq!((queue.len(), queue.counts().in_flight), (0, 1));
+    drop(second);
+    assert!(queue.snapshot().is_empty());
+}
+
+#[test]
+fn x2_two_concurrent_drainers_are_both_woken() {
+    let (queue, _) = queue();
+    queue.add("a");
+    let item = queue.try_get().unwrap();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+    let mut first = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+    let mut second = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+    assert!(first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending());
+    drop(item);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
+    assert!(first.as_mut().poll(&mut cx).is_ready() && second.as_mut().poll(&mut cx).is_ready());
+}
+
+#[test]
+fn x3_drain_with_queued_and_none_in_flight() {
+    let (queue, _) = queue();
+    queue.add("a");
+    let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+    assert!(poll(&mut drain).is_pending(), "the backlog is not finished");
+    queue.try_get().unwrap().done();
+    let Poll::Ready(report) = poll(&mut drain) else { panic!("now it is") };
+    assert!(report.complete && report.queued.is_empty());
+}
+
+/// There is no timer task. A `get` that keeps the time is let go at once, and its timer with it.
+#[test]
+fn x4_drain_on_a_delaying_queue_releases_the_timer() {
+    let (queue, clock) = queue();
+    queue.add_after("a", 3600 * SECOND);
+    {
+        let mut get = pin!(queue.get());
+        assert!(poll(&mut get).is_pending());
+        assert_eq!(clock.sleepers(), 1);
+        let report = queue.shut_down(ShutdownMode::FinishBacklog).wait();
+        assert_eq!((report.complete, report.delayed), (true, vec!["a"]));
+        assert!(matches!(poll(&mut get), Poll::Ready(None)));
+    }
+    assert_eq!(clock.sleepers(), 0);
+}
+
+#[test]
+fn x5_add_while_a_delayed_entry_exists() {
+    let runs = |pending: Pending| {
+        let clock = ManualClock::new();
+        let mut config = Config::with_clock(clock.clone());
+        config.pending_reminder = pending;
+        let queue = config.into_queue();
+        queue.add_after("a", SECOND);
+        queue.add("a");
+        let now = queue.try_get().is_ok();
+        clock.advance(SECOND);
+        (now, queue.try_get().is_ok())
+    };
+    assert_eq!(runs(Pending::Keep), (true, true));
+    assert_eq!(runs(Pending::Absorb), (true, false));
+    assert_eq!(runs(Pending::Respect), (false, true));
+}
+
+#[test]
+fn x6_a_collapsed_retry_is_charged_only_if_told_so() {
+    let failures = |charge: Charge| {
+        let mut config = Config::with_clock(ManualClock::new());
+        config.charge = charge;
+        let queue = config.into_queue();
+        assert_eq!(queue.add_rate_limited("a"), Added::Scheduled);
+        assert_eq!(queue.add_rate_limited("a"), Added::Merged);
+        drop(queue.shut_down(ShutdownMode::FinishBacklog));
+        assert_eq!(queue.add_rate_limited("a"), Added::ShutDown);
+        queue.num_requeues(&"a")
+    };
+    assert_eq!(failures(Charge::IfScheduled), 1);
+    assert_eq!(failures(Charge::Always), 3);
+}
+
+/// No add waits for anything: there is no channel that could be full.
+#[test]
+fn x7_shutdown_with_thousands_of_delayed_adds() {
+    let clock = ManualClock::new();
+    let queue: RateLimitingQueue<u32, _> = Config::with_clock(clock).into_queue();
+    for key in 0..5000 {
+        assert_eq!(queue.add_after(key, SECOND), Added::Scheduled);
+    }
+    let drain = queue.shut_down(ShutdownMode::FinishBacklog);
+    for key in 5000..10_000 {
+        assert_eq!(queue.add_after(key, SECOND), Added::ShutDown);
+    }
+    let report = drain.wait();
+    assert_eq!((report.delayed.len(), report.refused), (5000, 5000));
+}
+
+#[test]
+fn x8_a_worker_that_panics_is_done() {
+    let (queue, _) = queue();
+    queue.add("a");
+    let item = queue.try_get().unwrap();
+    queue.add("a");
+    let panicked = catch_unwind(AssertUnwindSafe(move || {
+        let _item = item;
+        panic!("a bug in the worker");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(*queue.try_get().unwrap(), "a", "and what was added meanwhile is not lost");
+    assert_eq!(queue.counts().in_flight, 0);
+}
+
+#[test]
+fn x8_a_worker_that_is_cancelled_is_done() {
+    let (queue, _) = queue();
+    queue.add("a");
+    {
+        let work = async {
+            let _item = queue.get().await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        let mut work = pin!(work);
+        assert!(poll(&mut work).is_pending());
+        assert_eq!(queue.counts().in_flight, 1);
+    }
+    assert_eq!(queue.counts().in_flight, 0);
+}
+
+#[test]
+fn x9_a_parallel_piece_that_panics_ends_alone() {
+    let four = NonZeroUsize::new(4).unwrap();
+    let done = AtomicUsize::new(0);
+    let unfinished = parallelize_until(
+        four,
+        100,
+        NonZeroUsize::new(10).unwrap(),
+        || false,
+        |piece| {
+            assert!(piece % 40 != 7, "piece {piece} is broken");
+            done.fetch_add(1, Ordering::Relaxed);
+        },
+    )
+    .unwrap_err();
+    assert_eq!(done.into_inner(), 97);
+    let panics: Vec<_> = unfinished.panics.iter().map(|panic| (panic.piece, panic.message.as_str())).collect();
+    assert_eq!(panics, [(7, "piece 7 is broken"), (47, "piece 47 is broken"), (87, "piece 87 is broken")]);
+    assert!(unfinished.skipped.is_empty());
+}
+
+/// A clock that moves on, by an hour, just when somebody is about to sleep.
+struct Hasty(ManualClock);
+
+impl Clock for Hasty {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, deadline: Option<Instant>) {
+        self.0.advance(3600 * SECOND);
+        self.0.park_until(deadline);
+    }
+}
+
+impl Timer for Hasty {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        self.0.advance(3600 * SECOND);
+        self.0.sleep_until(deadline)
+    }
+}
+
+/// Deadlines are absolute: the sleep ends at once.
+#[test]
+fn x10_the_clock_moves_between_deadline_and_timer() {
+    let queue: Queue<Hasty> = Config::with_clock(Hasty(ManualClock::new())).into_queue();
+    queue.add_after("a", SECOND);
+    let mut get = pin!(queue.get());
+    assert!(matches!(poll(&mut get), Poll::Ready(Some(_))));
+    queue.add_after("b", SECOND);
+    assert_eq!(queue.blocking_get().map(|item| *item), Some("b"));
+}
+
+#[test]
+fn shutdown_only_ever_tightens() {
+    let (queue, _) = queue();
+    queue.add("a");
+    drop(queue.shut_down(ShutdownMode::FinishInFlight));
+    drop(queue.shut_down(ShutdownMode::FinishBacklog));
+    assert_eq!(queue.shutdown_mode(), Some(ShutdownMode::FinishInFlight));
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
+    let report = queue.shut_down(ShutdownMode::FinishBacklog).wait();
+    assert_eq!((report.mode, report.queued), (ShutdownMode::FinishInFlight, vec!["a"]));
+    drop(queue.shut_down(ShutdownMode::Abandon));
+    assert_eq!(queue.shutdown_mode(), Some(ShutdownMode::Abandon));
+}
+
+#[test]
+fn a_drain_ends_at_its_deadline_and_says_what_is_left() {
+    let (queue, clock) = queue();
+    queue.add("a");
+    let _held = queue.try_get().unwrap();
+    let mut drain = pin!(queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(SECOND));
+    assert!(poll(&mut drain).is_pending());
+    clock.advance(SECOND);
+    let Poll::Ready(report) = poll(&mut drain) else { panic!("its time is over") };
+    assert_eq!((report.complete, report.in_flight), (false, vec!["a"]));
+}
+
+/// The one who keeps the time is dropped: another waiter is woken, and keeps it from then on.
+#[test]
+fn a_dropped_timekeeper_hands_the_time_over() {
+    let (queue, clock) = queue();
+    queue.add_after("a", SECOND);
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut other = pin!(queue.get());
+    {
+        let mut keeper = pin!(queue.get());
+        assert!(poll(&mut keeper).is_pending());
+        assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(clock.sleepers(), 1, "one timer for all");
+    }
+    assert_eq!((wakes.0.load(Ordering::SeqCst), clock.sleepers()), (1, 0));
+    assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert_eq!(clock.next_deadline(), Some(clock.now() + SECOND));
+    clock.advance(SECOND);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
+    assert!(matches!(poll(&mut other), Poll::Ready(Some(_))));
+}
+
+#[test]
+fn an_earlier_delay_brings_the_timer_forward() {
+    let (queue, clock) = queue();
+    queue.add_after("late", SECOND);
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add_after("early", MS);
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+    assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert_eq!(clock.next_deadline(), Some(clock.now() + MS));
+}
+
+/// A `get` that was woken and is dropped before it looks passes its wake-up on.
+#[test]
+fn a_wake_up_is_not_lost_with_the_one_it_woke() {
+    let (queue, _) = queue();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut second = pin!(queue.get());
+    {
+        let mut first = pin!(queue.get());
+        assert!(poll(&mut first).is_pending());
+        assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        queue.add("a");
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 0, "the first was woken, and nobody else");
+    }
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+    assert!(matches!(poll(&mut second), Poll::Ready(Some(_))));
+}

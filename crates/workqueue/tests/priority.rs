@@ -1,0 +1,518 @@
+//! controller-runtime's tests of its priority queue: C1 to C26. C27 is in metrics.rs, C28 are benchmarks. Then what its
+//! queue has not: ageing, and fairness between tenants.
+
+mod recorder;
+
+use std::collections::{HashMap, HashSet};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
+use pintle_workqueue::{
+    AddOptions, Config, Fair, Pending, Priority, RateLimitingQueue, ShutdownMode, TryGetError, WorkItem,
+};
+use recorder::Recorder;
+
+type Queue = RateLimitingQueue<&'static str, ManualClock>;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A queue that merges as controller-runtime's does.
+fn config<K: 'static, C>(clock: C, metrics: &Recorder) -> Config<K, C> {
+    Config {
+        order: Box::new(Priority::strict()),
+        pending_retry: Pending::Absorb,
+        pending_reminder: Pending::Absorb,
+        metrics: Some(Arc::new(metrics.clone())),
+        ..Config::with_clock(clock)
+    }
+}
+
+fn queue() -> (Queue, ManualClock, Recorder) {
+    let (clock, metrics) = (ManualClock::new(), Recorder::default());
+    (config(clock.clone(), &metrics).into_queue(), clock, metrics)
+}
+
+fn after(after: Duration) -> AddOptions {
+    AddOptions { after: Some(after), ..AddOptions::default() }
+}
+
+/// Takes the next key, and is done with it.
+fn take(queue: &Queue) -> Option<(&'static str, i32)> {
+    queue.try_get().ok().map(|item| (*item, item.priority()))
+}
+
+fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn c1a_returns_an_item() {
+    let (queue, _, metrics) = queue();
+    queue.add("foo");
+    assert_eq!(take(&queue), Some(("foo", 0)));
+    assert_eq!(metrics.counts(), (1, 0, vec![(0, 0)]));
+}
+
+#[test]
+fn c1b_returns_items_in_order() {
+    let (queue, _, metrics) = queue();
+    queue.add("foo");
+    queue.add("bar");
+    assert_eq!([take(&queue), take(&queue)], [Some(("foo", 0)), Some(("bar", 0))]);
+    assert_eq!(metrics.counts(), (2, 0, vec![(0, 0)]));
+}
+
+#[test]
+fn c2_does_not_return_an_item_that_is_held() {
+    let (queue, _, metrics) = queue();
+    queue.add("foo");
+    let _foo = queue.try_get().unwrap();
+    queue.add("foo");
+    queue.add("bar");
+    assert_eq!(*queue.try_get().unwrap(), "bar");
+    assert_eq!(metrics.counts(), (3, 0, vec![(0, 1)]));
+}
+
+/// Unlike there, and as in client-go: foo takes its place when it is free again, not when it was added.
+#[test]
+fn c3_returns_an_item_once_it_is_free() {
+    let (queue, _, metrics) = queue();
+    queue.add("foo");
+    let foo = queue.try_get().unwrap();
+    queue.add("foo");
+    queue.add("bar");
+    let _bar = queue.try_get().unwrap();
+    queue.add("baz");
+    foo.done();
+    assert_eq!([take(&queue), take(&queue)], [Some(("baz", 0)), Some(("foo", 0))]);
+    assert_eq!(metrics.counts(), (4, 0, vec![(0, 0)]));
+}
+
+#[test]
+fn c4_de_duplicates() {
+    let (queue, _, metrics) = queue();
+    queue.add("foo");
+    queue.add("foo");
+    assert_eq!((queue.len(), queue.counts().in_flight, metrics.counts().0), (1, 0, 1));
+}
+
+/// Unlike there, `len` is client-go's: what could be handed out. What is held and dirty is counted beside it.
+#[test]
+fn c5_enqueues_an_item_that_is_held() {
+    let (queue, _, metrics) = queue();
+    queue.add_with_priority("foo", 1);
+    let foo = queue.try_get().unwrap();
+    queue.add("foo");
+    assert_eq!((queue.len(), queue.counts().redirtied), (0, 1));
+    foo.done();
+    assert_eq!(take(&queue), Some(("foo", 0)), "its priority starts afresh");
+    assert_eq!(metrics.counts(), (2, 0, vec![(0, 0), (1, 0)]));
+}
+
+#[test]
+fn c6a_retains_the_highest_priority() {
+    let (queue, _, metrics) = queue();
+    queue.add_with_priority("foo", 1);
+    queue.add_with_priority("foo", 2);
+    assert_eq!((take(&queue), queue.len()), (Some(("foo", 2)), 0));
+    assert_eq!(metrics.counts(), (1, 0, vec![(1, 0), (2, 0)]));
+}
+
+#[test]
+fn c6b_never_decreases_a_priority() {
+    let (queue, _, metrics) = queue();
+    queue.add_with_priority("foo", 2);
+    queue.add_with_priority("foo", 1);
+    assert_eq!((take(&queue), queue.len()), (Some(("foo", 2)), 0));
+    assert_eq!(metrics.counts(), (1, 0, vec![(2, 0)]));
+}
+
+#[test]
+fn c7_goes_to_the_front_when_raised() {
+    let (queue, _, metrics) = queue();
+    for key in ["foo", "bar", "baz"] {
+        queue.add(key);
+    }
+    queue.add_with_priority("baz", 1);
+    assert_eq!((take(&queue), queue.len()), (Some(("baz", 1)), 2));
+    assert_eq!(metrics.counts(), (3, 0, vec![(0, 2), (1, 0)]));
+}
+
+#[test]
+fn c8_retains_the_earliest_time() {
+    let (queue, clock, metrics) = queue();
+    queue.add("foo");
+    queue.add_with("foo", after(HOUR));
+    assert_eq!((take(&queue), queue.len(), metrics.counts().0), (Some(("foo", 0)), 0, 1));
+    clock.advance(2 * HOUR);
+    assert_eq!(take(&queue), None);
+}
+
+#[test]
+fn c9_what_is_not_ready_is_not_in_len() {
+    let (queue, _, metrics) = queue();
+    queue.add_with("foo", after(MS));
+    queue.add_with("bar", after(MS));
+    queue.add("baz");
+    queue.add("qux");
+    assert_eq!((queue.len(), metrics.counts().2), (2, vec![(0, 2)]));
+}
+
+#[test]
+fn c10_get_after_shutdown() {
+    let (queue, _, _) = queue();
+    queue.add("foo");
+    drop(queue.shut_down(ShutdownMode::FinishInFlight));
+    queue.add_with("bar", after(HOUR));
+    for _ in 0..2 {
+        assert_eq!(queue.try_get().unwrap_err(), TryGetError::ShutDown);
+        assert!(queue.blocking_get().is_none());
+    }
+}
+
+/// A cheap source of numbers that are random enough.
+fn dice(seed: &mut u64, sides: u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 33) % sides
+}
+
+#[test]
+fn c11_returns_many_items() {
+    for round in 0..20 {
+        let queue: RateLimitingQueue<u64> = config(StdClock, &Recorder::default()).into_queue();
+        thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| (0..50).for_each(|_| drop(queue.blocking_get().unwrap())));
+            }
+            let mut seed = round;
+            for key in 0..1000 {
+                let after = Some(Duration::from_micros(dice(&mut seed, 2000)));
+                let priority = dice(&mut seed, 10) as i32;
+                queue.add_with(key, AddOptions { after, priority, ..AddOptions::default() });
+            }
+        });
+        assert_eq!((queue.len(), queue.counts().delayed), (0, 0));
+    }
+}
+
+#[test]
+fn c12_metrics_of_after_then_without() {
+    let (queue, _, metrics) = queue();
+    queue.add_with("foo", after(HOUR));
+    assert_eq!(metrics.counts(), (0, 1, vec![]));
+    queue.add("foo");
+    assert_eq!(metrics.counts(), (1, 1, vec![(0, 1)]));
+    take(&queue);
+    assert_eq!(metrics.counts(), (1, 1, vec![(0, 0)]));
+}
+
+#[test]
+fn c13_metrics_of_after_then_a_higher_priority_now() {
+    let (queue, _, metrics) = queue();
+    queue.add_with("foo", after(HOUR));
+    assert_eq!(metrics.counts().2, []);
+    queue.add_with_priority("foo", 1);
+    assert_eq!(metrics.counts().2, [(1, 1)]);
+    assert_eq!(take(&queue), Some(("foo", 1)));
+    assert_eq!(metrics.counts().2, [(1, 0)]);
+}
+
+#[test]
+fn c14_first_in_first_out_on_raise() {
+    let (queue, _, _) = queue();
+    queue.add("foo");
+    queue.add_with_priority("bar", 1);
+    queue.add_with_priority("foo", 1);
+    assert_eq!([take(&queue), take(&queue)], [Some(("bar", 1)), Some(("foo", 1))]);
+}
+
+#[test]
+fn c15_fuzz_priority_queue() {
+    let metrics = Recorder::default();
+    let queue: RateLimitingQueue<u64> = config(StdClock, &metrics).into_queue();
+    let held = Mutex::new(HashSet::new());
+    // The highest priority that each key was added with since it was last handed out. Held over each add and each hand-out.
+    let highest = Mutex::new(HashMap::<u64, i32>::new());
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                loop {
+                    let mut highest = highest.lock().unwrap();
+                    let item = match queue.try_get() {
+                        Ok(item) => item,
+                        Err(TryGetError::ShutDown) => return,
+                        Err(TryGetError::Empty) => {
+                            drop(highest);
+                            thread::yield_now();
+                            continue;
+                        }
+                    };
+                    assert_eq!(highest.remove(&*item), Some(item.priority()));
+                    assert!(held.lock().unwrap().insert(*item), "{} is handed out twice at once", *item);
+                    drop(highest);
+                    thread::yield_now();
+                    held.lock().unwrap().remove(&*item);
+                }
+            });
+        }
+        thread::scope(|writers| {
+            for seed in 0..10 {
+                let (queue, highest) = (&queue, &highest);
+                writers.spawn(move || {
+                    let mut seed = seed;
+                    for _ in 0..1000 {
+                        let (key, priority) = (dice(&mut seed, 50), dice(&mut seed, 10) as i32);
+                        let mut highest = highest.lock().unwrap();
+                        queue.add_with_priority(key, priority);
+                        let entry = highest.entry(key).or_insert(priority);
+                        *entry = priority.max(*entry);
+                    }
+                });
+            }
+        });
+        // Keys that are dirty and held when a consumer leaves are queued for the one that holds them.
+        drop(queue.shut_down(ShutdownMode::FinishBacklog));
+    });
+    assert_eq!((queue.len(), metrics.read().lowest_depth), (0, 0), "no depth was ever negative");
+}
+
+#[test]
+fn c16_high_priority_items_come_first_many_times() {
+    let (clock, metrics) = (ManualClock::new(), Recorder::default());
+    let queue: RateLimitingQueue<(i32, u32), _> = config(clock.clone(), &metrics).into_queue();
+    for after in [None, Some(Duration::ZERO), Some(SECOND)] {
+        let before = metrics.counts().1;
+        for number in 0..1000 {
+            for priority in [10, 5, 0, -5, -10] {
+                // So no two end at the same time.
+                clock.advance(Duration::from_nanos(1));
+                queue.add_with((priority, number), AddOptions { after, priority, ..AddOptions::default() });
+            }
+        }
+        assert_eq!(metrics.counts().1 - before, if after == Some(SECOND) { 5000 } else { 0 });
+        clock.advance(SECOND);
+        for priority in [10, 5, 0, -5, -10] {
+            for number in 0..1000 {
+                let item = queue.try_get().unwrap();
+                assert_eq!((*item, item.priority()), ((priority, number), priority));
+            }
+        }
+        assert!(queue.is_empty());
+    }
+}
+
+#[test]
+fn c17_returns_only_after_after_has_passed() {
+    let (queue, clock, metrics) = queue();
+    let mut get = pin!(queue.get());
+    assert!(poll(&mut get).is_pending());
+    queue.add_with("foo", after(SECOND));
+    assert!(poll(&mut get).is_pending());
+    assert_eq!(clock.next_deadline(), Some(clock.now() + SECOND));
+    clock.advance(SECOND - Duration::from_nanos(1));
+    assert!(poll(&mut get).is_pending());
+    clock.advance(Duration::from_nanos(1));
+    let Poll::Ready(Some(item)) = poll(&mut get) else { panic!("its time has come") };
+    assert_eq!((*item, metrics.counts().1), ("foo", 1));
+}
+
+#[test]
+fn c18_a_high_priority_item_that_became_ready_comes_first() {
+    let (queue, clock, metrics) = queue();
+    queue.add_with_priority("low", -100);
+    queue.add_with("high", after(SECOND));
+    clock.advance(SECOND);
+    assert_eq!(take(&queue), Some(("high", 0)));
+    assert_eq!(metrics.counts().2, [(-100, 1), (0, 0)]);
+}
+
+#[test]
+fn c19_returns_an_item_as_soon_as_possible() {
+    let (queue, _, _) = queue();
+    let mut get = pin!(queue.get());
+    assert!(poll(&mut get).is_pending());
+    queue.add("foo");
+    let Poll::Ready(Some(item)) = poll(&mut get) else { panic!("it is there") };
+    assert_eq!(*item, "foo");
+}
+
+#[test]
+fn c20_an_add_without_after_overtakes_the_waiting_one() {
+    let (queue, clock, metrics) = queue();
+    let mut get = pin!(queue.get());
+    queue.add_with("foo", after(60 * SECOND));
+    assert!(poll(&mut get).is_pending());
+    queue.add("foo");
+    let Poll::Ready(Some(item)) = poll(&mut get) else { panic!("it is there") };
+    assert_eq!((*item, metrics.counts().0), ("foo", 1));
+    item.done();
+    clock.advance(60 * SECOND);
+    assert_eq!(take(&queue), None);
+}
+
+#[test]
+fn c21_several_items_with_after() {
+    let (queue, clock, _) = queue();
+    queue.add_with("foo", after(SECOND));
+    queue.add_with("bar", after(200 * MS));
+    clock.advance(SECOND);
+    assert_eq!([take(&queue), take(&queue)], [Some(("bar", 0)), Some(("foo", 0))]);
+}
+
+#[test]
+fn c22_get_is_unblocked_by_shutdown() {
+    let (queue, _, _) = queue();
+    let mut get = pin!(queue.get());
+    assert!(poll(&mut get).is_pending());
+    drop(queue.shut_down(ShutdownMode::FinishInFlight));
+    assert!(matches!(poll(&mut get), Poll::Ready(None)));
+}
+
+#[test]
+fn c23_is_in_len_and_metrics_once_ready() {
+    let (queue, clock, metrics) = queue();
+    for _ in 0..2 {
+        queue.add_with("a", after(500 * MS));
+        queue.add_with("b", after(500 * MS));
+        queue.add("c");
+        queue.add("d");
+        assert_eq!((queue.len(), metrics.counts().2), (2, vec![(0, 2)]));
+        clock.advance(SECOND);
+        assert_eq!((queue.len(), metrics.counts().2), (4, vec![(0, 4)]));
+        while take(&queue).is_some() {}
+        assert_eq!((queue.len(), metrics.counts().2), (0, vec![(0, 0)]));
+    }
+}
+
+#[test]
+fn c24_metrics_after_the_delay_has_ended() {
+    let (queue, clock, metrics) = queue();
+    queue.add_with("foo", after(50 * MS));
+    clock.advance(60 * MS);
+    assert_eq!((queue.len(), metrics.counts().2), (1, vec![(0, 1)]));
+    queue.add("foo");
+    assert_eq!((queue.len(), metrics.counts().2), (1, vec![(0, 1)]));
+    take(&queue);
+    assert_eq!((queue.len(), metrics.counts().2), (0, vec![(0, 0)]));
+}
+
+#[test]
+fn c25_rate_limited_items_do_not_affect_each_other() {
+    let (queue, clock, metrics) = queue();
+    let rate_limited = AddOptions { rate_limited: true, ..AddOptions::default() };
+    for _ in 0..7 {
+        queue.add_with("bar", rate_limited);
+        queue.cancel(&"bar");
+    }
+    let before = metrics.counts().1;
+    queue.add_with("foo", rate_limited);
+    queue.add_with("bar", rate_limited);
+    let mut delays: Vec<_> = queue.snapshot().into_iter().map(|s| (s.key, s.delay.unwrap().1 - clock.now())).collect();
+    delays.sort_unstable();
+    assert_eq!(delays, [("bar", 640 * MS), ("foo", 5 * MS)]);
+    clock.advance(SECOND);
+    assert_eq!((queue.len(), metrics.counts().0, metrics.counts().1 - before), (2, 2, 2));
+}
+
+#[test]
+fn c26_no_deadlock_on_shutdown() {
+    for _ in 0..50 {
+        let queue: RateLimitingQueue<u64> = config(StdClock, &Recorder::default()).into_queue();
+        thread::scope(|scope| {
+            for worker in 0..20 {
+                let queue = &queue;
+                scope.spawn(move || {
+                    loop {
+                        queue.add(worker);
+                        if queue.blocking_get().is_none() {
+                            return;
+                        }
+                    }
+                });
+            }
+            thread::yield_now();
+            drop(queue.shut_down(ShutdownMode::FinishInFlight));
+        });
+    }
+}
+
+#[test]
+fn both_a_delay_and_the_limiter_give_the_shorter_one() {
+    let (queue, clock, _) = queue();
+    queue.add_with("foo", AddOptions { after: Some(2 * MS), rate_limited: true, priority: 0 });
+    queue.add_with("bar", AddOptions { after: Some(SECOND), rate_limited: true, priority: 0 });
+    clock.advance(5 * MS);
+    assert_eq!([take(&queue), take(&queue)], [Some(("foo", 0)), Some(("bar", 0))]);
+}
+
+/// The bound that [`Priority::with_ageing`] states, under a steady flow of keys that are more urgent.
+#[test]
+fn with_ageing_nothing_starves() {
+    let clock = ManualClock::new();
+    let mut config = Config::with_clock(clock.clone());
+    config.order = Box::new(Priority::with_ageing(SECOND));
+    let queue = config.into_queue();
+    queue.add_with_priority(u32::MAX, -100);
+    let mut handed_out = 0;
+    for key in 0.. {
+        // Two come for one that is handed out.
+        queue.add_with_priority(2 * key, 0);
+        queue.add_with_priority(2 * key + 1, 0);
+        clock.advance(SECOND / 10);
+        let item = queue.try_get().unwrap();
+        if *item == u32::MAX {
+            break;
+        }
+        handed_out += 1;
+        assert!(handed_out <= 2000, "starved");
+    }
+    // 100 levels of 1 s, at 20 keys a second: only what came within that time was before it.
+    assert!((1990..=2000).contains(&handed_out), "{handed_out}");
+}
+
+#[test]
+fn a_raise_does_not_lose_what_a_key_has_waited() {
+    let clock = ManualClock::new();
+    let mut config = Config::with_clock(clock.clone());
+    config.order = Box::new(Priority::with_ageing(SECOND));
+    let queue = config.into_queue();
+    queue.add_with_priority("old", 0);
+    clock.advance(10 * SECOND);
+    queue.add_with_priority("new", 5);
+    queue.add_with_priority("old", 1);
+    let order: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
+    assert_eq!(order, ["old", "new"]);
+}
+
+/// With n tenants, the next key of each comes after at most n - 1 keys of others, whatever they have queued.
+#[test]
+fn a_tenant_with_many_keys_does_not_delay_the_others() {
+    let mut config = Config::<(char, u32), ManualClock>::with_clock(ManualClock::new());
+    config.order = Box::new(Fair::with_lanes(|key: &(char, u32)| key.0, || Box::new(Priority::strict())));
+    let queue = config.into_queue();
+    for number in 0..1000 {
+        queue.add(('a', number));
+    }
+    queue.add(('b', 1));
+    queue.add_with_priority(('b', 2), 7);
+    queue.add(('c', 1));
+    let order: Vec<_> = (0..6).map(|_| queue.try_get().map(|item| *item).unwrap()).collect();
+    assert_eq!(order, [('a', 0), ('b', 2), ('c', 1), ('a', 1), ('b', 1), ('a', 2)]);
+    assert_eq!(queue.len(), 997);
+}
+
+#[test]
+fn a_retry_keeps_the_priority() {
+    let (queue, clock, _) = queue();
+    queue.add_with_priority("foo", 7);
+    let item: WorkItem<_, _> = queue.try_get().unwrap();
+    item.retry();
+    clock.advance(5 * MS);
+    assert_eq!(take(&queue), Some(("foo", 7)));
+}
