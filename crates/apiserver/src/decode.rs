@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use pintle_meta::{Reason, StatusDetails};
 use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::manager::Manager;
+use crate::patch::{Patch, PatchError};
 use crate::protobuf;
 use crate::request::options::FieldValidation;
 use crate::schema::{self, Finding};
@@ -109,70 +111,145 @@ fn warnings(findings: &[Finding], validation: FieldValidation) -> Vec<String> {
     }
 }
 
-/// A patch that has been read, ready to be laid over objects.
+/// A patch, ready to be laid over objects.
 #[derive(Debug)]
 pub(crate) struct Patcher<'a> {
     kind: &'a Arc<Kind>,
-    patch_kind: PatchKind,
-    patch: Value,
+    patch: Outcome<Body>,
     manager: &'a Manager<'a>,
     subresource: Option<&'a str>,
     warnings: Mutex<Vec<String>>,
 }
 
+#[derive(Debug)]
+enum Body {
+    Apply { wish: Value, findings: Vec<Finding> },
+    Patch(Patch),
+}
+
 impl<'a> Patcher<'a> {
+    /// Reads a patch. What is wrong with it is told only once there is an object to patch.
     pub(crate) fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,
         bytes: &[u8],
         manager: &'a Manager<'a>,
         subresource: Option<&'a str>,
-    ) -> Outcome<Self> {
-        let media = if patch_kind == PatchKind::Apply { BodyMedia::Yaml } else { BodyMedia::Json };
-        let patch = parse(bytes, media).map_err(|why| Failure::bad_request(format!("error decoding patch: {why}")))?;
-        Ok(Self { kind, patch_kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) })
+    ) -> Self {
+        let patch = match patch_kind {
+            PatchKind::Json => Patch::json(bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Merge => Patch::merge(bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Strategic => Patch::strategic(bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Apply => schema::parse_yaml(bytes)
+                .map(|(wish, findings)| Body::Apply { wish, findings })
+                .map_err(|why| Failure::bad_request(format!("error decoding YAML: {why}"))),
+        };
+        Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
     }
 
     /// The patched object, with `apiVersion` and `kind`.
     pub(crate) fn make(&self, live: Option<&Value>) -> Outcome<Value> {
-        if self.patch_kind == PatchKind::Apply {
-            let applied = self.manager.apply(self.kind, live, &self.patch, self.subresource)?;
-            return self.read(applied, false);
+        match &self.patch {
+            Err(failure) => Err(failure.clone()),
+            Ok(Body::Apply { wish, findings }) => self.apply(live, wish, findings),
+            Ok(Body::Patch(patch)) => {
+                let live = live.ok_or_else(|| Failure::not_found(&self.kind.resource(), ""))?;
+                self.patch(live, patch)
+            }
         }
-        let absent = || Failure::not_found(&self.kind.resource(), "");
-        let mut new = live.ok_or_else(absent)?.clone();
-        match self.patch_kind {
-            PatchKind::Merge | PatchKind::Strategic => merge(&mut new, &self.patch),
-            _ => return Err(Failure::internal("that patch is not there yet")),
-        }
-        self.read(new, true)
     }
 
-    /// Reads the patched object by its types, as a body is read.
-    fn read(&self, patched: Value, told_as_patch: bool) -> Outcome<Value> {
-        let Some(schema) = self.kind.schema() else { return Ok(patched) };
-        let refused = |why: String| match told_as_patch {
-            true => {
-                let fault = FieldFault::invalid_text("patch", &patched.to_string(), why);
-                Failure::invalid_named("", "", "", vec![fault])
-            }
-            false => Failure::plain(500, format!("failed to convert new object to proper version: {why}")),
-        };
-        let mut decoded = schema.read(patched.clone()).map_err(|error| refused(error.to_string()))?;
-        decoded.findings.extend(self.kind.strategy.prune(&mut decoded.object).into_iter().map(Finding::Unknown));
+    /// What an apply asks for; of other patches, nothing.
+    pub(crate) fn wish(&self) -> Outcome<&Value> {
+        match &self.patch {
+            Ok(Body::Apply { wish, .. }) => Ok(wish),
+            Ok(Body::Patch(_)) => Ok(&Value::Null),
+            Err(failure) => Err(failure.clone()),
+        }
+    }
+
+    fn apply(&self, live: Option<&Value>, wish: &Value, findings: &[Finding]) -> Outcome<Value> {
+        let applied = self.manager.apply(self.kind, live, wish, self.subresource)?;
         let validation = self.manager.options.field_validation;
         if validation == FieldValidation::Strict
-            && let Some(why) = schema::strict_words(&decoded.findings)
+            && let Some(first) = findings.first()
         {
-            return Err(refused(why));
+            let why = format!(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {first}"
+            );
+            return Err(Failure::bad_request(why));
         }
-        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings(&decoded.findings, validation);
+        self.warn(findings);
+        let Some(schema) = self.kind.schema() else { return Ok(applied) };
+        let mut decoded = schema.read(applied).map_err(|why| {
+            let told = format!(
+                "failed to convert new object ({}; {}) to proper version: {why}",
+                self.named(wish),
+                self.kind.gvk()
+            );
+            Failure::plain(500, told)
+        })?;
+        self.kind.strategy.prune(&mut decoded.object);
         Ok(decoded.object)
     }
 
-    /// The patch itself.
-    pub(crate) fn patch(&self) -> &Value {
-        &self.patch
+    fn patch(&self, live: &Value, patch: &Patch) -> Outcome<Value> {
+        let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
+        let mut patched = patch.apply(live, &schema).map_err(failed)?;
+        let shown = match patch {
+            Patch::Strategic(_) => patch.told(),
+            Patch::Json(_) | Patch::Merge(_) => patched.to_string(),
+        };
+        let refused =
+            |why: String| Failure::invalid_named("", "", "", vec![FieldFault::invalid_text("patch", &shown, why)]);
+        self.check_types(patch, &mut patched, &refused)?;
+        let mut decoded = schema.read(patched).map_err(|error| refused(error.to_string()))?;
+        let mut findings = patch.findings().to_vec();
+        findings.append(&mut decoded.findings);
+        findings.extend(self.kind.strategy.prune(&mut decoded.object).into_iter().map(Finding::Unknown));
+        if self.manager.options.field_validation == FieldValidation::Strict
+            && let Some(why) = schema::strict_words(&findings)
+        {
+            return Err(refused(why));
+        }
+        self.warn(&findings);
+        Ok(decoded.object)
+    }
+
+    /// Holds what the patched object says of itself against the path.
+    fn check_types(&self, patch: &Patch, patched: &mut Value, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
+        let api_version = self.kind.api_version();
+        let Some(members) = patched.as_object_mut() else { return Ok(()) };
+        let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if self.kind.custom {
+            if kind.is_empty() {
+                return Err(refused("Object 'Kind' is missing in the patched object".into()));
+            }
+            if version.is_empty() {
+                return Err(Failure::plain(500, "apiVersion must be specified in the patched object"));
+            }
+            return Ok(());
+        }
+        let wrong = |found: &str, wanted: &str| !found.is_empty() && found != wanted;
+        let read_by_name = !matches!(patch, Patch::Strategic(_));
+        if read_by_name && (wrong(&version, &api_version) || wrong(&kind, &self.kind.kind)) {
+            return Err(refused(format!("no kind {kind:?} is registered for version {version:?}")));
+        }
+        members.insert("apiVersion".into(), api_version.into());
+        members.insert("kind".into(), self.kind.kind.as_str().into());
+        Ok(())
+    }
+
+    fn warn(&self, findings: &[Finding]) {
+        let warnings = warnings(findings, self.manager.options.field_validation);
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
+    }
+
+    fn named(&self, object: &Value) -> String {
+        let text =
+            |name: &str| object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default();
+        format!("{}/{}", text("namespace"), text("name"))
     }
 
     /// What to warn the client of.
@@ -181,21 +258,13 @@ impl<'a> Patcher<'a> {
     }
 }
 
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(members) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    let Value::Object(target) = target else { return };
-    for (name, value) in members {
-        match value {
-            Value::Null => {
-                target.remove(name);
-            }
-            value => merge(target.entry(name.clone()).or_insert(Value::Null), value),
+fn failed(error: PatchError) -> Failure {
+    match error {
+        PatchError::BadRequest(why) => Failure::bad_request(why),
+        PatchError::TooLarge(why) => Failure::new(413, Reason::RequestEntityTooLarge, why),
+        PatchError::Inapplicable => {
+            Failure::new(422, Reason::Invalid, PatchError::Inapplicable.to_string()).with(StatusDetails::default())
         }
+        PatchError::Directive(why) => Failure::plain(500, why),
     }
 }

@@ -13,6 +13,7 @@ pub mod faults;
 pub mod kinds;
 pub mod managed;
 mod manager;
+pub mod patch;
 mod protobuf;
 mod request;
 mod rest;

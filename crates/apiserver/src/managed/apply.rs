@@ -105,12 +105,10 @@ impl std::error::Error for ApplyError {}
 /// See [`ApplyError`]. Without `force` a field that another owns is not changed.
 pub fn apply(live: Option<&Value>, applied: &Value, force: bool, ctx: &Context<'_>) -> Result<Applied, ApplyError> {
     let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
-    if text("apiVersion") != ctx.api_version {
-        return Err(ApplyError::BadRequest(format!(
-            "Incorrect version specified in apply patch. Specified patch version: {}, expected: {}",
-            text("apiVersion"),
-            ctx.api_version
-        )));
+    if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
+        let slash = if text("apiVersion").contains('/') { "" } else { "/" };
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        return Err(ApplyError::BadRequest(format!("invalid object type: {slash}{version}, Kind={kind}")));
     }
     if applied.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));

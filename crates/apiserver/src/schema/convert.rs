@@ -24,8 +24,8 @@ pub enum Finding {
     Unknown(String),
     /// A member that stands twice.
     Duplicate(String),
-    /// The same in YAML, in the words of its parser.
-    Yaml(String),
+    /// The same in YAML or in a JSON patch, in whole words.
+    Other(String),
 }
 
 impl fmt::Display for Finding {
@@ -33,7 +33,7 @@ impl fmt::Display for Finding {
         match self {
             Self::Unknown(path) => write!(f, "unknown field {path:?}"),
             Self::Duplicate(path) => write!(f, "duplicate field {path:?}"),
-            Self::Yaml(text) => f.write_str(text),
+            Self::Other(text) => f.write_str(text),
         }
     }
 }

@@ -3,6 +3,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
+use super::Finding;
+
 /// JSON as it was written: members in order, each as often as it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
@@ -60,6 +62,33 @@ impl Node {
             Self::String(_) => "string",
             Self::List(_) => "array",
             Self::Map(_) => "object",
+        }
+    }
+
+    /// The members that stand more than once in one object, anywhere.
+    pub fn duplicates(&self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        self.find_duplicates("", &mut found);
+        found
+    }
+
+    fn find_duplicates(&self, path: &str, found: &mut Vec<Finding>) {
+        match self {
+            Self::Map(members) => {
+                for (at, (name, node)) in members.iter().enumerate() {
+                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    if members[..at].iter().any(|(earlier, _)| earlier == name) {
+                        found.push(Finding::Duplicate(path.clone()));
+                    }
+                    node.find_duplicates(&path, found);
+                }
+            }
+            Self::List(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    item.find_duplicates(&format!("{path}[{at}]"), found);
+                }
+            }
+            _ => {}
         }
     }
 

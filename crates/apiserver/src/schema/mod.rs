@@ -92,6 +92,15 @@ pub(crate) fn named(name: &str) -> Type {
     table::table().named(name).unwrap_or(Type::Any)
 }
 
+/// Reads the first document of a YAML text as JSON, with the keys that stand twice.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn parse_yaml(body: &[u8]) -> Result<(Value, Vec<Finding>), String> {
+    yaml::read(body).map(|(node, findings)| (node.into_value(), findings))
+}
+
 /// The type of `metadata`.
 pub fn object_meta() -> Type {
     table::table().named("meta.ObjectMeta").unwrap_or(Type::Any)

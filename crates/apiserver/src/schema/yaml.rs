@@ -33,7 +33,7 @@ fn resolve(node: Node, text: &str, findings: &mut Vec<Finding>) -> Node {
                     }
                     node => match out.iter_mut().find(|(known, _)| *known == key) {
                         Some(known) => {
-                            findings.push(Finding::Yaml(repeated(&key, text)));
+                            findings.push(Finding::Other(repeated(&key, text)));
                             known.1 = node;
                         }
                         None => out.push((key, node)),
@@ -78,7 +78,7 @@ mod tests {
     fn a_repeated_key_is_told_with_its_line() {
         let (node, findings) = read(b"a: 1\nb: 2\na: 3\n").unwrap();
         assert_eq!(node.into_value(), json!({"a": 3, "b": 2}));
-        assert_eq!(findings, [Finding::Yaml("line 3: key \"a\" already set in map".into())]);
+        assert_eq!(findings, [Finding::Other("line 3: key \"a\" already set in map".into())]);
     }
 
     #[test]

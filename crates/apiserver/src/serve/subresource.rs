@@ -43,9 +43,9 @@ pub(super) async fn scale(
             let options = WriteOptions::parse(&call.query, Write::Patch { apply: patch_kind == PatchKind::Apply })?;
             let manager = write::manager(api, call, &place, &options);
             api.get(&place)?;
-            let patcher = Patcher::new(&kind, patch_kind, &bytes, &manager, None)?;
+            let patcher = Patcher::new(&kind, patch_kind, &bytes, &manager, None);
             let object = match patch_kind {
-                PatchKind::Apply => api.apply_scale(&place, patcher.patch(), &manager)?,
+                PatchKind::Apply => api.apply_scale(&place, patcher.wish()?, &manager)?,
                 _ => api.update_scale(&place, &|live| patcher.make(Some(live)), &manager)?,
             };
             call.warnings.extend(patcher.warnings());

@@ -77,7 +77,7 @@ async fn patch(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming
     let bytes = body::read(incoming).await?;
     let options = WriteOptions::parse(&call.query, Write::Patch { apply: patch_kind == decode::PatchKind::Apply })?;
     let manager = manager(api, call, &place, &options);
-    let patcher = decode::Patcher::new(&kind, patch_kind, &bytes, &manager, place.subresource.as_deref())?;
+    let patcher = decode::Patcher::new(&kind, patch_kind, &bytes, &manager, place.subresource.as_deref());
     let make = |live: Option<&Value>| patcher.make(live);
     let apply = patch_kind == decode::PatchKind::Apply;
     let written = api.update(&place, &Change::Patch { make: &make, apply }, &manager)?;

@@ -1,0 +1,246 @@
+use serde_json::{Map, Value};
+
+use super::PatchError;
+use crate::schema::{Finding, Node};
+
+/// A JSON patch of more operations is refused.
+const MOST_OPERATIONS: usize = 10_000;
+/// So many bytes may be copied in all.
+const MOST_COPIED: usize = 3 * 1024 * 1024;
+
+/// A list of operations, done one after another.
+#[derive(Clone, Debug)]
+pub struct JsonPatch {
+    operations: Vec<Operation>,
+    findings: Vec<Finding>,
+    text: String,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Operation {
+    op: String,
+    path: Option<String>,
+    from: Option<String>,
+    /// None where it is absent.
+    value: Option<Value>,
+}
+
+impl JsonPatch {
+    pub(super) fn read(body: &[u8]) -> Result<Self, PatchError> {
+        let bad = |why: String| PatchError::BadRequest(format!("error decoding patch: {why}"));
+        let nodes = match Node::from_json(body).map_err(bad)? {
+            Node::List(nodes) => nodes,
+            Node::Null => Vec::new(),
+            other => {
+                return Err(bad(format!(
+                    "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+                    other.shape()
+                )));
+            }
+        };
+        if nodes.len() > MOST_OPERATIONS {
+            return Err(PatchError::TooLarge(format!(
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+                nodes.len()
+            )));
+        }
+        let mut patch = Self {
+            operations: Vec::with_capacity(nodes.len()),
+            findings: Vec::new(),
+            text: String::from_utf8_lossy(body).into_owned(),
+        };
+        for (at, node) in nodes.into_iter().enumerate() {
+            let operation = patch.operation(at, node).map_err(bad)?;
+            patch.operations.push(operation);
+        }
+        Ok(patch)
+    }
+
+    pub(super) fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    pub(super) fn told(&self) -> String {
+        self.text.clone()
+    }
+
+    pub(super) fn apply(&self, object: &Value) -> Result<Value, PatchError> {
+        let mut object = object.clone();
+        let mut copied = 0;
+        for operation in &self.operations {
+            operation.apply(&mut object, &mut copied).ok_or(PatchError::Inapplicable)?;
+        }
+        Ok(object)
+    }
+
+    fn operation(&mut self, at: usize, node: Node) -> Result<Operation, String> {
+        let members = match node {
+            Node::Map(members) => members,
+            Node::Null => Vec::new(),
+            other => {
+                return Err(format!(
+                    "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+                    other.shape()
+                ));
+            }
+        };
+        let mut operation = Operation::default();
+        let mut seen: Vec<String> = Vec::new();
+        for (name, node) in members {
+            if seen.contains(&name) {
+                self.findings
+                    .push(Finding::Other(format!("json patch duplicate field {:?}", format!("[{at}].{name}"))));
+            }
+            let text = |node: Node| match node {
+                Node::String(text) => Ok(Some(text)),
+                Node::Null => Ok(None),
+                other => Err(format!(
+                    "json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
+                    other.shape()
+                )),
+            };
+            match name.as_str() {
+                "op" => operation.op = text(node)?.unwrap_or_default(),
+                "path" => operation.path = text(node)?,
+                "from" => operation.from = text(node)?,
+                "value" => operation.value = Some(node.into_value()),
+                _ => self
+                    .findings
+                    .push(Finding::Other(format!("json patch unknown field {:?}", format!("[{at}].{name}")))),
+            }
+            seen.push(name);
+        }
+        Ok(operation)
+    }
+}
+
+impl Operation {
+    /// None if it cannot be done.
+    fn apply(&self, object: &mut Value, copied: &mut usize) -> Option<()> {
+        let path = self.path.as_deref()?;
+        let value = || self.value.clone().unwrap_or_default();
+        match (self.op.as_str(), path) {
+            ("replace", "") => {
+                *object = value();
+                Some(())
+            }
+            ("test", "") => (*object == value()).then_some(()),
+            ("add", path) => add(object, path, value()),
+            ("replace", path) => replace(object, path, value()),
+            ("remove", path) => remove(object, path).map(drop),
+            ("move", path) => {
+                let value = remove(object, self.from.as_deref()?)?;
+                add(object, path, value)
+            }
+            ("copy", path) => {
+                let (parent, key) = parent(object, self.from.as_deref()?)?;
+                let value = get(parent, &key)?.cloned().unwrap_or_default();
+                *copied += value.to_string().len();
+                (*copied <= MOST_COPIED).then_some(())?;
+                add(object, path, value)
+            }
+            ("test", path) => {
+                let (parent, key) = parent(object, path)?;
+                let found = get(parent, &key)?.cloned().unwrap_or_default();
+                (found == value()).then_some(())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The map or list that holds what a path names, and the last part of the path. The part before the first slash does not count.
+fn parent<'a>(object: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+    let (_, path) = path.split_once('/')?;
+    let (above, key) = path.rsplit_once('/').map_or((None, path), |(above, key)| (Some(above), key));
+    let mut at = object;
+    for part in above.into_iter().flat_map(|above| above.split('/')) {
+        let part = unescape(part);
+        at = match at {
+            Value::Object(members) => members.get_mut(&part)?,
+            Value::Array(items) => {
+                let at = index(&part, items.len())?;
+                items.get_mut(at)?
+            }
+            _ => return None,
+        };
+    }
+    (at.is_object() || at.is_array()).then(|| (at, unescape(key)))
+}
+
+fn unescape(part: &str) -> String {
+    let mut out = String::with_capacity(part.len());
+    let mut rest = part;
+    while let Some(at) = rest.find('~') {
+        let (before, tail) = rest.split_at(at);
+        out.push_str(before);
+        let (text, skip) = match tail.as_bytes().get(1) {
+            Some(b'1') => ("/", 2),
+            Some(b'0') => ("~", 2),
+            _ => ("~", 1),
+        };
+        out.push_str(text);
+        rest = &tail[skip..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The place in a list of this length; a negative index counts from the end.
+fn index(part: &str, length: usize) -> Option<usize> {
+    let index: i64 = part.parse().ok()?;
+    let index = if index < 0 { index + i64::try_from(length).ok()? } else { index };
+    usize::try_from(index).ok().filter(|index| *index < length)
+}
+
+/// An absent member of a map is found, as nothing; of a list it is not.
+fn get<'a>(parent: &'a Value, key: &str) -> Option<Option<&'a Value>> {
+    match parent {
+        Value::Object(members) => Some(members.get(key)),
+        Value::Array(items) => items.get(index(key, items.len())?).map(Some),
+        _ => None,
+    }
+}
+
+fn add(object: &mut Value, path: &str, value: Value) -> Option<()> {
+    let (parent, key) = parent(object, path)?;
+    match parent {
+        Value::Object(members) => put(members, key, value),
+        Value::Array(items) if key == "-" => items.push(value),
+        Value::Array(items) => {
+            let at = index(&key, items.len() + 1)?;
+            items.insert(at, value);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn replace(object: &mut Value, path: &str, value: Value) -> Option<()> {
+    let (parent, key) = parent(object, path)?;
+    match parent {
+        Value::Object(members) => put(members, key, value),
+        Value::Array(items) => {
+            let at = index(&key, items.len())?;
+            *items.get_mut(at)? = value;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn remove(object: &mut Value, path: &str) -> Option<Value> {
+    let (parent, key) = parent(object, path)?;
+    match parent {
+        Value::Object(members) => members.remove(&key),
+        Value::Array(items) => {
+            let at = index(&key, items.len())?;
+            Some(items.remove(at))
+        }
+        _ => None,
+    }
+}
+
+fn put(members: &mut Map<String, Value>, key: String, value: Value) {
+    members.insert(key, value);
+}

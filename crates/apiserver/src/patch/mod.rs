@@ -1,0 +1,160 @@
+//! The patches that are no apply: JSON patch, merge patch, strategic merge patch.
+//!
+//! Each has a type that reads the body, and lays it over objects as often as needed. What Go's libraries do differently from the
+//! RFCs is done here as well: clients have come to rest on it.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::schema::{Finding, Node, Schema};
+
+mod json;
+mod merge;
+mod order;
+mod strategic;
+
+pub use json::JsonPatch;
+pub use merge::merge;
+pub use strategic::strategic;
+
+/// Why a patch fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PatchError {
+    /// 400: the body is no such patch.
+    BadRequest(String),
+    /// 413: it is too long.
+    TooLarge(String),
+    /// 422 without details: it cannot be applied to this object.
+    Inapplicable,
+    /// 500 without a reason: its directives make no sense.
+    Directive(String),
+}
+
+impl fmt::Display for PatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadRequest(text) | Self::TooLarge(text) | Self::Directive(text) => f.write_str(text),
+            Self::Inapplicable => f.write_str("the server rejected our request due to an error in our request"),
+        }
+    }
+}
+
+impl std::error::Error for PatchError {}
+
+/// A patch that has been read.
+#[derive(Clone, Debug)]
+pub enum Patch {
+    /// RFC 6902.
+    Json(JsonPatch),
+    /// RFC 7386.
+    Merge(Body),
+    /// Kubernetes' own merge patch, which knows how lists are keyed.
+    Strategic(Body),
+}
+
+/// A patch that is an object.
+#[derive(Clone, Debug)]
+pub struct Body {
+    value: Value,
+    findings: Vec<Finding>,
+}
+
+impl Patch {
+    /// Reads a JSON patch.
+    ///
+    /// # Errors
+    ///
+    /// It is no list of operations, or a list of too many.
+    pub fn json(body: &[u8]) -> Result<Self, PatchError> {
+        JsonPatch::read(body).map(Self::Json)
+    }
+
+    /// Reads a merge patch.
+    ///
+    /// # Errors
+    ///
+    /// It is no object.
+    pub fn merge(body: &[u8]) -> Result<Self, PatchError> {
+        let bad = |why: String| PatchError::BadRequest(format!("error decoding patch: {why}"));
+        match Node::from_json(body).map_err(bad)? {
+            node @ Node::Map(_) => Ok(Self::Merge(Body::new(node))),
+            other => Err(bad(no_object(&other))),
+        }
+    }
+
+    /// Reads a strategic merge patch; null is one that changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// It is no object.
+    pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
+        match Node::from_json(body).map_err(PatchError::BadRequest)? {
+            node @ (Node::Map(_) | Node::Null) => Ok(Self::Strategic(Body::new(node))),
+            other => Err(PatchError::BadRequest(no_object(&other))),
+        }
+    }
+
+    /// Members that stand twice, or that are not known, in the patch itself.
+    pub fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Json(patch) => patch.findings(),
+            Self::Merge(body) | Self::Strategic(body) => &body.findings,
+        }
+    }
+
+    /// The patched object.
+    ///
+    /// # Errors
+    ///
+    /// See [`PatchError`].
+    pub fn apply(&self, object: &Value, schema: &Schema) -> Result<Value, PatchError> {
+        match self {
+            Self::Json(patch) => patch.apply(object),
+            Self::Merge(body) => Ok(merge(object, &body.value)),
+            Self::Strategic(body) if body.value.is_null() => Ok(object.clone()),
+            Self::Strategic(body) => strategic(object, &body.value, schema),
+        }
+    }
+
+    /// The patch as messages show it.
+    pub fn told(&self) -> String {
+        match self {
+            Self::Json(patch) => patch.told(),
+            Self::Merge(body) => body.value.to_string(),
+            Self::Strategic(body) => go_text(&body.value),
+        }
+    }
+}
+
+impl Body {
+    fn new(node: Node) -> Self {
+        let findings = node.duplicates();
+        Self { value: node.into_value(), findings }
+    }
+}
+
+fn no_object(node: &Node) -> String {
+    match node {
+        Node::Null => "unexpected null".into(),
+        node => format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", node.shape()),
+    }
+}
+
+/// A value as Go's `%v` shows it.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(members) => {
+            let members: Vec<_> = members.iter().map(|(name, value)| format!("{name}:{}", go_text(value))).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
