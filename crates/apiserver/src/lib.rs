@@ -1,4 +1,51 @@
 //! An in-process Kubernetes API server: real HTTP on loopback, no cluster, no binaries, scripted faults.
+//!
+//! ```
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use pintle_apiserver::faults::{Answer, Fault, Rule};
+//! use pintle_apiserver::ApiServer;
+//!
+//! let server = ApiServer::start().await?;
+//! server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
+//!
+//! // Any client can use it now: `server.client_config()`, or a file with `server.kubeconfig()` for kubectl.
+//! assert!(server.url().starts_with("http://127.0.0.1:"));
+//!
+//! // The next list of config maps is refused; the one after is served.
+//! server.faults().add(Rule::once(Fault::Answer(Answer::new(503))).verb("list").resource("configmaps"));
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Nouns
+//!
+//! - [`ApiServer`] is a running server; [`Builder`] says how it runs. It ends when it is dropped.
+//! - A [`faults::Rule`] is what goes wrong on purpose, for whom, and how often: [`ApiServer::faults`].
+//! - A [`kinds::Kind`] is one resource in one version, with its [`kinds::Strategy`]; the [`kinds::Registry`] holds all of
+//!   them, and custom resource definitions add theirs while the server runs.
+//!
+//! # One object's way, from the socket to a watcher
+//!
+//! | step | what happens | where |
+//! |---|---|---|
+//! | accept | a connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
+//! | checks | path, `timeout=`, who asks, whether they may: in the order of a real server | `serve/mod.rs`, `request/`, `auth/` |
+//! | faults | a rule may hold the request up or answer in its place | `faults/` |
+//! | route | the path finds its [`kinds::Kind`]; the method, its verb | `serve/resource.rs`, `serve/write.rs` |
+//! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `serve/negotiate.rs` |
+//! | decode | bytes become a value, held against the types of the kind | `decode.rs`, [`schema`] |
+//! | rules | defaults, [`managed`] fields, admission, [validation](validate); optimistic: on what the store holds now | `rest/` |
+//! | commit | the value is put under a new revision, if nothing came between | `db.rs`, `store/` |
+//! | feed | the change goes to the feed that all watchers of the resource share | `db.rs` |
+//! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
+//! | frame | the event is encoded, once for all watchers that want the same bytes | `watch/frame.rs` |
+//!
+//! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
+//! watches and bookmarks all read from it. The handlers in `rest/` never await, so a request that is dropped half-way leaves each
+//! write whole or undone. Besides the connections there is one task: `background/`, which brings custom resource
+//! definitions into force, collects garbage and empties deleted namespaces, through the same handlers as everybody.
 
 mod api;
 mod auth;
@@ -26,4 +73,5 @@ pub mod table;
 pub mod validate;
 mod watch;
 
-pub use server::{ApiServer, Builder, StartError};
+pub use auth::TokenFileError;
+pub use server::{ApiServer, Builder, LoadError, StartError};

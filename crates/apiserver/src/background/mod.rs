@@ -11,6 +11,7 @@ mod namespaces;
 use std::sync::Arc;
 
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -19,13 +20,18 @@ use crate::db::Feed;
 use crate::request::options::WriteOptions;
 use crate::store::{Change, Stored};
 
-/// Runs the controllers until `stop`.
-pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken) {
+/// Runs the controllers until `stop`. `quiet` is told each revision up to which nothing is left to do.
+pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken, quiet: watch::Sender<u64>) {
     let mut feed = api.db.follow_all();
     let mut controllers = Controllers::default();
     controllers.look_anew(&api);
     loop {
         let wake = controllers.work(&api).await;
+        if let Some(revision) = api.db.revision_if_read(&feed)
+            && !controllers.is_busy()
+        {
+            quiet.send_replace(revision);
+        }
         let sleep = async {
             match wake {
                 Some(wake) => tokio::time::sleep_until(wake).await,
@@ -57,6 +63,11 @@ impl Controllers {
         self.definitions.observe(change);
         self.garbage.observe(change);
         self.namespaces.observe(change);
+    }
+
+    /// Whether something is due that has not been tried yet.
+    fn is_busy(&self) -> bool {
+        self.namespaces.is_busy()
     }
 
     /// Takes the changes that have come meanwhile.

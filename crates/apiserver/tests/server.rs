@@ -1,0 +1,152 @@
+//! The server as a value: faults, clean-up, tokens, manifests, the end.
+
+mod support;
+
+use http::Method;
+use pintle_apiserver::faults::{Answer, Fault, Rule};
+use pintle_apiserver::{ApiServer, StartError};
+use serde_json::{Value, json};
+use support::*;
+
+async fn server() -> ApiServer {
+    ApiServer::builder().seed(1).start().await.expect("a server")
+}
+
+#[tokio::test]
+async fn an_answer_can_be_refused_a_number_of_times() {
+    let server = server().await;
+    let rule = Rule::times(Fault::Answer(Answer::new(429).retry_after(1)), 2).verb("list").resource("configmaps");
+    server.faults().add(rule);
+    for _ in 0..2 {
+        let answer = get(&server, CONFIG_MAPS).await;
+        assert_eq!((answer.code, &answer.body["reason"]), (429, &json!("TooManyRequests")));
+        assert_eq!(answer.headers["retry-after"], "1");
+    }
+    assert_eq!(get(&server, "/api/v1/namespaces").await.code, 200, "other resources are served");
+    assert_eq!(get(&server, CONFIG_MAPS).await.code, 200);
+    assert_eq!(server.faults().hits(), 2);
+}
+
+#[tokio::test]
+async fn a_lost_answer_leaves_the_write_in_place() {
+    let server = server().await;
+    server.faults().add(Rule::once(Fault::LoseAnswer(Answer::new(500))).verb("create"));
+    let object = json!({"metadata": {"name": "a"}});
+    assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object.clone()).await.code, 500);
+    let again = call(&server, Method::POST, CONFIG_MAPS, object).await;
+    assert_eq!(again.body["reason"], "AlreadyExists");
+}
+
+#[tokio::test]
+async fn dependents_go_with_their_owner_and_namespaces_with_their_content() {
+    let server = server().await;
+    let owner = call(&server, Method::POST, CONFIG_MAPS, json!({"metadata": {"name": "owner"}})).await.body;
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]});
+    let dependent = json!({"metadata": {"name": "dependent", "ownerReferences": [reference]}});
+    assert_eq!(call(&server, Method::POST, CONFIG_MAPS, dependent).await.code, 201);
+    delete(&server, &format!("{CONFIG_MAPS}/owner")).await;
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/dependent")).await.code, 404);
+
+    server.load("{apiVersion: v1, kind: Namespace, metadata: {name: n}}").expect("a namespace");
+    server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: n}}").expect("a config map");
+    delete(&server, "/api/v1/namespaces/n").await;
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    assert_eq!(get(&server, "/api/v1/namespaces/n").await.code, 404);
+    assert_eq!(get(&server, "/api/v1/namespaces/n/configmaps/a").await.code, 404);
+}
+
+#[tokio::test]
+async fn a_definition_is_in_force_once_the_server_has_settled() {
+    let server = server().await;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    assert_eq!(get(&server, widgets).await.code, 404);
+    server.load(&definition.to_string()).expect("a definition");
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    assert_eq!(get(&server, widgets).await.body["kind"], "WidgetList");
+    delete(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com").await;
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    assert_eq!(get(&server, widgets).await.code, 404);
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_refused_and_a_user_without_rights_is_forbidden() {
+    let path = std::env::temp_dir().join(format!("pintle-tokens-{}.csv", std::process::id()));
+    std::fs::write(&path, "secret,root,1,\"system:masters\"\nweak,bob,2,users\n").expect("a file");
+    let started = ApiServer::builder().token_auth_file(&path).start().await;
+    std::fs::remove_file(&path).expect("the file");
+    let server = started.expect("a server");
+    for (token, code) in [("secret", 200), ("weak", 403), ("wrong", 401)] {
+        let bearer = format!("Bearer {token}");
+        let answer = send(&server, Method::GET, CONFIG_MAPS, &[("authorization", &bearer)], "").await;
+        assert_eq!(answer.status(), code, "{token}");
+    }
+    assert_eq!(get(&server, CONFIG_MAPS).await.code, 403, "nobody in particular");
+    let token = server.client_config().token.expect("a token of the server's own");
+    let bearer = format!("Bearer {}", token.expose());
+    assert_eq!(send(&server, Method::GET, CONFIG_MAPS, &[("authorization", &bearer)], "").await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_busy_port_and_a_missing_file_are_named() {
+    let server = server().await;
+    let port: u16 = server.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let error = ApiServer::builder().port(port).start().await.expect_err("the port is taken");
+    assert!(matches!(error, StartError::Bind { .. }));
+    assert!(error.to_string().contains(&port.to_string()), "{error}");
+    let error = ApiServer::builder().token_auth_file("/no/such/file").start().await.expect_err("no such file");
+    assert!(error.to_string().contains("/no/such/file"), "{error}");
+}
+
+#[tokio::test]
+async fn a_manifest_at_fault_is_named_with_its_document() {
+    let server = server().await;
+    let check = |manifest: &str, expected: [&str; 2]| {
+        let error = server.load(manifest).expect_err("a fault").to_string();
+        assert!(expected.iter().all(|part| error.contains(part)), "{error}");
+    };
+    check("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n{kind: Nope}", ["document 2", "Nope"]);
+    check("{apiVersion: v1, kind: ConfigMap, metadata: {name: b}, odd: 1}", ["ConfigMap b", "odd"]);
+    check("a: [", ["document 1", "line"]);
+}
+
+#[tokio::test]
+async fn shutting_down_ends_open_watches_and_frees_the_port() {
+    let server = server().await;
+    let url = server.url();
+    let mut watch = Watch::start(&server, "").await;
+    tokio::time::timeout(PATIENCE, server.shutdown()).await.expect("an end in time");
+    assert_ne!(watch.next().await, Next::Event(Value::Null));
+    let port: u16 = url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    ApiServer::builder().port(port).start().await.expect("the port is free again");
+}
+
+#[tokio::test]
+async fn parallel_patches_of_one_object_lose_nothing() {
+    let server = server().await;
+    create_map(&server, "a", json!({})).await;
+    let patches = (0..20).map(|number| patch_map_key(&server, number));
+    futures_util::future::join_all(patches).await;
+    let data = get(&server, &format!("{CONFIG_MAPS}/a")).await.body["data"].clone();
+    assert_eq!(data.as_object().map(serde_json::Map::len), Some(21));
+}
+
+async fn patch_map_key(server: &ApiServer, number: u32) {
+    patch_map(server, "a", json!({"data": {format!("k{number}"): "v"}})).await;
+}

@@ -1,0 +1,142 @@
+//! A small HTTP client: one connection a request, so that each test sees the server alone.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use pintle_apiserver::ApiServer;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+/// Longer than anything here takes; a test that waits so long has failed.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An answer that has been read in full.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub headers: http::HeaderMap,
+    pub body: Value,
+}
+
+/// Sends a request and reads the head of its answer.
+pub async fn send(
+    server: &ApiServer,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Response<Incoming> {
+    let address = server.url().trim_start_matches("http://").to_owned();
+    let socket = TcpStream::connect(&address).await.expect("the server listens");
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket)).await.expect("HTTP");
+    tokio::spawn(connection);
+    let mut request = Request::builder().method(method).uri(path).header("host", address);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(Bytes::from(body.to_owned()))).expect("a request");
+    sender.send_request(request).await.expect("an answer")
+}
+
+/// Sends a request and reads its whole answer; a text is a JSON string.
+pub async fn call(server: &ApiServer, method: Method, path: &str, body: Value) -> Answer {
+    let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+    let text = if body.is_null() { String::new() } else { body.to_string() };
+    let response = send(server, method, path, &[("content-type", media)], &text).await;
+    read(response).await
+}
+
+/// Reads an answer in full.
+pub async fn read(response: Response<Incoming>) -> Answer {
+    let (head, body) = response.into_parts();
+    let bytes = body.collect().await.expect("a whole body").to_bytes();
+    let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
+    Answer { code: head.status.as_u16(), headers: head.headers, body }
+}
+
+pub async fn get(server: &ApiServer, path: &str) -> Answer {
+    call(server, Method::GET, path, Value::Null).await
+}
+
+pub async fn delete(server: &ApiServer, path: &str) -> Answer {
+    call(server, Method::DELETE, path, Value::Null).await
+}
+
+pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Creates a config map and answers its version.
+pub async fn create_map(server: &ApiServer, name: &str, labels: Value) -> u64 {
+    let object = json!({"metadata": {"name": name, "labels": labels}, "data": {"k": "v"}});
+    let answer = call(server, Method::POST, CONFIG_MAPS, object).await;
+    assert_eq!(answer.code, 201, "{:?}", answer.body);
+    version(&answer.body)
+}
+
+/// Merges a patch into a config map and answers its version.
+pub async fn patch_map(server: &ApiServer, name: &str, patch: Value) -> u64 {
+    let answer = call(server, Method::PATCH, &format!("{CONFIG_MAPS}/{name}"), patch).await;
+    assert_eq!(answer.code, 200, "{:?}", answer.body);
+    version(&answer.body)
+}
+
+/// The version that an object carries.
+pub fn version(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version")
+}
+
+/// A watch in progress.
+pub struct Watch {
+    body: Incoming,
+    rest: Vec<u8>,
+}
+
+/// How a watch goes on.
+#[derive(Debug, PartialEq)]
+pub enum Next {
+    Event(Value),
+    /// The stream ended as it should.
+    End,
+    /// The connection broke.
+    Broken,
+}
+
+impl Watch {
+    pub async fn start(server: &ApiServer, query: &str) -> Self {
+        let path = format!("{CONFIG_MAPS}?watch=1&{query}");
+        let response = send(server, Method::GET, &path, &[], "").await;
+        assert_eq!(response.status(), 200);
+        Self { body: response.into_body(), rest: Vec::new() }
+    }
+
+    pub async fn next(&mut self) -> Next {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                return Next::Event(serde_json::from_slice(&line).expect("a frame of JSON"));
+            }
+            match tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("a frame in time") {
+                Some(Ok(frame)) => self.rest.extend(frame.into_data().expect("data")),
+                Some(Err(_)) => return Next::Broken,
+                None => return Next::End,
+            }
+        }
+    }
+
+    /// The next event as `TYPE name version`.
+    pub async fn told(&mut self) -> String {
+        match self.next().await {
+            Next::Event(event) => {
+                let object = &event["object"];
+                let name = object["metadata"]["name"].as_str().unwrap_or("-");
+                format!("{} {name} {}", event["type"].as_str().unwrap_or("?"), version(object))
+            }
+            other => panic!("an event expected: {other:?}"),
+        }
+    }
+}

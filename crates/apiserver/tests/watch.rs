@@ -1,0 +1,154 @@
+//! Watches over real HTTP: what each event means, and how a watch ends.
+
+mod support;
+
+use http::Method;
+use pintle_apiserver::ApiServer;
+use pintle_apiserver::faults::{Fault, Rule};
+use serde_json::json;
+use support::*;
+
+async fn server() -> ApiServer {
+    ApiServer::builder().seed(1).start().await.expect("a server")
+}
+
+#[tokio::test]
+async fn a_watch_from_a_lists_version_sees_every_later_change_once() {
+    let server = server().await;
+    create_map(&server, "before", json!({})).await;
+    let listed = version(&get(&server, CONFIG_MAPS).await.body);
+    let mut watch = Watch::start(&server, &format!("resourceVersion={listed}")).await;
+    let created = create_map(&server, "a", json!({})).await;
+    let updated = patch_map(&server, "a", json!({"data": {"k": "w"}})).await;
+    delete(&server, &format!("{CONFIG_MAPS}/a")).await;
+    assert_eq!(watch.told().await, format!("ADDED a {created}"));
+    assert_eq!(watch.told().await, format!("MODIFIED a {updated}"));
+    assert_eq!(watch.told().await, format!("DELETED a {}", updated + 1));
+}
+
+#[tokio::test]
+async fn leaving_the_selection_is_a_deletion_of_the_old_content_at_the_new_version() {
+    let server = server().await;
+    let mut watch = Watch::start(&server, "labelSelector=app%3Dx").await;
+    create_map(&server, "a", json!({"app": "y"})).await;
+    let entered = patch_map(&server, "a", json!({"metadata": {"labels": {"app": "x"}}})).await;
+    let left = patch_map(&server, "a", json!({"metadata": {"labels": {"app": "z"}}})).await;
+    assert_eq!(watch.told().await, format!("ADDED a {entered}"));
+    let Next::Event(event) = watch.next().await else { panic!("an event") };
+    assert_eq!(event["type"], "DELETED");
+    assert_eq!(event["object"]["metadata"]["labels"]["app"], "x");
+    assert_eq!(version(&event["object"]), left);
+}
+
+#[tokio::test]
+async fn a_write_that_changes_nothing_is_no_event() {
+    let server = server().await;
+    let created = create_map(&server, "a", json!({})).await;
+    let mut watch = Watch::start(&server, &format!("resourceVersion={created}")).await;
+    assert_eq!(patch_map(&server, "a", json!({"data": {"k": "v"}})).await, created);
+    let changed = patch_map(&server, "a", json!({"data": {"k": "w"}})).await;
+    assert_eq!(watch.told().await, format!("MODIFIED a {changed}"));
+}
+
+#[tokio::test]
+async fn a_streaming_list_ends_with_a_marked_bookmark() {
+    let server = server().await;
+    let b = create_map(&server, "b", json!({})).await;
+    let a = create_map(&server, "a", json!({})).await;
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut watch = Watch::start(&server, query).await;
+    assert_eq!(watch.told().await, format!("ADDED a {a}"));
+    assert_eq!(watch.told().await, format!("ADDED b {b}"));
+    let Next::Event(mark) = watch.next().await else { panic!("an event") };
+    assert_eq!(mark["type"], "BOOKMARK");
+    assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    assert!(version(&mark["object"]) >= a);
+}
+
+#[tokio::test]
+async fn a_version_older_than_the_history_is_told_in_the_stream() {
+    let server = server().await;
+    let created = create_map(&server, "a", json!({})).await;
+    patch_map(&server, "a", json!({"data": {"k": "w"}})).await;
+    server.compact();
+    let mut watch = Watch::start(&server, &format!("resourceVersion={created}")).await;
+    let Next::Event(event) = watch.next().await else { panic!("an event") };
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    assert_eq!(event["object"]["reason"], "Expired");
+    assert_eq!(watch.next().await, Next::End);
+}
+
+#[tokio::test]
+async fn a_watch_ends_cleanly_when_its_time_is_up() {
+    let server = server().await;
+    let mut watch = Watch::start(&server, "timeoutSeconds=1").await;
+    assert_eq!(watch.next().await, Next::End);
+}
+
+#[tokio::test]
+async fn bookmarks_come_when_asked_for_and_tell_of_other_kinds_writes() {
+    let interval = std::time::Duration::from_millis(20);
+    let server = ApiServer::builder().bookmark_interval(interval).start().await.expect("a server");
+    let mut watch = Watch::start(&server, "resourceVersion=0&allowWatchBookmarks=true").await;
+    let secret = json!({"metadata": {"name": "s"}});
+    let secret = call(&server, Method::POST, "/api/v1/namespaces/default/secrets", secret).await;
+    loop {
+        let Next::Event(event) = watch.next().await else { panic!("an event") };
+        assert_eq!(event["type"], "BOOKMARK");
+        if version(&event["object"]) >= version(&secret.body) {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slow_watcher_is_cut_and_the_others_go_on() {
+    let server = ApiServer::builder().watch_buffer(8).start().await.expect("a server");
+    let first = create_map(&server, "a", json!({})).await;
+    let query = format!("resourceVersion={first}");
+    let mut slow = Watch::start(&server, &query).await;
+    let mut quick = Watch::start(&server, &query).await;
+    let filler = "x".repeat(400_000);
+    let mut last = first;
+    for number in 0..40 {
+        last = patch_map(&server, "a", json!({"data": {"k": format!("{number}{filler}")}})).await;
+        assert_eq!(quick.told().await, format!("MODIFIED a {last}"));
+    }
+    let mut seen = first;
+    loop {
+        match slow.next().await {
+            Next::Event(event) => {
+                assert_eq!(version(&event["object"]), seen + 1, "what it was sent has no gap");
+                seen += 1;
+            }
+            end => {
+                assert_eq!(end, Next::Broken);
+                break;
+            }
+        }
+    }
+    assert!(seen < last);
+}
+
+#[tokio::test]
+async fn faults_of_watches_strike_as_often_as_told() {
+    let server = server().await;
+    let version = create_map(&server, "a", json!({})).await;
+    let query = format!("resourceVersion={version}");
+    server.faults().add(Rule::once(Fault::Expire).resource("configmaps"));
+    server.faults().add(Rule::once(Fault::CutAfter(1)).resource("configmaps"));
+    server.faults().add(Rule::once(Fault::CutMidFrame(0)).resource("configmaps"));
+
+    let Next::Event(expired) = Watch::start(&server, &query).await.next().await else { panic!("an event") };
+    assert_eq!(expired["object"]["reason"], "Expired");
+
+    let mut cut = Watch::start(&server, "").await;
+    assert!(matches!(cut.next().await, Next::Event(_)));
+    create_map(&server, "b", json!({})).await;
+    assert_eq!(cut.next().await, Next::Broken);
+
+    assert_eq!(Watch::start(&server, "").await.next().await, Next::Broken);
+
+    assert!(matches!(Watch::start(&server, "").await.next().await, Next::Event(_)), "the rules are used up");
+    assert_eq!(server.faults().hits(), 3);
+}
