@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::check::Check;
-use super::edit::{default, has, items, list, member, present, text_at};
+use super::edit::{default, has, items, list, member, present, set, text_at};
+use super::{Context, Strategy};
 use crate::validate::{FieldFault, NameRule, name_faults};
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -83,6 +83,14 @@ fn webhook_faults(webhook: Check<'_>) -> Check<'_> {
 pub(super) struct Policy;
 
 impl Strategy for Policy {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        if object.pointer("/spec/validations").is_some()
+            || object.get("kind") == Some(&"ValidatingAdmissionPolicy".into())
+        {
+            set(object, "status", Value::Object(serde_json::Map::new()));
+        }
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = member(object, "spec") {
             default(spec, "failurePolicy", "Fail");
@@ -119,6 +127,10 @@ fn fill_match(rules: &mut Value) {
 pub(super) struct ApiService;
 
 impl Strategy for ApiService {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", Value::Object(serde_json::Map::new()));
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(service) = object.get_mut("spec").and_then(|spec| present(spec, "service")) {
             default(service, "port", 443);
@@ -146,6 +158,10 @@ impl Strategy for ApiService {
 pub(super) struct SigningRequest;
 
 impl Strategy for SigningRequest {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", Value::Object(serde_json::Map::new()));
+    }
+
     fn defaults(&self, object: &mut Value) {
         member(object, "status");
     }

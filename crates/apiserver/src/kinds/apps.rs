@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::check::Check;
 use super::edit::{default, integer_at, member, present, set, set_metadata, text_at};
 use super::pods::{claim_spec, pod_template, validate_template};
 use super::{Context, Scale, Strategy};
 use crate::selector::LabelSelector;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -60,14 +61,36 @@ impl Strategy for Deployment {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let mut faults = workload_faults(object);
+        let mut faults = workload_faults(object, "deployment");
         let strategy = text_at(object, "/spec/strategy/type");
-        if strategy == "Recreate" && super::edit::has(object, "/spec/strategy/rollingUpdate") {
-            let why = "may not be specified when strategy `type` is 'Recreate'";
-            faults.push(FieldFault::forbidden("spec.strategy.rollingUpdate", why));
-        } else if !["Recreate", "RollingUpdate"].contains(&strategy) {
-            let value = object.pointer("/spec/strategy").cloned().unwrap_or_default();
-            faults.push(FieldFault::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
+        let rolling = "spec.strategy.rollingUpdate";
+        match strategy {
+            "Recreate" if super::edit::has(object, "/spec/strategy/rollingUpdate") => {
+                let why = "may not be specified when strategy `type` is 'Recreate'";
+                faults.push(FieldFault::forbidden(rolling, why));
+            }
+            "Recreate" => {}
+            "RollingUpdate" => {
+                let (fewer, more) =
+                    ("/spec/strategy/rollingUpdate/maxUnavailable", "/spec/strategy/rollingUpdate/maxSurge");
+                faults.extend(share_faults(object, fewer, &format!("{rolling}.maxUnavailable")));
+                faults.extend(share_faults(object, more, &format!("{rolling}.maxSurge")));
+                if is_nothing(object, fewer) && is_nothing(object, more) {
+                    let value = object.pointer(fewer).cloned().unwrap_or_default();
+                    let why = "may not be 0 when `maxSurge` is 0";
+                    faults.push(FieldFault::invalid(format!("{rolling}.maxUnavailable"), &value, why));
+                }
+            }
+            _ => {
+                let value = object.pointer("/spec/strategy").cloned().unwrap_or_default();
+                faults.push(FieldFault::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
+            }
+        }
+        let (deadline, ready) =
+            (integer_at(object, "/spec/progressDeadlineSeconds"), integer_at(object, "/spec/minReadySeconds"));
+        if let Some(deadline) = deadline.filter(|deadline| *deadline <= ready.unwrap_or(0)) {
+            let why = "must be greater than minReadySeconds";
+            faults.push(FieldFault::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
         }
         faults
     }
@@ -107,14 +130,14 @@ impl Strategy for ReplicaSet {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        workload_faults(object)
+        workload_faults(object, "deployment")
     }
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         match subresource {
             Some("status") => status_faults(new),
             _ => {
-                let mut faults = workload_faults(new);
+                let mut faults = self.validate_create(new);
                 faults.extend(selector_changed(new, old));
                 faults
             }
@@ -153,6 +176,30 @@ impl Strategy for ReplicationController {
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
         set(object, "status", json!({"replicas": 0}));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let selector = object.pointer("/spec/selector").and_then(Value::as_object).cloned().unwrap_or_default();
+        let template = object.pointer("/spec/template").filter(|template| !template.is_null());
+        let labels = template.and_then(|template| template.pointer("/metadata/labels")).cloned().unwrap_or_default();
+        let matches = LabelSelector::from_map(&selector).matches_labels(labels.as_object());
+        Check::of(object)
+            .required("spec.selector")
+            .not_negative(&["spec.replicas"])
+            .refuse(template.is_none(), || FieldFault::required("spec.template", ""))
+            .refuse(template.is_some() && !matches, || {
+                let why = "`selector` does not match template `labels`";
+                FieldFault::invalid("spec.template.metadata.labels", &labels, why)
+            })
+            .also(template.map(|template| validate_template(template, "spec.template")).unwrap_or_default())
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        match subresource {
+            Some("status") => status_faults(new),
+            _ => self.validate_create(new),
+        }
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
@@ -210,14 +257,30 @@ impl Strategy for StatefulSet {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        workload_faults(object)
+        let management = text_at(object, "/spec/podManagementPolicy");
+        let strategy = text_at(object, "/spec/updateStrategy/type");
+        let retention = ["Retain", "Delete"];
+        Check::of(object)
+            .refuse(!matches!(management, "OrderedReady" | "Parallel"), || {
+                FieldFault::invalid_text("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
+            })
+            .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
+                let value = object.pointer("/spec/updateStrategy").cloned().unwrap_or_default();
+                FieldFault::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'")
+            })
+            .not_negative(&["spec.updateStrategy.rollingUpdate.partition"])
+            .one_of("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", &retention)
+            .one_of("spec.persistentVolumeClaimRetentionPolicy.whenScaled", &retention)
+            .not_negative(&["spec.ordinals.start"])
+            .also(workload_faults(object, "statefulset"))
+            .done()
     }
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         if subresource == Some("status") {
             return status_faults(new);
         }
-        let mut faults = workload_faults(new);
+        let mut faults = self.validate_create(new);
         let fixed = |object: &Value| {
             let mut spec = object.get("spec").cloned().unwrap_or_default();
             for key in [
@@ -289,14 +352,34 @@ impl Strategy for DaemonSet {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        workload_faults(object)
+        let strategy = text_at(object, "/spec/updateStrategy/type");
+        let (fewer, more) =
+            ("/spec/updateStrategy/rollingUpdate/maxUnavailable", "/spec/updateStrategy/rollingUpdate/maxSurge");
+        let rolls = strategy == "RollingUpdate";
+        let (still, eager) = (is_nothing(object, fewer), !is_nothing(object, more));
+        Check::of(object)
+            .also(workload_faults(object, "daemonset"))
+            .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
+                let value = object.pointer("/spec/updateStrategy").cloned().unwrap_or_default();
+                FieldFault::unsupported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"])
+            })
+            .refuse(rolls && still && !eager, || {
+                let field = "spec.updateStrategy.rollingUpdate.maxUnavailable";
+                FieldFault::required(field, "cannot be 0 when maxSurge is 0")
+            })
+            .refuse(rolls && !still && eager, || {
+                let value = object.pointer(more).cloned().unwrap_or_default();
+                let field = "spec.updateStrategy.rollingUpdate.maxSurge";
+                FieldFault::invalid(field, &value, "may not be set when maxUnavailable is non-zero")
+            })
+            .done()
     }
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         if subresource == Some("status") {
             return status_faults(new);
         }
-        let mut faults = workload_faults(new);
+        let mut faults = self.validate_create(new);
         faults.extend(selector_changed(new, old));
         faults
     }
@@ -317,32 +400,97 @@ fn workload_spec(object: &mut Value) -> Option<&mut Value> {
     Some(spec)
 }
 
-/// What all workloads with a structured selector share.
-pub(super) fn workload_faults(object: &Value) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
-    if let Some(replicas) = integer_at(object, "/spec/replicas").filter(|replicas| *replicas < 0) {
-        faults.push(FieldFault::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0"));
-    }
+/// What all workloads with a structured selector share. `kind` stands in the words for an empty one.
+fn workload_faults(object: &Value, kind: &str) -> Vec<FieldFault> {
     let template = object.pointer("/spec/template").unwrap_or(&Value::Null);
-    match object.pointer("/spec/selector").filter(|selector| !selector.is_null()) {
-        None => faults.push(FieldFault::required("spec.selector", "")),
-        Some(selector) if super::edit::is_empty(selector) => {
-            faults.push(FieldFault::invalid("spec.selector", selector, "empty selector is invalid for deployment"));
-        }
-        Some(_) => {}
-    }
-    let selector = object.pointer("/spec/selector").map(LabelSelector::from_value);
-    let labels = template.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({}));
-    let matches = match &selector {
-        Some(Ok(selector)) => !selector.is_empty() && selector.matches_labels(labels.as_object()),
+    let selector = object.pointer("/spec/selector").filter(|selector| !selector.is_null());
+    let read = selector.map(LabelSelector::from_value);
+    let labels = template.pointer("/metadata/labels").cloned().unwrap_or_default();
+    let broken = selector_faults(selector.unwrap_or(&Value::Null), "spec.selector");
+    let empty = selector.is_some_and(super::edit::is_empty);
+    let unreadable = !broken.is_empty() || matches!(read, Some(Err(_)));
+    let matches = match &read {
+        Some(Ok(selector)) => selector.matches_labels(labels.as_object()),
         _ => false,
     };
-    if !matches {
-        let why = "`selector` does not match template `labels`";
-        faults.push(FieldFault::invalid("spec.template.metadata.labels", &labels, why));
+    let value = selector.cloned().unwrap_or_default();
+    let restart = text_at(template, "/spec/restartPolicy");
+    Check::of(object)
+        .not_negative(&["spec.replicas"])
+        .refuse(selector.is_none(), || FieldFault::required("spec.selector", ""))
+        .also(broken)
+        .refuse(empty, || FieldFault::invalid("spec.selector", &value, format!("empty selector is invalid for {kind}")))
+        .refuse(unreadable, || FieldFault::invalid("spec.selector", &value, "invalid label selector"))
+        .refuse(!matches && !empty && !unreadable, || {
+            let why = "`selector` does not match template `labels`";
+            FieldFault::invalid("spec.template.metadata.labels", &labels, why)
+        })
+        .also(validate_template(template, "spec.template"))
+        .refuse(!restart.is_empty() && restart != "Always", || {
+            FieldFault::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
+        })
+        .refuse(super::edit::has(template, "/spec/activeDeadlineSeconds"), || {
+            let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
+            FieldFault::forbidden("spec.template.spec.activeDeadlineSeconds", why)
+        })
+        .not_negative(&["spec.minReadySeconds", "spec.revisionHistoryLimit"])
+        .done()
+}
+
+/// The faults of a structured selector.
+pub(super) fn selector_faults(selector: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.matchLabels"), text, why)));
+        }
     }
-    faults.extend(validate_template(template, "spec.template"));
+    let expressions = Check::at(selector, path).each("matchExpressions", |expression, _| {
+        let operator = text_at(expression.object(), "/operator").to_owned();
+        let values = expression.object().get("values").is_some_and(|values| !super::edit::is_empty(values));
+        let expression = match operator.as_str() {
+            "In" | "NotIn" => {
+                expression.required_because("values", "must be specified when `operator` is 'In' or 'NotIn'")
+            }
+            "Exists" | "DoesNotExist" => expression.refuse(values, || {
+                FieldFault::forbidden("values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            }),
+            other => {
+                expression.refuse(true, || FieldFault::invalid_text("operator", other, "not a valid selector operator"))
+            }
+        };
+        let key = text_at(expression.object(), "/key");
+        let why = label_key_faults(key);
+        why.iter().fold(expression, |check, why| check.refuse(true, || FieldFault::invalid_text("key", key, why)))
+    });
+    faults.extend(expressions.done());
     faults
+}
+
+/// The faults of a share of replicas: a number or a percentage.
+fn share_faults(object: &Value, pointer: &str, field: &str) -> Option<FieldFault> {
+    let value = object.pointer(pointer)?;
+    let why = match value {
+        Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
+            "must be greater than or equal to 0"
+        }
+        Value::String(text) if !text.strip_suffix('%').is_some_and(|share| share.parse::<u32>().is_ok()) => {
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
+             validation is '[0-9]+%')"
+        }
+        _ => return None,
+    };
+    Some(FieldFault::invalid(field, value, why))
+}
+
+/// Whether a share is nothing.
+fn is_nothing(object: &Value, pointer: &str) -> bool {
+    match object.pointer(pointer) {
+        Some(Value::String(text)) => text.strip_suffix('%').and_then(|share| share.parse().ok()) == Some(0),
+        Some(value) => value.as_i64() == Some(0),
+        None => true,
+    }
 }
 
 fn selector_changed(new: &Value, old: &Value) -> Option<FieldFault> {
@@ -359,7 +507,7 @@ fn status_faults(object: &Value) -> Vec<FieldFault> {
     }
     let number = |key: &str| integer_at(object, &format!("/status/{key}")).unwrap_or(0);
     let replicas = number("replicas");
-    for key in ["updatedReplicas", "readyReplicas", "availableReplicas", "fullyLabeledReplicas"] {
+    for key in ["fullyLabeledReplicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"] {
         if number(key) > replicas && object.pointer("/status/desiredNumberScheduled").is_none() {
             faults.push(FieldFault::invalid(
                 format!("status.{key}"),

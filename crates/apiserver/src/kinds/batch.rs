@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::check::Check;
 use super::edit::{default, has, list, member, present, set, text_at};
 use super::pods::{pod_template, validate_template};
 use super::{Context, Strategy};
+use crate::selector::LabelSelector;
 use crate::validate::{FieldFault, NameRule};
 
 /// `batch/v1` Job.
@@ -39,6 +41,9 @@ impl Strategy for Job {
             ("job-name", &name),
             ("batch.kubernetes.io/job-name", &name),
         ];
+        // Labels that defaulting took from the template are the template's own, and get what it gets.
+        let own = object.pointer("/metadata/labels").filter(|labels| !super::edit::is_empty(labels));
+        let shared = own.is_none_or(|own| object.pointer("/spec/template/metadata/labels") == Some(own));
         let Some(spec) = member(object, "spec") else { return };
         if let Some(labels) =
             member(spec, "template").and_then(|it| member(it, "metadata")).and_then(|it| member(it, "labels"))
@@ -50,29 +55,23 @@ impl Strategy for Job {
         if let Some(labels) = member(spec, "selector").and_then(|selector| member(selector, "matchLabels")) {
             default(labels, "batch.kubernetes.io/controller-uid", uid.as_str());
         }
-        if text_at(object, "/metadata/generateName").is_empty() {
-            let labels = object
-                .pointer("/spec/template/metadata/labels")
-                .and_then(Value::as_object)
-                .cloned()
-                .unwrap_or_default();
-            if let Some(metadata) = member(object, "metadata") {
-                if metadata.get("labels").is_none_or(super::edit::is_empty) {
-                    set(metadata, "labels", Value::Object(labels));
-                }
-            }
+        let labels = object.pointer("/spec/template/metadata/labels").cloned();
+        if let (Some(labels), true) = (labels, shared && text_at(object, "/metadata/generateName").is_empty()) {
+            super::edit::set_metadata(object, "labels", labels);
         }
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        job_faults(object.get("spec").unwrap_or(&Value::Null), "spec")
+        let mut faults = selector_faults(object);
+        faults.extend(job_faults(object.get("spec").unwrap_or(&Value::Null), "spec"));
+        faults
     }
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         if subresource == Some("status") {
-            return Vec::new();
+            return status_faults(new);
         }
-        let mut faults = self.validate_create(new);
+        let mut faults = Vec::new();
         let mut keys = vec![
             "selector",
             "completionMode",
@@ -98,7 +97,11 @@ impl Strategy for Job {
                 faults.push(FieldFault::invalid(format!("spec.{key}"), &value, "field is immutable"));
             }
         }
-        faults
+        let mut found = job_faults(new.get("spec").unwrap_or(&Value::Null), "spec");
+        let labels = selector_faults(new).into_iter().filter(|fault| fault.field != "spec.selector");
+        found.extend(labels);
+        found.extend(faults);
+        found
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
@@ -136,6 +139,29 @@ impl Strategy for CronJob {
         set(object, "status", json!({}));
     }
 
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let schedule = text_at(object, "/spec/schedule");
+        let why = if schedule.is_empty() { None } else { schedule_fault(schedule) };
+        let zone = object.pointer("/spec/timeZone").and_then(Value::as_str);
+        let template = object.pointer("/spec/jobTemplate/spec").unwrap_or(&Value::Null);
+        Check::of(object)
+            .required("spec.schedule")
+            .refuse(why.is_some(), || FieldFault::invalid_text("spec.schedule", schedule, why.unwrap_or_default()))
+            .not_negative(&["spec.startingDeadlineSeconds"])
+            .refuse(zone.is_some_and(|zone| !is_zone(zone)), || {
+                let zone = zone.unwrap_or_default();
+                FieldFault::invalid_text("spec.timeZone", zone, format!("unknown time zone {zone}"))
+            })
+            .one_of("spec.concurrencyPolicy", &["Allow", "Forbid", "Replace"])
+            .also(job_faults(template, "spec.jobTemplate.spec"))
+            .not_negative(&["spec.successfulJobsHistoryLimit", "spec.failedJobsHistoryLimit"])
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        if subresource.is_some() { Vec::new() } else { self.validate_create(new) }
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::ShortSubdomain(52)
     }
@@ -160,18 +186,172 @@ fn job_spec(spec: &mut Value) {
 }
 
 fn job_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
-    for key in ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"] {
-        if let Some(value) = spec.get(key).filter(|value| value.as_i64().is_some_and(|number| number < 0)) {
-            faults.push(FieldFault::invalid(format!("{path}.{key}"), value, "must be greater than or equal to 0"));
-        }
-    }
     let template = spec.get("template").unwrap_or(&Value::Null);
-    faults.extend(validate_template(template, &format!("{path}.template")));
+    let indexed = text_at(spec, "/completionMode") == "Indexed";
+    Check::at(spec, path)
+        .not_negative(&[
+            "parallelism",
+            "completions",
+            "activeDeadlineSeconds",
+            "backoffLimit",
+            "ttlSecondsAfterFinished",
+        ])
+        .one_of("completionMode", &["NonIndexed", "Indexed"])
+        .refuse(indexed && !has(spec, "/completions"), || {
+            FieldFault::required("completions", "when completion mode is Indexed")
+        })
+        .also(template_faults(template, &format!("{path}.template")))
+        .done()
+}
+
+fn template_faults(template: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = validate_template(template, path);
     let restart = text_at(template, "/spec/restartPolicy");
-    if !["OnFailure", "Never"].contains(&restart) {
-        let field = format!("{path}.template.spec.restartPolicy");
-        faults.push(FieldFault::unsupported(field, &restart.into(), &["OnFailure", "Never"]));
+    let field = format!("{path}.spec.restartPolicy");
+    match restart {
+        "OnFailure" | "Never" => {}
+        "" | "Always" => faults.push(FieldFault::required(field, "valid values: \"OnFailure\", \"Never\"")),
+        other => faults.push(FieldFault::unsupported(field, &other.into(), &["OnFailure", "Never"])),
     }
     faults
+}
+
+/// A Job's selector is made for it, unless it says otherwise, and matches its pods.
+fn selector_faults(object: &Value) -> Vec<FieldFault> {
+    let manual = object.pointer("/spec/manualSelector") == Some(&Value::Bool(true));
+    let selector = object.pointer("/spec/selector").filter(|selector| !selector.is_null());
+    let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let uid = text_at(object, "/metadata/uid");
+    let mut faults = Vec::new();
+    let expected = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    let old = json!({"matchLabels": {"controller-uid": uid}});
+    match selector {
+        None => faults.push(FieldFault::required("spec.selector", "")),
+        Some(selector) if !manual && *selector != expected && *selector != old => {
+            faults.push(FieldFault::invalid("spec.selector", selector, "`selector` not auto-generated"));
+        }
+        Some(_) => {}
+    }
+    let matches = selector.and_then(|selector| LabelSelector::from_value(selector).ok());
+    if !matches.is_some_and(|selector| selector.matches_labels(labels.as_object())) {
+        let why = "`selector` does not match template `labels`";
+        faults.push(FieldFault::invalid("spec.template.metadata.labels", &labels, why));
+    }
+    faults
+}
+
+fn status_faults(object: &Value) -> Vec<FieldFault> {
+    let holds = |kind: &str| {
+        let is = |condition: &Value| text_at(condition, "/type") == kind && text_at(condition, "/status") == "True";
+        list(object, "/status/conditions").any(is)
+    };
+    let (complete, failed) = (holds("Complete"), holds("Failed"));
+    let has_end = has(object, "/status/completionTime");
+    let conditions = object.pointer("/status/conditions").cloned().unwrap_or_default();
+    Check::of(object)
+        .not_negative(&["status.active", "status.succeeded", "status.failed", "status.ready", "status.terminating"])
+        .refuse(complete && failed, || {
+            FieldFault::invalid("status.conditions", &conditions, "cannot set Complete=True and Failed=true conditions")
+        })
+        .refuse(has_end && !complete, || {
+            let value = object.pointer("/status/completionTime").cloned().unwrap_or_default();
+            let why = "cannot set completionTime when there is no Complete=True condition";
+            FieldFault::invalid("status.completionTime", &value, why)
+        })
+        .refuse(complete && !has_end, || {
+            FieldFault::required("status.completionTime", "completionTime is required for Complete jobs")
+        })
+        .refuse(complete && !holds("SuccessCriteriaMet"), || {
+            let why = "Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
+            FieldFault::new(crate::validate::FaultReason::Invalid, "status.conditions", why)
+        })
+        .refuse(failed && !holds("FailureTarget"), || {
+            let why = "Invalid value: cannot set Failed=True condition without the FailureTarget=true condition";
+            FieldFault::new(crate::validate::FaultReason::Invalid, "status.conditions", why)
+        })
+        .refuse((complete || failed) && !has(object, "/status/startTime"), || {
+            FieldFault::required("status.startTime", "startTime is required for finished job")
+        })
+        .done()
+}
+
+/// Why a text is no schedule; none if it is one.
+fn schedule_fault(schedule: &str) -> Option<String> {
+    const RANGES: [(i64, i64); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
+    const NAMES: [&[&str]; 5] = [
+        &[],
+        &[],
+        &[],
+        &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+        &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+    ];
+    if schedule.starts_with("TZ=") || schedule.starts_with("CRON_TZ=") {
+        return Some("cannot use TZ or CRON_TZ in schedule, use timeZone field instead".into());
+    }
+    if schedule.starts_with('@') {
+        let known = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
+        let every = schedule.strip_prefix("@every ").is_some_and(|text| !text.trim().is_empty());
+        return (!known.contains(&schedule) && !every).then(|| format!("unrecognized descriptor: {schedule}"));
+    }
+    let fields: Vec<&str> = schedule.split_whitespace().collect();
+    if fields.len() != RANGES.len() {
+        return Some(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
+    }
+    let number = |field: usize, text: &str| -> Result<i64, String> {
+        let (first, _) = RANGES[field];
+        let named = NAMES[field].iter().position(|name| name.eq_ignore_ascii_case(text));
+        if let Some(at) = named.and_then(|at| i64::try_from(at).ok()) {
+            return Ok(first + at);
+        }
+        text.parse().map_err(|_| format!("failed to parse int from {text}"))
+    };
+    for (at, field) in fields.iter().enumerate() {
+        let (first, last) = RANGES[at];
+        for part in field.split(',') {
+            let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+            let bounds = match range {
+                "*" | "?" => Ok((first, last)),
+                range => match range.split_once('-') {
+                    Some((from, to)) => number(at, from).and_then(|from| Ok((from, number(at, to)?))),
+                    None => number(at, range).map(|only| (only, if step.is_some() { last } else { only })),
+                },
+            };
+            let (from, to) = match bounds {
+                Ok(bounds) => bounds,
+                Err(why) => return Some(why),
+            };
+            let why = match () {
+                () if from < first => format!("beginning of range ({from}) below minimum ({first}): {part}"),
+                () if to > last => format!("end of range ({to}) above maximum ({last}): {part}"),
+                () if from > to => format!("beginning of range ({from}) beyond end of range ({to}): {part}"),
+                () if step.is_some_and(|step| !step.parse::<u32>().is_ok_and(|step| step > 0)) => {
+                    format!("step of range should be a positive number: {part}")
+                }
+                () => continue,
+            };
+            return Some(why);
+        }
+    }
+    None
+}
+
+/// Whether a text looks like a name of the time zone database.
+fn is_zone(zone: &str) -> bool {
+    const AREAS: &[&str] = &[
+        "Africa",
+        "America",
+        "Antarctica",
+        "Arctic",
+        "Asia",
+        "Atlantic",
+        "Australia",
+        "Europe",
+        "Indian",
+        "Pacific",
+        "Etc",
+        "US",
+    ];
+    zone == "UTC"
+        || zone == "GMT"
+        || zone.split_once('/').is_some_and(|(area, place)| AREAS.contains(&area) && !place.is_empty())
 }

@@ -1,10 +1,14 @@
 //! Kinds of the core group that live outside namespaces.
 
+use std::net::IpAddr;
+
 use serde_json::{Value, json};
 
+use super::check::Check;
 use super::core::add_finalizer;
 use super::edit::{default, has, list, member, set, text_at};
 use super::{Context, Strategy};
+use crate::validate::{FaultReason, FieldFault, NameRule};
 
 /// `v1` Node.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +29,12 @@ const NODE_INFO: &[&str] = &[
 
 impl Strategy for Node {
     fn defaults(&self, object: &mut Value) {
-        member(object, "spec");
+        if let Some(spec) = member(object, "spec") {
+            let first = text_at(spec, "/podCIDR").to_owned();
+            if !first.is_empty() {
+                default(spec, "podCIDRs", json!([first]));
+            }
+        }
         let Some(status) = member(object, "status") else { return };
         if let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned() {
             default(status, "allocatable", capacity);
@@ -57,6 +66,31 @@ impl Strategy for Node {
             }
         }
         Ok(())
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let taint = |taint: &Value| (text_at(taint, "/key").to_owned(), text_at(taint, "/effect").to_owned());
+        let taints: Vec<_> = list(object, "/spec/taints").map(taint).collect();
+        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        let ranges: Vec<_> = list(object, "/spec/podCIDRs").filter_map(Value::as_str).collect();
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let mut faults = Check::at(spec, "metadata")
+            .each("taints", |taint, at| {
+                let value = taint.object();
+                taint.required("key").required("effect").one_of("effect", &effects).refuse(
+                    taints[..at].contains(&taints[at]),
+                    || {
+                        let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
+                        FieldFault::new(FaultReason::Duplicate, "", message)
+                    },
+                )
+            })
+            .done();
+        for (at, range) in ranges.iter().enumerate().filter(|(_, range)| !is_cidr(range)) {
+            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            faults.push(FieldFault::invalid_text(format!("spec.podCIDRs[{at}]"), range, why));
+        }
+        faults
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
@@ -105,6 +139,49 @@ impl Strategy for PersistentVolume {
         }
     }
 
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+        let odd =
+            list(object, "/spec/accessModes").find(|mode| !mode.as_str().is_some_and(|mode| modes.contains(&mode)));
+        let capacity = object.pointer("/spec/capacity").filter(|capacity| !super::edit::is_empty(capacity));
+        let storage = has(object, "/spec/capacity/storage");
+        let there = sources(object);
+        let check = Check::of(object)
+            .required("spec.accessModes")
+            .refuse(odd.is_some(), || FieldFault::unsupported("spec.accessModes", odd.unwrap_or(&Value::Null), &modes))
+            .required("spec.capacity")
+            .refuse(!storage, || {
+                let value = capacity.unwrap_or(&Value::Null);
+                FieldFault::unsupported("spec.capacity", value, &["storage"])
+            });
+        let check = there.iter().skip(1).fold(check, |check, (source, _)| {
+            let field = format!("spec.{source}");
+            check.refuse(true, || FieldFault::forbidden(field, "may not specify more than 1 volume type"))
+        });
+        check
+            .refuse(there.is_empty(), || FieldFault::required("spec", "must specify a volume type"))
+            .one_of("spec.persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"])
+            .one_of("spec.volumeMode", &["Block", "Filesystem"])
+            .name("spec.storageClassName", NameRule::Subdomain)
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        if subresource.is_some() {
+            return Vec::new();
+        }
+        let mut faults = self.validate_create(new);
+        if sources(new) != sources(old) {
+            let why = "spec.persistentvolumesource is immutable after creation";
+            faults.push(FieldFault::forbidden("spec.persistentvolumesource", why));
+        }
+        if text_at(new, "/spec/volumeMode") != text_at(old, "/spec/volumeMode") {
+            let mode = text_at(new, "/spec/volumeMode");
+            faults.push(FieldFault::invalid_text("volumeMode", mode, "field is immutable"));
+        }
+        faults
+    }
+
     fn admit(
         &self,
         _: &Context<'_>,
@@ -117,4 +194,32 @@ impl Strategy for PersistentVolume {
         }
         Ok(())
     }
+}
+
+/// The members of a volume's spec that say where it is stored.
+fn sources(object: &Value) -> Vec<(&String, &Value)> {
+    const OTHERS: &[&str] = &[
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    ];
+    let members = object.get("spec").and_then(Value::as_object).into_iter().flatten();
+    members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
+}
+
+/// Whether a text is a range of addresses.
+pub(super) fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let most = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    length.parse::<u8>().is_ok_and(|length| length <= most)
 }

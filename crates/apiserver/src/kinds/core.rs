@@ -4,9 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::check::Check;
 use super::edit::{default, has, items, list, member, put_back, remove, set, set_metadata, text_at};
 use super::pods::{claim_spec, pod_template, validate_template};
 use super::{Context, Strategy};
+use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
@@ -131,6 +133,18 @@ impl Strategy for Secret {
         faults
     }
 
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let unchanged = old.is_some_and(|old| old.get("data") == object.get("data"));
+        if unchanged || text_at(object, "/type") != "kubernetes.io/tls" {
+            return Vec::new();
+        }
+        let certificate = object.get("data").and_then(|data| data.get("tls.crt")).and_then(Value::as_str);
+        let decoded = certificate.and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
+        let begins = b"-----BEGIN ";
+        let pem = decoded.windows(begins.len()).any(|window| window == begins);
+        if pem { Vec::new() } else { vec!["tls: failed to find any PEM data in certificate input".into()] }
+    }
+
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["type"])
     }
@@ -146,26 +160,37 @@ impl Strategy for Endpoints {
             items(subset, "ports").for_each(|port| default(port, "protocol", "TCP"));
         }
     }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        Check::of(object)
+            .each("subsets", |subset, _| {
+                let both = ["/addresses", "/notReadyAddresses"];
+                let none = both.iter().all(|pointer| list(subset.object(), pointer).next().is_none());
+                let why = "must specify `addresses` or `notReadyAddresses`";
+                let subset = subset.refuse(none, || FieldFault::required("", why));
+                let subset = subset.each("addresses", |address, _| address_faults(address));
+                subset.each("notReadyAddresses", |address, _| address_faults(address)).each("ports", |port, _| {
+                    let number = port.object().get("port").and_then(Value::as_i64).unwrap_or(0);
+                    port.refuse(!(1..=65535).contains(&number), || {
+                        FieldFault::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
+                    })
+                    .one_of("protocol", &["SCTP", "TCP", "UDP"])
+                })
+            })
+            .done()
+    }
 }
 
-/// `v1` LimitRange.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LimitRange;
-
-impl Strategy for LimitRange {
-    fn defaults(&self, object: &mut Value) {
-        let Some(spec) = member(object, "spec") else { return };
-        for limit in items(spec, "limits").filter(|limit| text_at(limit, "/type") == "Container") {
-            for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
-                let amounts = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
-                for (resource, amount) in amounts {
-                    if let Some(to) = member(limit, to) {
-                        default(to, &resource, amount);
-                    }
-                }
-            }
-        }
-    }
+fn address_faults(address: Check<'_>) -> Check<'_> {
+    let ip = text_at(address.object(), "/ip");
+    let wrong = ip.parse::<std::net::IpAddr>().is_err();
+    let special = super::networking::special_address(ip, "ip");
+    address
+        .refuse(wrong, || {
+            FieldFault::invalid_text("ip", ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+        })
+        .refuse(wrong, || FieldFault::invalid_text("ip", ip, "must be a valid IP address"))
+        .refuse(special.is_some(), || special.unwrap_or_else(|| FieldFault::required("ip", "")))
 }
 
 /// `v1` Namespace.
@@ -227,12 +252,11 @@ impl Strategy for Namespace {
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
         list(object, "/spec/finalizers")
-            .enumerate()
-            .filter_map(|(at, name)| Some((at, name.as_str()?)))
-            .filter(|(_, name)| !name.contains('/') && *name != "kubernetes")
-            .map(|(at, name)| {
+            .filter_map(Value::as_str)
+            .filter(|name| !name.contains('/') && *name != "kubernetes")
+            .map(|name| {
                 let why = "name is neither a standard finalizer name nor is it fully qualified";
-                FieldFault::invalid_text(format!("spec.finalizers[{at}]"), name, why)
+                FieldFault::invalid_text("spec.finalizers", name, why)
             })
             .collect()
     }
@@ -247,6 +271,15 @@ impl Strategy for Namespace {
                     false => (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty"),
                 };
                 if wrong { vec![FieldFault::invalid_text("status.Phase", phase, why)] } else { Vec::new() }
+            }
+            Some("finalize") => {
+                let names = list(new, "/spec/finalizers").filter_map(Value::as_str).enumerate();
+                let plain = names.filter(|(_, name)| !name.contains('/') && *name != "kubernetes");
+                let fault = |(at, name): (usize, &str)| {
+                    let why = "name is neither a standard finalizer name nor is it fully qualified";
+                    FieldFault::invalid_text(format!("spec.finalizers[{at}]"), name, why)
+                };
+                plain.map(fault).collect()
             }
             _ => self.validate_create(new),
         }
@@ -305,9 +338,17 @@ impl Strategy for PersistentVolumeClaim {
                 faults.push(FieldFault::unsupported("spec.accessModes", mode, &known));
             }
         }
-        if !has(object, "/spec/resources/requests/storage") {
-            faults.push(FieldFault::required("spec.resources[storage]", ""));
+        match object.pointer("/spec/resources/requests/storage").and_then(Value::as_str) {
+            None => faults.push(FieldFault::required("spec.resources[storage]", "")),
+            Some(amount) if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) => {
+                faults.push(FieldFault::invalid_text("spec.resources[storage]", amount, "must be greater than zero"));
+            }
+            Some(_) => {}
         }
+        let modes = &["Block", "Filesystem"];
+        let more =
+            Check::of(object).name("spec.storageClassName", NameRule::Subdomain).one_of("spec.volumeMode", modes);
+        faults.extend(more.done());
         faults
     }
 

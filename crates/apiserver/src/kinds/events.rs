@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Strategy;
-use super::edit::{default, member, text, text_at};
-use crate::validate::{FieldFault, NameRule};
+use super::check::Check;
+use super::edit::{default, has, integer_at, member, text, text_at};
+use crate::validate::{FieldFault, NameRule, qualified_name_faults};
 
 /// `v1` Event.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +67,11 @@ impl Strategy for Core {
     }
 
     fn validate_create(&self, event: &Value) -> Vec<FieldFault> {
-        faults(event)
+        core_faults(event)
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, _: Option<&str>) -> Vec<FieldFault> {
+        namespace_faults(new)
     }
 
     fn name_rule(&self) -> NameRule {
@@ -97,7 +102,13 @@ impl Strategy for New {
     }
 
     fn validate_create(&self, event: &Value) -> Vec<FieldFault> {
-        faults(&self.to_stored(event.clone()))
+        new_faults(event)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+        let mut faults = new_faults(new);
+        faults.extend(fixed_faults(new, old));
+        faults
     }
 
     fn name_rule(&self) -> NameRule {
@@ -145,8 +156,8 @@ fn rename(event: Value, pair: impl Fn((&'static str, &'static str)) -> (&'static
     Value::Object(renamed.collect())
 }
 
-/// The faults of an event in its stored form.
-fn faults(event: &Value) -> Vec<FieldFault> {
+/// The faults of an event in its stored form, where its involved object is concerned.
+fn namespace_faults(event: &Value) -> Vec<FieldFault> {
     let involved = text_at(event, "/involvedObject/namespace");
     let namespace = text_at(event, "/metadata/namespace");
     let fits = match involved {
@@ -157,4 +168,84 @@ fn faults(event: &Value) -> Vec<FieldFault> {
         true => Vec::new(),
         false => vec![FieldFault::invalid_text("involvedObject.namespace", involved, "does not match event.namespace")],
     }
+}
+
+/// The faults of an event in its stored form: one with an `eventTime` follows the newer rules.
+fn core_faults(event: &Value) -> Vec<FieldFault> {
+    if !has(event, "/eventTime") {
+        return namespace_faults(event);
+    }
+    let controller = text_at(event, "/reportingComponent");
+    let why = qualified_name_faults(controller);
+    let check = Check::of(event).also(namespace_faults(event)).required("reportingComponent");
+    let check = why.iter().fold(check, |check, why| {
+        check.refuse(true, || FieldFault::invalid_text("reportingComponent", controller, why))
+    });
+    check.required("reportingInstance").required("action").required("reason").done()
+}
+
+/// The faults of an event of `events.k8s.io`, told by the names of the core group.
+fn new_faults(event: &Value) -> Vec<FieldFault> {
+    const NOTE_AT_MOST: usize = 1024;
+    let stored = stored_event(event);
+    let mut faults = namespace_faults(&stored);
+    let kind = text_at(event, "/type");
+    let unknown = || FieldFault::invalid_text("type", "", format!("has invalid value: {kind}"));
+    let odd = !matches!(kind, "Normal" | "Warning");
+    if !has(event, "/eventTime") {
+        faults.push(FieldFault::required("eventTime", ""));
+        if odd {
+            faults.push(unknown());
+        }
+        return faults;
+    }
+    let controller = text_at(event, "/reportingController");
+    let why = if controller.is_empty() { Vec::new() } else { qualified_name_faults(controller) };
+    let series = integer_at(event, "/series/count");
+    let check = Check::of(event).also(faults).required("reportingController");
+    let mut check = why
+        .iter()
+        .fold(check, |check, why| {
+            check.refuse(true, || FieldFault::invalid_text("reportingController", controller, why))
+        })
+        .required("reportingInstance")
+        .required("action")
+        .required("reason")
+        .refuse(text_at(event, "/note").len() > NOTE_AT_MOST, || {
+            FieldFault::invalid_text("message", "", format!("can have at most {NOTE_AT_MOST} characters"))
+        })
+        .refuse(odd, unknown)
+        .refuse(series.is_some_and(|count| count < 2), || {
+            FieldFault::invalid_text("series.count", "", "should be at least 2")
+        });
+    for (key, told) in [
+        ("deprecatedFirstTimestamp", "firstTimestamp"),
+        ("deprecatedLastTimestamp", "lastTimestamp"),
+        ("deprecatedCount", "count"),
+    ] {
+        let set = event.get(key).is_some_and(|value| !value.is_null() && value != &json!(0));
+        check = check.refuse(set, || FieldFault::invalid_text(told, "", "needs to be unset"));
+    }
+    check.done()
+}
+
+/// What no update of an event of `events.k8s.io` changes. Reasons are told twice.
+fn fixed_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+    let fields = [
+        ("regarding", "involvedObject"),
+        ("reason", "reason"),
+        ("reason", "reason"),
+        ("note", "message"),
+        ("type", "type"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingController", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+        ("eventTime", "eventTime"),
+    ];
+    let changed = fields.iter().filter(|(key, _)| new.get(*key) != old.get(*key));
+    let fault = |(key, told): &(&str, &str)| {
+        FieldFault::invalid(*told, new.get(*key).unwrap_or(&Value::Null), "field is immutable")
+    };
+    changed.map(fault).collect()
 }

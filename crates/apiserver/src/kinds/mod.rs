@@ -19,6 +19,7 @@ mod cluster;
 mod core;
 pub(crate) mod edit;
 mod events;
+mod limits;
 mod networking;
 mod pods;
 mod policy;

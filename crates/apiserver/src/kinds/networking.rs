@@ -4,9 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Value, json};
 
-use super::Strategy;
 use super::check::{Check, immutable};
 use super::edit::{default, differ_outside, has, is_empty, items, list, member, text_at};
+use super::{Context, Strategy};
 use crate::validate::{FieldFault, NameRule};
 
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
@@ -22,6 +22,14 @@ impl Strategy for Ingress {
         if let Some(status) = member(object, "status") {
             member(status, "loadBalancer");
         }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        super::edit::set(object, "status", json!({"loadBalancer": {}}));
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        if subresource.is_some() { Vec::new() } else { self.validate_create(new) }
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
@@ -96,15 +104,42 @@ impl Strategy for NetworkPolicy {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let selector = object.pointer("/spec/podSelector").unwrap_or(&Value::Null);
         Check::of(object)
+            .also(super::apps::selector_faults(selector, "spec.podSelector"))
+            .each("spec.ingress", |rule, _| {
+                rule.each("ports", |port, _| port_faults(port)).each("from", |peer, _| peer_faults(peer))
+            })
+            .each("spec.egress", |rule, _| {
+                rule.each("ports", |port, _| port_faults(port)).each("to", |peer, _| peer_faults(peer))
+            })
             .each("spec.policyTypes", |kind, _| {
-                let known = ["Ingress", "Egress"];
                 let value = kind.object();
+                let known = ["Ingress", "Egress"];
                 let wrong = !value.as_str().is_some_and(|text| known.contains(&text));
-                kind.refuse(wrong, || FieldFault::unsupported("", value, &["Egress", "Ingress"]))
+                kind.refuse(wrong, || FieldFault::unsupported("", value, &known))
             })
             .done()
     }
+}
+
+fn port_faults(port: Check<'_>) -> Check<'_> {
+    let number = port.object().get("port").and_then(Value::as_i64);
+    let wrong = number.is_some_and(|number| !(1..=65535).contains(&number));
+    let why = "must be between 1 and 65535, inclusive";
+    port.one_of("protocol", PROTOCOLS).refuse(wrong, || FieldFault::invalid("port", &number.unwrap_or(0).into(), why))
+}
+
+fn peer_faults(peer: Check<'_>) -> Check<'_> {
+    let nobody = is_empty(peer.object());
+    let range = text_at(peer.object(), "/ipBlock/cidr");
+    let block = has(peer.object(), "/ipBlock");
+    peer.refuse(nobody, || FieldFault::required("", "must specify a peer"))
+        .refuse(block && range.is_empty(), || FieldFault::required("ipBlock.cidr", ""))
+        .refuse(!range.is_empty() && !super::cluster::is_cidr(range), || {
+            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            FieldFault::invalid_text("ipBlock.cidr", range, why)
+        })
 }
 
 /// `discovery.k8s.io/v1` EndpointSlice.

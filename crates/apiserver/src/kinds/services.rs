@@ -1,13 +1,14 @@
 //! Services and their addresses.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
 
+use super::check::Check;
 use super::edit::{default, has, integer_at, is_empty, items, list, member, remove, set, text_at};
 use super::{Context, GroupResource, Strategy};
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +125,8 @@ impl Strategy for Service {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        faults(object)
+        let found = faults(object);
+        if found.is_empty() { allocation_faults(object) } else { found }
     }
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
@@ -219,26 +221,138 @@ fn allocate(context: &Context<'_>, object: &mut Value) {
 }
 
 fn faults(object: &Value) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
     let kind = text_at(object, "/spec/type");
-    let headless = text_at(object, "/spec/clusterIP") == "None";
+    let address = text_at(object, "/spec/clusterIP");
+    let headless = address == "None";
+    let external = kind == "ExternalName";
     let ports: Vec<_> = list(object, "/spec/ports").collect();
-    if ports.is_empty() && !headless && kind != "ExternalName" {
-        faults.push(FieldFault::required("spec.ports", ""));
+    let mut selector = Vec::new();
+    for (key, value) in object.pointer("/spec/selector").and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        for (text, why) in [(key.as_str(), label_key_faults(key)), (value, label_value_faults(value))] {
+            selector.extend(why.iter().map(|why| FieldFault::invalid_text("spec.selector", text, why)));
+        }
     }
-    if !["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"].contains(&kind) {
-        let known = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-        faults.push(FieldFault::unsupported("spec.type", &kind.into(), &known));
-    }
+    let bad_address = !address.is_empty() && !headless && address.parse::<IpAddr>().is_err();
+    let reachable = matches!(kind, "NodePort" | "LoadBalancer") || has(object, "/spec/externalIPs/0");
+    let policy = text_at(object, "/spec/externalTrafficPolicy");
+    Check::of(object)
+        .refuse(ports.is_empty() && !headless && !external, || FieldFault::required("spec.ports", ""))
+        .refuse(headless && matches!(kind, "NodePort" | "LoadBalancer"), || {
+            FieldFault::invalid_text(
+                "spec.clusterIPs[0]",
+                "None",
+                format!("may not be set to 'None' for {kind} services"),
+            )
+        })
+        .refuse(external && !address.is_empty(), || {
+            FieldFault::forbidden("spec.clusterIPs", "may not be set for ExternalName services")
+        })
+        .refuse(external && text_at(object, "/spec/externalName").is_empty(), || {
+            FieldFault::required("spec.externalName", "")
+        })
+        .name("spec.externalName", NameRule::Subdomain)
+        .also(port_faults(&ports, kind))
+        .also(selector)
+        .one_of("spec.sessionAffinity", &["ClientIP", "None"])
+        .one_of("spec.type", &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"])
+        .refuse(bad_address, || {
+            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            FieldFault::invalid_text("spec.clusterIPs[0]", address, why)
+        })
+        .refuse(!policy.is_empty() && !reachable, || {
+            let why = "may only be set for externally-accessible services";
+            FieldFault::invalid_text("spec.externalTrafficPolicy", policy, why)
+        })
+        .done()
+}
+
+fn port_faults(ports: &[&Value], kind: &str) -> Vec<FieldFault> {
+    const RANGE: &str = "must be between 1 and 65535, inclusive";
+    let mut faults = Vec::new();
     for (at, port) in ports.iter().enumerate() {
         let path = format!("spec.ports[{at}]");
-        if ports.len() > 1 && text_at(port, "/name").is_empty() {
+        let name = text_at(port, "/name");
+        if ports.len() > 1 && name.is_empty() {
             faults.push(FieldFault::required(format!("{path}.name"), ""));
+        } else if !name.is_empty() {
+            let why = name_faults(NameRule::Label, name, false);
+            faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
+            if ports[..at].iter().any(|other| text_at(other, "/name") == name) {
+                faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
+            }
         }
+        let out_of_range = |number: i64| !(1..=65535).contains(&number);
         let number = integer_at(port, "/port").unwrap_or(0);
-        if !(1..=65535).contains(&number) {
-            let why = "must be between 1 and 65535, inclusive";
-            faults.push(FieldFault::invalid(format!("{path}.port"), &number.into(), why));
+        if out_of_range(number) {
+            faults.push(FieldFault::invalid(format!("{path}.port"), &number.into(), RANGE));
+        }
+        if !["TCP", "UDP", "SCTP"].contains(&text_at(port, "/protocol")) {
+            let value = port.get("protocol").cloned().unwrap_or_default();
+            faults.push(FieldFault::unsupported(format!("{path}.protocol"), &value, &["SCTP", "TCP", "UDP"]));
+        }
+        match port.get("targetPort") {
+            Some(Value::String(target)) => {
+                let why = super::pods::port_name_faults(target);
+                faults
+                    .extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.targetPort"), target, why)));
+            }
+            Some(target) if target.as_i64().is_some_and(out_of_range) => {
+                faults.push(FieldFault::invalid(format!("{path}.targetPort"), target, RANGE));
+            }
+            _ => {}
+        }
+        let node = integer_at(port, "/nodePort").unwrap_or(0);
+        if node != 0 && matches!(kind, "ClusterIP" | "ExternalName") {
+            let why = format!("may not be used when `type` is '{kind}'");
+            faults.push(FieldFault::forbidden(format!("{path}.nodePort"), why));
+        }
+    }
+    let key = |port: &Value| (port.get("protocol").cloned(), integer_at(port, "/port"));
+    for at in 1..ports.len() {
+        if ports[..at].iter().any(|other| key(other) == key(ports[at])) {
+            faults.push(FieldFault::duplicate(format!("spec.ports[{at}]"), ports[at]));
+        }
+    }
+    faults
+}
+
+/// What cannot be allocated: told only of Services that are valid otherwise.
+fn allocation_faults(object: &Value) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let kind = text_at(object, "/spec/type");
+    if kind == "ExternalName" {
+        return faults;
+    }
+    for (at, family) in list(object, "/spec/ipFamilies").enumerate() {
+        let headless = text_at(object, "/spec/clusterIP") == "None" && !has(object, "/spec/selector");
+        if family != "IPv4" && !headless {
+            faults.push(FieldFault::invalid(
+                format!("spec.ipFamilies[{at}]"),
+                family,
+                "not configured on this cluster",
+            ));
+        }
+    }
+    let policy = text_at(object, "/spec/ipFamilyPolicy");
+    let selectorless =
+        text_at(object, "/spec/clusterIP") == "None" && object.pointer("/spec/selector").is_none_or(is_empty);
+    if policy == "RequireDualStack" && !selectorless {
+        let why = "this cluster is not configured for dual-stack services";
+        faults.push(FieldFault::invalid_text("spec.ipFamilyPolicy", policy, why));
+    }
+    if let Ok(address) = text_at(object, "/spec/clusterIP").parse::<Ipv4Addr>() {
+        if address.octets()[..3] != [10, 0, 0] {
+            let why = format!("failed to allocate IP {address}: the provided network does not match the current range");
+            faults.push(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
+        }
+    }
+    for (at, port) in list(object, "/spec/ports").enumerate() {
+        if let Some(number) =
+            integer_at(port, "/nodePort").filter(|number| *number != 0 && !(30000..=32767).contains(number))
+        {
+            let why = "provided port is not in the valid range. The range of valid ports is 30000-32767";
+            faults.push(FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why));
         }
     }
     faults

@@ -27,16 +27,10 @@ impl Strategy for StorageClass {
 
     fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
         let mut faults = Vec::new();
-        for (key, words) in [
-            ("parameters", "updates to parameters are forbidden."),
-            ("provisioner", "updates to provisioner are forbidden."),
-            ("reclaimPolicy", "updates to reclaimPolicy are forbidden."),
-        ] {
-            if new.get(key) != old.get(key) {
-                faults.push(FieldFault::forbidden(key, words));
-            }
+        if new.get("parameters") != old.get("parameters") {
+            faults.push(FieldFault::forbidden("parameters", "updates to parameters are forbidden."));
         }
-        faults.extend(immutable(new, old, &["volumeBindingMode"]));
+        faults.extend(immutable(new, old, &["provisioner", "reclaimPolicy", "volumeBindingMode"]));
         faults
     }
 }

@@ -42,6 +42,9 @@ pub(in crate::kinds) fn pod_spec(spec: &mut Value) {
         }
     }
     default(spec, "terminationGracePeriodSeconds", 30);
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        super::set(spec, "terminationGracePeriodSeconds", 1.into());
+    }
     default(spec, "securityContext", json!({}));
     let account = match text_at(spec, "/serviceAccountName") {
         "" => text_at(spec, "/serviceAccount"),

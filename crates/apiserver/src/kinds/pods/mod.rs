@@ -1,6 +1,7 @@
 //! Pods: what a bare server makes of one, admission included.
 
 mod admit;
+mod container;
 mod defaults;
 mod quality;
 mod update;
@@ -13,6 +14,7 @@ use super::edit::{list, put_back, set, set_metadata, text_at};
 use super::{Context, Strategy};
 use crate::validate::FieldFault;
 
+pub(super) use container::port_name_faults;
 pub(super) use defaults::{claim_spec, pod_template};
 pub(super) use validate::template as validate_template;
 
@@ -59,7 +61,7 @@ impl Strategy for Pod {
                 if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
                     metadata.retain(|_, value| !value.is_null());
                 }
-                update::keep_addresses_in_step(pod, old);
+                update::complete_status(pod, old);
             }
             Some("ephemeralcontainers") => update::take_ephemeral_containers(pod, old),
             Some("resize") => update::take_resources(pod, old),
@@ -86,7 +88,11 @@ impl Strategy for Pod {
     }
 
     fn validate_create(&self, pod: &Value) -> Vec<FieldFault> {
-        validate::pod(pod)
+        let mut faults = validate::pod(pod);
+        if list(pod, "/spec/ephemeralContainers").next().is_some() {
+            faults.push(FieldFault::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+        }
+        faults
     }
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {

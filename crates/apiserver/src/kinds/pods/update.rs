@@ -1,12 +1,22 @@
+use std::net::IpAddr;
+
 use serde_json::{Value, json};
 
 use super::validate;
-use crate::kinds::edit::{items, list, put_back, put_back_all_but, set, text_at};
-use crate::validate::FieldFault;
+use crate::kinds::edit::{has, items, list, put_back, put_back_all_but, set, text_at};
+use crate::validate::{FieldFault, NameRule, name_faults, qualified_name_faults};
 
-/// `podIP` fills `podIPs`, and wins over their first.
-pub(super) fn keep_addresses_in_step(pod: &mut Value, _old: &Value) {
+const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+                     `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+                     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// `podIP` fills `podIPs`, and wins over their first. The quality of service stays.
+pub(super) fn complete_status(pod: &mut Value, old: &Value) {
+    let class = old.pointer("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
+    if let (Some(class), true) = (class, text_at(status, "/qosClass").is_empty()) {
+        set(status, "qosClass", class);
+    }
     let first = list(status, "/podIPs").next().map(|address| text_at(address, "/ip").to_owned());
     match (text_at(status, "/podIP").to_owned(), first) {
         (address, None) if !address.is_empty() => set(status, "podIPs", json!([{"ip": address}])),
@@ -20,8 +30,11 @@ pub(super) fn keep_addresses_in_step(pod: &mut Value, _old: &Value) {
 pub(super) fn take_ephemeral_containers(pod: &mut Value, old: &Value) {
     let containers = pod.pointer("/spec/ephemeralContainers").cloned();
     put_back_all_but(pod, old, &["apiVersion", "kind", "metadata"]);
-    if let (Some(spec), Some(containers)) = (pod.get_mut("spec"), containers) {
-        set(spec, "ephemeralContainers", containers);
+    if let Some(spec) = pod.get_mut("spec") {
+        match containers {
+            Some(containers) => set(spec, "ephemeralContainers", containers),
+            None => crate::kinds::edit::remove(spec, "ephemeralContainers"),
+        }
     }
 }
 
@@ -48,29 +61,44 @@ pub(super) fn faults(new: &Value, old: &Value, subresource: Option<&str>) -> Vec
     match subresource {
         None => spec_faults(new, old),
         Some("status") => status_faults(new, old),
-        Some("ephemeralcontainers") => validate::pod(new),
+        Some("ephemeralcontainers") => ephemeral_faults(new, old),
         Some(_) => Vec::new(),
     }
 }
 
+fn ephemeral_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+    let mut faults = validate::pod(new);
+    let of = |pod: &Value, name: &str| {
+        list(pod, "/spec/ephemeralContainers").find(|container| text_at(container, "/name") == name).cloned()
+    };
+    for container in list(old, "/spec/ephemeralContainers") {
+        let name = text_at(container, "/name");
+        let why = match of(new, name) {
+            None => format!("existing ephemeral containers {name:?} may not be removed\n"),
+            Some(now) if now != *container => format!("existing ephemeral containers {name:?} may not be changed\n"),
+            Some(_) => continue,
+        };
+        faults.push(FieldFault::forbidden("spec.ephemeralContainers", why));
+    }
+    faults
+}
+
 fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     let mut faults = validate::pod(new);
-    let names = |pod: &Value, pointer: &str| list(pod, pointer).count();
+    let names = |pod: &Value, key: &str| {
+        list(pod, &format!("/spec/{key}")).map(|container| text_at(container, "/name").to_owned()).collect::<Vec<_>>()
+    };
     for key in ["containers", "initContainers"] {
-        let pointer = format!("/spec/{key}");
-        if names(new, &pointer) != names(old, &pointer) {
+        if names(new, key) != names(old, key) {
             let why = "pod updates may not add or remove containers";
-            faults.push(FieldFault::forbidden(format!("spec.{key}"), why));
-            return faults;
+            return vec![FieldFault::forbidden(format!("spec.{key}"), why)];
         }
     }
     let removed = list(old, "/spec/tolerations").any(|toleration| {
         !list(new, "/spec/tolerations").any(|other| without_seconds(other) == without_seconds(toleration))
     });
     if removed {
-        let tolerations = new.pointer("/spec/tolerations").cloned().unwrap_or_default();
         let why = "existing toleration can not be modified except its tolerationSeconds";
-        let _ = tolerations;
         faults.push(FieldFault::forbidden("spec.tolerations", why));
     }
     let fixed = |pod: &Value| {
@@ -88,10 +116,7 @@ fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     let grace = |pod: &Value| pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
     let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
     if fixed(new) != fixed(old) || gates_added || grace_changed {
-        let why = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
-                   `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
-                   `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-        faults.push(FieldFault::forbidden("spec", why));
+        faults.push(FieldFault::forbidden("spec", FIXED));
     }
     faults
 }
@@ -104,17 +129,45 @@ fn without_seconds(toleration: &Value) -> Value {
 
 fn status_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     let mut faults = Vec::new();
+    let nominated = text_at(new, "/status/nominatedNodeName");
+    if nominated != text_at(old, "/status/nominatedNodeName") && !nominated.is_empty() {
+        let why = name_faults(NameRule::Subdomain, nominated, false);
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text("status.nominatedNodeName", nominated, why)));
+        if !text_at(new, "/spec/nodeName").is_empty() {
+            let why = "may not be set on pods that already have a nodeName";
+            faults.push(FieldFault::forbidden("status.nominatedNodeName", why));
+        }
+    }
+    for (at, condition) in list(new, "/status/conditions").enumerate() {
+        let kind = text_at(condition, "/type");
+        let why = qualified_name_faults(kind);
+        let field = format!("status.conditions[{at}].type");
+        faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), kind, why)));
+    }
     let (before, after) = (text_at(old, "/status/qosClass"), text_at(new, "/status/qosClass"));
     if !before.is_empty() && !after.is_empty() && before != after {
         faults.push(FieldFault::invalid_text("status.qosClass", after, "field is immutable"));
     }
-    if !text_at(new, "/spec/nodeName").is_empty() {
-        let nominated = text_at(new, "/status/nominatedNodeName");
-        if nominated != text_at(old, "/status/nominatedNodeName") && !nominated.is_empty() {
-            faults.push(FieldFault::forbidden(
-                "status.nominatedNodeName",
-                "may not be set on pods that already have a nodeName",
-            ));
+    if text_at(new, "/spec/restartPolicy") != "Always" {
+        let retries = text_at(new, "/spec/restartPolicy") == "OnFailure";
+        for (at, container) in list(new, "/status/containerStatuses").enumerate() {
+            let name = text_at(container, "/name");
+            let was = list(old, "/status/containerStatuses").find(|was| text_at(was, "/name") == name);
+            let ended = was.is_some_and(|was| {
+                let failed = was.pointer("/state/terminated/exitCode").and_then(Value::as_i64).unwrap_or(0) != 0;
+                has(was, "/state/terminated") && !(retries && failed)
+            });
+            if ended && !has(container, "/state/terminated") {
+                let field = format!("status.containerStatuses[{at}].state");
+                faults.push(FieldFault::forbidden(field, "may not be transitioned to non-terminated state"));
+            }
+        }
+    }
+    for (at, address) in list(new, "/status/podIPs").enumerate() {
+        let address = text_at(address, "/ip");
+        if address.parse::<IpAddr>().is_err() {
+            let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            faults.push(FieldFault::invalid_text(format!("status.podIPs[{at}]"), address, why));
         }
     }
     faults

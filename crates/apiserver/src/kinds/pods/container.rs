@@ -1,0 +1,231 @@
+use serde_json::Value;
+
+use crate::kinds::check::Check;
+use crate::kinds::edit::{has, integer_at, is_empty, list, text_at};
+use crate::schema::quantity;
+use crate::validate::{FieldFault, NameRule, qualified_name_faults};
+
+const PORT: &str = "must be between 1 and 65535, inclusive";
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+const HANDLERS: &[&str] = &["exec", "httpGet", "tcpSocket", "grpc"];
+const RESOURCES: &[&str] = &["cpu", "memory", "ephemeral-storage"];
+/// What the downward API tells of.
+const FIELDS: &[&str] = &[
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+/// The faults of one container.
+pub(super) fn faults(container: &Value, path: &str, volumes: &[&str], host_network: bool) -> Vec<FieldFault> {
+    let image = text_at(container, "/image");
+    Check::at(container, path)
+        .required("name")
+        .name("name", NameRule::Label)
+        .required("image")
+        .refuse(image.trim() != image, || {
+            FieldFault::invalid_text("image", image, "must not have leading or trailing whitespace")
+        })
+        .also(ports(container, path, host_network))
+        .also(variables(container, path))
+        .also(mounts(container, path, volumes))
+        .also(probes(container, path))
+        .one_of("imagePullPolicy", &["Always", "IfNotPresent", "Never"])
+        .one_of("terminationMessagePolicy", &["File", "FallbackToLogsOnError"])
+        .also(resources(container, path))
+        .done()
+}
+
+/// What to warn of in the containers of a pod.
+pub(super) fn warnings(pod: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for key in ["initContainers", "containers"] {
+        for (at, container) in list(pod, &format!("/spec/{key}")).enumerate() {
+            let path = format!("spec.{key}[{at}]");
+            let ports: Vec<_> = list(container, "/ports")
+                .map(|port| (port.get("containerPort"), port.get("protocol"), port.get("hostPort"), port.get("hostIP")))
+                .collect();
+            for (at, port) in ports.iter().enumerate() {
+                if let Some(first) = ports[..at].iter().position(|other| other == port) {
+                    found.push(format!("{path}.ports[{at}]: duplicate port definition with {path}.ports[{first}]"));
+                }
+            }
+            let names: Vec<_> = list(container, "/env").map(|variable| text_at(variable, "/name")).collect();
+            for (at, name) in names.iter().enumerate().filter(|(at, name)| names[..*at].contains(name)) {
+                let why = format!("hides previous definition of \"{name}\", which may be dropped when using apply");
+                found.push(format!("{path}.env[{at}]: {why}"));
+            }
+        }
+    }
+    found
+}
+
+/// Why a text does not name a port; as one of a Service's target ports, too.
+pub(in crate::kinds) fn port_name_faults(name: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.len() > 15 {
+        faults.push("must be no more than 15 characters".into());
+    }
+    if !name.chars().all(plain) {
+        faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
+    } else if !name.contains(|c: char| c.is_ascii_lowercase()) {
+        faults.push("must contain at least one letter (a-z)".into());
+    }
+    if name.contains("--") {
+        faults.push("must not contain consecutive hyphens".into());
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        faults.push("must not begin or end with a hyphen".into());
+    }
+    faults
+}
+
+fn ports(container: &Value, path: &str, host_network: bool) -> Vec<FieldFault> {
+    let names: Vec<_> = list(container, "/ports").map(|port| text_at(port, "/name")).collect();
+    let of_container = Check::at(container, path).each("ports", |port, at| {
+        let object = port.object();
+        let name = names[at];
+        let (inner, outer) =
+            (integer_at(object, "/containerPort").unwrap_or(0), integer_at(object, "/hostPort").unwrap_or(0));
+        let in_range = |port: i64| (1..=65535).contains(&port);
+        let why = if name.is_empty() { Vec::new() } else { port_name_faults(name) };
+        let double = !name.is_empty() && why.is_empty() && names[..at].contains(&name);
+        let port = why.iter().fold(port, |port, why| port.refuse(true, || FieldFault::invalid_text("name", name, why)));
+        port.refuse(double, || FieldFault::duplicate("name", &name.into()))
+            .refuse(inner == 0, || FieldFault::required("containerPort", ""))
+            .refuse(inner != 0 && !in_range(inner), || FieldFault::invalid("containerPort", &inner.into(), PORT))
+            .refuse(outer != 0 && !in_range(outer), || FieldFault::invalid("hostPort", &outer.into(), PORT))
+            .required("protocol")
+            .one_of("protocol", PROTOCOLS)
+            .refuse(host_network && outer != inner, || {
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                FieldFault::invalid("hostPort", &outer.into(), why)
+            })
+    });
+    of_container.done()
+}
+
+fn variables(container: &Value, path: &str) -> Vec<FieldFault> {
+    let of_container = Check::at(container, path).each("env", |variable, _| {
+        let object = variable.object();
+        let name = text_at(object, "/name").to_owned();
+        let odd = !name.is_empty() && (name.contains('=') || !name.bytes().all(|byte| (0x20..0x7f).contains(&byte)));
+        let source = object.get("valueFrom").filter(|source| !source.is_null());
+        let nothing = source.is_some_and(is_empty);
+        let both = source.is_some() && !nothing && !text_at(object, "/value").is_empty();
+        let field = text_at(object, "/valueFrom/fieldRef/fieldPath").to_owned();
+        let member = field.starts_with("metadata.labels[") || field.starts_with("metadata.annotations[");
+        let unknown = !field.is_empty() && !member && !FIELDS.contains(&field.as_str());
+        variable
+            .required("name")
+            .refuse(odd, || {
+                let why = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+                FieldFault::invalid_text("name", &name, why)
+            })
+            .refuse(nothing, || {
+                let why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+                FieldFault::invalid_text("valueFrom", "", why)
+            })
+            .refuse(both, || FieldFault::invalid_text("valueFrom", "", "may not be specified when `value` is not empty"))
+            .refuse(unknown, || {
+                let why = format!("error converting fieldPath: field label not supported: {field}");
+                FieldFault::invalid_text("valueFrom.fieldRef.fieldPath", &field, why)
+            })
+    });
+    of_container.done()
+}
+
+fn mounts(container: &Value, path: &str, volumes: &[&str]) -> Vec<FieldFault> {
+    let paths: Vec<_> = list(container, "/volumeMounts").map(|mount| text_at(mount, "/mountPath")).collect();
+    let of_container = Check::at(container, path).each("volumeMounts", |mount, at| {
+        let name = text_at(mount.object(), "/name").to_owned();
+        let unknown = !name.is_empty() && !volumes.contains(&name.as_str());
+        let double = !paths[at].is_empty() && paths[..at].contains(&paths[at]);
+        mount
+            .required("name")
+            .refuse(unknown, || {
+                let message = format!("Not found: {}", Value::from(name.as_str()));
+                FieldFault::new(crate::validate::FaultReason::NotFound, "name", message)
+            })
+            .required("mountPath")
+            .refuse(double, || FieldFault::invalid_text("mountPath", paths[at], "must be unique"))
+    });
+    of_container.done()
+}
+
+fn probes(container: &Value, path: &str) -> Vec<FieldFault> {
+    let mut check = Check::at(container, path);
+    for (name, once) in [("livenessProbe", true), ("readinessProbe", false), ("startupProbe", true)] {
+        check = check.inside(name, |probe| {
+            let object = probe.object();
+            let handlers: Vec<&&str> = HANDLERS.iter().filter(|handler| has(object, &format!("/{handler}"))).collect();
+            let successes = integer_at(object, "/successThreshold").unwrap_or(1);
+            let mut probe = handlers.iter().skip(1).fold(probe, |probe, handler| {
+                probe.refuse(true, || FieldFault::forbidden(**handler, "may not specify more than 1 handler type"))
+            });
+            for handler in handlers.iter().take(1) {
+                let port = object.pointer(&format!("/{handler}/port")).and_then(Value::as_i64);
+                probe = probe.refuse(port.is_some_and(|port| !(1..=65535).contains(&port)), || {
+                    FieldFault::invalid(format!("{handler}.port"), &port.unwrap_or(0).into(), PORT)
+                });
+            }
+            probe
+                .refuse(handlers.is_empty(), || FieldFault::required("", "must specify a handler type"))
+                .not_negative(&[
+                    "initialDelaySeconds",
+                    "timeoutSeconds",
+                    "periodSeconds",
+                    "successThreshold",
+                    "failureThreshold",
+                ])
+                .refuse(once && successes != 1, || {
+                    FieldFault::invalid("successThreshold", &successes.into(), "must be 1")
+                })
+        });
+    }
+    check.done()
+}
+
+fn resources(container: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let amounts = |side: &str| {
+        container.pointer(&format!("/resources/{side}")).and_then(Value::as_object).cloned().unwrap_or_default()
+    };
+    let limits = amounts("limits");
+    for (side, amounts) in [("limits", limits.clone()), ("requests", amounts("requests"))] {
+        for (name, amount) in &amounts {
+            let field = format!("{path}.resources.{side}[{name}]");
+            let known = RESOURCES.contains(&name.as_str()) || name.starts_with("hugepages-");
+            if !known {
+                let why = qualified_name_faults(name);
+                faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), name, why)));
+                if !name.contains('/') {
+                    for why in [
+                        "must be a standard resource type or fully qualified",
+                        "must be a standard resource for containers",
+                    ] {
+                        faults.push(FieldFault::invalid_text(field.as_str(), name, why));
+                    }
+                }
+            }
+            let amount = amount.as_str().unwrap_or_default();
+            let nanos = quantity::nanos(amount).unwrap_or(0);
+            if nanos < 0 {
+                faults.push(FieldFault::invalid_text(field.as_str(), amount, "must be greater than or equal to 0"));
+            }
+            let limit = limits.get(name).and_then(Value::as_str).filter(|_| side == "requests");
+            if let Some(limit) = limit.filter(|limit| quantity::nanos(limit).is_some_and(|limit| nanos > limit)) {
+                let why = format!("must be less than or equal to {name} limit of {limit}");
+                faults.push(FieldFault::invalid_text(format!("{path}.resources.requests"), amount, why));
+            }
+        }
+    }
+    faults
+}
