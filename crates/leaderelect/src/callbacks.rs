@@ -1,7 +1,9 @@
 use std::fmt;
 use std::future::Future;
 
-use crate::{Leadership, LossReason};
+use pintle_meta::{ApiResource, ObjectKey};
+
+use crate::{Leadership, LossReason, Version};
 
 /// What an elector calls: the `LeaderCallbacks` of client-go.
 ///
@@ -45,5 +47,39 @@ where
 impl<W> fmt::Debug for LeaderCallbacks<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaderCallbacks").finish_non_exhaustive()
+    }
+}
+
+/// What an Event about a lock should say. Its type is `Normal` and its reason `LeaderElection`; displayed, this is its message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderEvent {
+    /// What happened.
+    pub kind: LeaderEventKind,
+    /// To whom.
+    pub identity: String,
+    /// What kind of object the lock is.
+    pub resource: ApiResource,
+    /// Which one.
+    pub key: ObjectKey,
+    /// In which version the term began.
+    pub version: Version,
+}
+
+/// What happened to a contender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaderEventKind {
+    /// A term began.
+    BecameLeader,
+    /// It ended.
+    StoppedLeading,
+}
+
+impl fmt::Display for LeaderEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            LeaderEventKind::BecameLeader => "became leader",
+            LeaderEventKind::StoppedLeading => "stopped leading",
+        };
+        write!(f, "{} {what}", self.identity)
     }
 }

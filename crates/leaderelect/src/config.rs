@@ -35,7 +35,7 @@ pub struct LeaderElectionConfig {
 }
 
 impl LeaderElectionConfig {
-    /// 15 s, 10 s and 2 s.
+    /// A contender with the default durations: 15 s, 10 s and 2 s. [`unique_identity`] makes an identity.
     pub fn new(identity: impl Into<String>) -> Self {
         Self {
             identity: identity.into(),
@@ -115,6 +115,14 @@ impl LeaderElectionConfig {
     }
 }
 
+/// A name that no other start of any process has: the host's name, which is a pod's own, and a random number.
+pub fn unique_identity() -> String {
+    let told = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(told);
+    let host = host.or_else(|| std::env::var("HOSTNAME").ok().and_then(told));
+    format!("{}_{:032x}", host.as_deref().unwrap_or("unknown"), fastrand::u128(..))
+}
+
 /// Which rule a [`LeaderElectionConfig`] breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -180,6 +188,13 @@ mod tests {
         check(900, 500, 100, "lease_duration 900ms must be at least one second");
         check(3_000_000_000_000, 10_000, 2_000, "lease_duration 3000000000s exceeds");
         assert_eq!(LeaderElectionConfig::new("").validate(), Err(InvalidConfig::NoIdentity));
+    }
+
+    #[test]
+    fn an_identity_is_never_made_twice() {
+        let (one, other) = (unique_identity(), unique_identity());
+        assert_ne!(one, other);
+        assert!(!one.starts_with('_') && !one.contains('\n'), "{one:?}");
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl<L: Lock> Driver<L> {
     ) -> Self {
         let renew_deadline = config.renew_deadline;
         let machine = Machine::new(config, clock.now());
-        let name = lock.describe().into();
+        let name = lock.key().as_str().into();
         let (object, request, term) = (None, None, None);
         Self { lock, name, clock, renew_deadline, machine, object, request, term, observed, notices }
     }

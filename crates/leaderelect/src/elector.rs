@@ -13,8 +13,8 @@ use crate::hint::{Hints, watch_lease};
 use crate::leadership::TermState;
 use crate::status::Observed;
 use crate::{
-    Clock, ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, Leadership, Lease, LeaseLock, Lock,
-    LossReason, SystemClock,
+    Clock, ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind,
+    Leadership, Lease, LeaseLock, Lock, LossReason, SystemClock,
 };
 
 /// Contends for a lock and runs the work of the leader: the `LeaderElector` of client-go.
@@ -23,8 +23,12 @@ pub struct LeaderElector<L> {
     config: LeaderElectionConfig,
     clock: Arc<dyn Clock>,
     hints: Option<Hints>,
+    events: Option<EventHook>,
     observed: watch::Sender<Observed>,
 }
+
+/// Told of what is worth an Event.
+type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
 impl<L: Lock> LeaderElector<L> {
     /// An elector for `lock`. Nothing happens before it [runs](LeaderElector::run).
@@ -35,13 +39,14 @@ impl<L: Lock> LeaderElector<L> {
     pub fn new(lock: L, config: LeaderElectionConfig) -> Result<Self, InvalidConfig> {
         config.validate()?;
         for warning in config.warnings() {
-            tracing::warn!(lock = lock.describe(), "{warning}");
+            tracing::warn!(lock = %lock.key(), "{warning}");
         }
         Ok(Self {
             lock: Arc::new(lock),
             config,
             clock: Arc::new(SystemClock::new()),
             hints: None,
+            events: None,
             observed: watch::Sender::new(Observed::default()),
         })
     }
@@ -53,10 +58,21 @@ impl<L: Lock> LeaderElector<L> {
         self
     }
 
+    /// Tells `record` of each term's beginning and end, to be recorded as an Event about the lock: client-go's `RecordEvent`.
+    #[must_use]
+    pub fn with_events(mut self, record: impl Fn(&LeaderEvent) + Send + Sync + 'static) -> Self {
+        self.events = Some(Arc::new(record));
+        self
+    }
+
     /// What this elector knows, for others to ask.
     pub fn status(&self) -> ElectionStatus {
-        let lock = self.lock.describe().into();
-        ElectionStatus::new(lock, self.config.lease_duration, self.clock.clone(), self.observed.subscribe())
+        ElectionStatus::new(
+            self.lock.key().clone(),
+            self.config.lease_duration,
+            self.clock.clone(),
+            self.observed.subscribe(),
+        )
     }
 
     /// Contends, works for as long as it leads, and contends again, until it is asked to stop or the work ends by itself.
@@ -135,9 +151,15 @@ impl<L: Lock> LeaderElector<L> {
                 Notice::Started(leadership, state) => (leadership, state),
             };
             let reason = {
-                let observed = self.observed.clone();
-                let mut term =
-                    OpenTerm { state, observed, on_stopped: &mut *on_stopped_leading, reason: LossReason::Abandoned };
+                let mut term = OpenTerm {
+                    state,
+                    observed: self.observed.clone(),
+                    event: self.event(&leadership),
+                    events: self.events.clone(),
+                    on_stopped: &mut *on_stopped_leading,
+                    reason: LossReason::Abandoned,
+                };
+                term.record(LeaderEventKind::BecameLeader);
                 let mut work = pin!(leadership.run(on_started_leading(leadership.clone())));
                 let ended = loop {
                     tokio::select! {
@@ -170,6 +192,17 @@ impl<L: Lock> LeaderElector<L> {
         }
         last
     }
+
+    /// The event of a term's beginning.
+    fn event(&self, leadership: &Leadership) -> LeaderEvent {
+        LeaderEvent {
+            kind: LeaderEventKind::BecameLeader,
+            identity: self.config.identity.clone(),
+            resource: self.lock.resource(),
+            key: self.lock.key().clone(),
+            version: leadership.token().clone(),
+        }
+    }
 }
 
 impl<A: ObjectApi<Lease>> LeaderElector<LeaseLock<A>> {
@@ -190,7 +223,7 @@ impl<A: ObjectApi<Lease>> LeaderElector<LeaseLock<A>> {
 impl<L: Lock> fmt::Debug for LeaderElector<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaderElector")
-            .field("lock", &self.lock.describe())
+            .field("lock", self.lock.key())
             .field("config", &self.config)
             .finish_non_exhaustive()
     }
@@ -200,8 +233,19 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
 struct OpenTerm<'a> {
     state: watch::Sender<TermState>,
     observed: watch::Sender<Observed>,
+    event: LeaderEvent,
+    events: Option<EventHook>,
     on_stopped: &'a mut (dyn FnMut(&LossReason) + Send),
     reason: LossReason,
+}
+
+impl OpenTerm<'_> {
+    fn record(&mut self, kind: LeaderEventKind) {
+        self.event.kind = kind;
+        if let Some(record) = &self.events {
+            record(&self.event);
+        }
+    }
 }
 
 impl Drop for OpenTerm<'_> {
@@ -210,6 +254,7 @@ impl Drop for OpenTerm<'_> {
             state.lost.get_or_insert_with(|| self.reason.clone());
         });
         self.observed.send_modify(|observed| observed.term = None);
+        self.record(LeaderEventKind::StoppedLeading);
         (self.on_stopped)(&self.reason);
     }
 }

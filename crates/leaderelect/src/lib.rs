@@ -3,13 +3,13 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
+//! use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Lease, LeaseLock, unique_identity};
 //! use pintle_meta::ObjectApi;
 //! use tokio_util::sync::CancellationToken;
 //!
 //! async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
 //!     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
-//!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("host-1_5f0c"))?;
+//!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new(unique_identity()))?;
 //!     let callbacks = LeaderCallbacks::new(async |leadership| {
 //!         while !leadership.is_cancelled() {
 //!             // Whatever only one replica may do. It is dropped, wherever it stands, when the term is over.
@@ -27,7 +27,8 @@
 //! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]; [`LeaseLock`] is the lock of choice.
 //! - [`Leadership`] is the right to act, until a [`Deadline`]; a [`Term`] is one stretch of it, and [`LossReason`] says how it
 //!   ended.
-//! - [`LeaderCallbacks`] are what the elector calls; [`ElectionStatus`] is what others may ask.
+//! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it has to tell people; [`ElectionStatus`] is what
+//!   others may ask.
 //! - [`machine::Machine`] decides everything, and does nothing.
 //!
 //! # What is guaranteed, and what is not
@@ -53,9 +54,9 @@ pub mod machine;
 mod record;
 mod status;
 
-pub use callbacks::LeaderCallbacks;
+pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind};
 pub use clock::{Clock, Deadline, Now, SystemClock};
-pub use config::{InvalidConfig, LeaderElectionConfig};
+pub use config::{InvalidConfig, LeaderElectionConfig, unique_identity};
 pub use elector::LeaderElector;
 pub use leadership::{Leadership, LeadershipLost};
 pub use lease::{Lease, LeaseSpec};

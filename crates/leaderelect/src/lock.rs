@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 
-use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions};
+use pintle_meta::{ApiError, ApiResource, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
 
 use crate::{LeaderElectionRecord, Lease, Snapshot, Version};
 
@@ -17,8 +17,11 @@ pub trait Lock: Send + Sync + 'static {
     /// The stored object. A write keeps all of it that is not the record.
     type Object: Send + Sync + 'static;
 
-    /// `namespace/name`, for messages.
-    fn describe(&self) -> String;
+    /// What kind of object it is.
+    fn resource(&self) -> ApiResource;
+
+    /// Which one.
+    fn key(&self) -> &ObjectKey;
 
     /// Reads the newest state; none where the object does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<Locked<Self::Object>>, ApiError>> + Send;
@@ -69,18 +72,17 @@ impl<A: ObjectApi<Lease>> LeaseLock<A> {
         self.labels = labels;
         self
     }
-
-    /// The key of the lease.
-    pub fn key(&self) -> &ObjectKey {
-        &self.key
-    }
 }
 
 impl<A: ObjectApi<Lease>> Lock for LeaseLock<A> {
     type Object = Lease;
 
-    fn describe(&self) -> String {
-        self.key.to_string()
+    fn resource(&self) -> ApiResource {
+        Lease::api_resource()
+    }
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
     }
 
     async fn get(&self) -> Result<Option<Locked<Lease>>, ApiError> {

@@ -1,6 +1,8 @@
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::ObjectKey;
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -11,7 +13,7 @@ use crate::{Clock, Leadership};
 /// It is for information. Work asks its [`Leadership`].
 #[derive(Clone, Debug)]
 pub struct ElectionStatus {
-    lock: Arc<str>,
+    lock: ObjectKey,
     lease_duration: Duration,
     clock: Arc<dyn Clock>,
     observed: watch::Receiver<Observed>,
@@ -36,7 +38,7 @@ pub(crate) struct Open {
 
 impl ElectionStatus {
     pub(crate) fn new(
-        lock: Arc<str>,
+        lock: ObjectKey,
         lease_duration: Duration,
         clock: Arc<dyn Clock>,
         observed: watch::Receiver<Observed>,
@@ -84,11 +86,12 @@ impl ElectionStatus {
         }
     }
 
-    /// The counters. Names in the docs are those of client-go where it has them.
+    /// The counters.
     pub fn metrics(&self) -> ElectionMetrics {
         let observed = self.observed.borrow();
         let master_status = observed.term.as_ref().is_some_and(|open| open.leadership.check().is_ok());
         ElectionMetrics {
+            name: self.lock.name().into(),
             master_status,
             slow_paths: observed.slow_paths,
             terms: observed.terms,
@@ -97,26 +100,43 @@ impl ElectionStatus {
     }
 }
 
-/// The counters of an elector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The counters of an elector. Displayed, they are in Prometheus' text format, by client-go's names where it has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ElectionMetrics {
+    /// The label `name`: the lock's.
+    pub name: String,
     /// `leader_election_master_status`: whether this elector leads.
     pub master_status: bool,
     /// `leader_election_slowpath_total`: renewals that had to read the lock first.
     pub slow_paths: u64,
-    /// How many terms began.
+    /// `leader_election_terms_total`: how many terms began.
     pub terms: u64,
-    /// How many renewals moved a deadline.
+    /// `leader_election_renewals_total`: how many renewals moved a deadline.
     pub renewals: u64,
+}
+
+impl fmt::Display for ElectionMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The name of an object needs no escapes.
+        for (metric, kind, value) in [
+            ("leader_election_master_status", "gauge", u64::from(self.master_status)),
+            ("leader_election_slowpath_total", "counter", self.slow_paths),
+            ("leader_election_terms_total", "counter", self.terms),
+            ("leader_election_renewals_total", "counter", self.renewals),
+        ] {
+            writeln!(f, "# TYPE {metric} {kind}\n{metric}{{name=\"{}\"}} {value}", self.name)?;
+        }
+        Ok(())
+    }
 }
 
 /// A term was not confirmed for too long, and its work still runs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("leader election by {lock}: still leading {age:?} after the last renewal")]
 pub struct Wedged {
-    /// The lock, as `namespace/name`.
-    pub lock: Arc<str>,
+    /// The lock.
+    pub lock: ObjectKey,
     /// The time since the term was last confirmed.
     pub age: Duration,
 }

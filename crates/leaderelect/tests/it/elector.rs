@@ -309,3 +309,31 @@ async fn holders_are_told_in_order_and_once_each() {
     assert_eq!(b.story.take_deeds(), ["b sees \"a\"", "b sees \"\"", "b sees \"b\"", "b works"]);
     assert_eq!(watcher.story.take_deeds(), ["watcher sees \"a\""]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_term_is_worth_two_events_about_the_lock() {
+    let server = Server::default();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let record = events.clone();
+    let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
+    let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("a"))
+        .unwrap()
+        .with_events(move |event| record.lock().unwrap().push(event.clone()));
+    let status = elector.status();
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        let callbacks = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+        async move { elector.run(&stop, callbacks).await }
+    });
+    pass(1.0).await;
+    let told = status.metrics().to_string();
+    assert!(told.contains("leader_election_master_status{name=\"lock\"} 1\n"), "{told}");
+    stop.cancel();
+    run.await.unwrap();
+    let events = events.lock().unwrap();
+    assert_eq!(events.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a became leader", "a stopped leading"]);
+    assert_eq!((events[0].resource.kind.as_str(), events[0].key.as_str()), ("Lease", "kube-system/lock"));
+    assert_eq!(events[0].version.uid, "uid-1");
+    assert!(status.metrics().to_string().contains("leader_election_master_status{name=\"lock\"} 0\n"));
+}

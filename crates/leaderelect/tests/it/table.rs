@@ -227,7 +227,10 @@ async fn labels_are_set_and_foreign_ones_kept() {
     let ours = || [("team".to_owned(), "us".to_owned())].into();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock").with_labels(ours());
     let record = LeaderElectionRecord { holder_identity: "a".into(), ..Default::default() };
-    assert_eq!(lock.describe(), "kube-system/lock");
+    assert_eq!(
+        (lock.key().as_str(), lock.resource().to_string().as_str()),
+        ("kube-system/lock", "leases.coordination.k8s.io")
+    );
     assert!(lock.get().await.unwrap().is_none());
     lock.create(&record).await.unwrap();
     assert!(lock.create(&record).await.unwrap_err().is_already_exists());
