@@ -113,7 +113,7 @@ pub use controller::Controller;
 pub use error::{ControllerError, ManagerError};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use manager::{Health, HealthCheck, Manager, ManagerBuilder, ManagerStatus};
-pub use metrics::{ControllerMetrics, Distribution};
+pub use metrics::{ControllerMetrics, Distribution, prometheus_text};
 pub use options::{LOW_PRIORITY, Options};
 pub use predicate::Predicate;
 pub use reconciler::{Action, ReconcileError, Reconciler, Request};

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_events::{EventRecorder, EventType, ObjectReference};
 use pintle_informer::InformerFactory;
 use pintle_leaderelect::{LeaderElector, Lock};
 use tokio_util::sync::CancellationToken;
@@ -79,6 +80,22 @@ impl ManagerBuilder {
     pub fn leader_election<L: Lock>(mut self, elector: LeaderElector<L>) -> Self {
         self.election = Some(Box::new(elector));
         self
+    }
+
+    /// The same, and records who became leader and who stopped, as Events about the lock.
+    pub fn leader_election_with_events<L: Lock>(self, elector: LeaderElector<L>, recorder: EventRecorder) -> Self {
+        self.leader_election(elector.with_events(move |event| {
+            let lock = ObjectReference {
+                api_version: event.resource.group_version.to_string(),
+                kind: event.resource.kind.clone(),
+                namespace: event.key.namespace().unwrap_or_default().into(),
+                name: event.key.name().into(),
+                uid: event.version.uid.clone(),
+                resource_version: event.version.resource_version.clone(),
+                field_path: String::new(),
+            };
+            recorder.event(lock, EventType::Normal, "LeaderElection", event.to_string());
+        }))
     }
 
     /// How long a stop waits for services before it drops them: 30 s. Controllers have

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use pintle_leaderelect::ElectionStatus;
 
-use crate::{Controller, ControllerMetrics};
+use crate::{Controller, ControllerMetrics, prometheus_text};
 
 /// How long a leader may go on without a renewal, beyond its lease, before it counts as hung: what core components use.
 const TOLERANCE: Duration = Duration::from_secs(20);
@@ -48,6 +48,15 @@ impl ManagerStatus {
     /// Whether this replica's controllers may run now.
     pub fn is_leader(&self) -> bool {
         self.election.as_ref().is_none_or(ElectionStatus::is_leader)
+    }
+
+    /// All counters in Prometheus' text format: what a scrape should be answered.
+    pub fn prometheus_text(&self) -> String {
+        let mut text = prometheus_text(&self.metrics());
+        if let Some(election) = &self.election {
+            text.push_str(&election.metrics().to_string());
+        }
+        text
     }
 
     /// The counters of each controller.

@@ -13,6 +13,7 @@ use pintle_workqueue::{GaugeSource, Gauges};
 pub use histogram::Distribution;
 pub(crate) use histogram::Histogram;
 pub(crate) use queue::QueueMetrics;
+pub use render::prometheus_text;
 
 /// The counters of one controller. They live as long as the controller, across all its runs.
 #[derive(Debug)]

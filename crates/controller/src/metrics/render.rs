@@ -1,61 +1,109 @@
-use std::fmt;
+use std::fmt::{self, Write};
+use std::slice;
 
 use super::{ControllerMetrics, Distribution};
 
+/// Writes the counters of all controllers of a process in Prometheus' text format. The format wants all samples of one metric
+/// together, so they cannot be written one controller after the other.
+pub fn prometheus_text(controllers: &[ControllerMetrics]) -> String {
+    let mut text = String::new();
+    // A string takes whatever is written.
+    let _ = write_all(&mut text, controllers);
+    text
+}
+
 impl fmt::Display for ControllerMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let label = Label(&self.controller);
-        let by_controller = format!("controller=\"{label}\"");
-        let by_name = format!("name=\"{label}\",controller=\"{label}\"");
-        let total = "controller_runtime_reconcile_total";
-        writeln!(f, "# TYPE {total} counter")?;
-        for (result, value) in
-            [("success", self.succeeded), ("requeue_after", self.requeued_after), ("error", self.errors)]
-        {
-            writeln!(f, "{total}{{{by_controller},result=\"{result}\"}} {value}")?;
-        }
-        for (name, value) in [
-            ("controller_runtime_reconcile_errors_total", self.errors),
-            ("controller_runtime_terminal_reconcile_errors_total", self.terminal_errors),
-            ("controller_runtime_reconcile_panics_total", self.panics),
-            ("controller_runtime_reconcile_timeouts_total", self.timeouts),
-        ] {
-            writeln!(f, "# TYPE {name} counter\n{name}{{{by_controller}}} {value}")?;
-        }
-        for (name, value) in [
-            ("controller_runtime_max_concurrent_reconciles", self.max_concurrent_reconciles as u64),
-            ("controller_runtime_active_workers", self.active_workers),
-        ] {
-            writeln!(f, "# TYPE {name} gauge\n{name}{{{by_controller}}} {value}")?;
-        }
-        for (name, kind, value) in [
-            ("workqueue_depth", "gauge", self.depth as u64),
-            ("workqueue_adds_total", "counter", self.adds),
-            ("workqueue_retries_total", "counter", self.queue_retries),
-        ] {
-            writeln!(f, "# TYPE {name} {kind}\n{name}{{{by_name}}} {value}")?;
-        }
-        for (name, value) in [
-            ("workqueue_unfinished_work_seconds", self.gauges.unfinished_work),
-            ("workqueue_longest_running_processor_seconds", self.gauges.longest_running_processor),
-        ] {
-            writeln!(f, "# TYPE {name} gauge\n{name}{{{by_name}}} {}", value.as_secs_f64())?;
-        }
-        histogram(f, "controller_runtime_reconcile_time_seconds", &by_controller, &self.reconcile_time)?;
-        histogram(f, "workqueue_queue_duration_seconds", &by_name, &self.queue_duration)?;
-        histogram(f, "workqueue_work_duration_seconds", &by_name, &self.work_duration)
+        write_all(f, slice::from_ref(self))
     }
 }
 
-fn histogram(f: &mut fmt::Formatter<'_>, name: &str, labels: &str, distribution: &Distribution) -> fmt::Result {
-    writeln!(f, "# TYPE {name} histogram")?;
-    for (bound, count) in distribution.cumulative() {
-        writeln!(f, "{name}_bucket{{{labels},le=\"{}\"}} {count}", bound.as_secs_f64())?;
+type Read = fn(&ControllerMetrics) -> f64;
+
+const COUNTERS: [(&str, Read); 4] = [
+    ("controller_runtime_reconcile_errors_total", |metrics| metrics.errors as f64),
+    ("controller_runtime_terminal_reconcile_errors_total", |metrics| metrics.terminal_errors as f64),
+    ("controller_runtime_reconcile_panics_total", |metrics| metrics.panics as f64),
+    ("controller_runtime_reconcile_timeouts_total", |metrics| metrics.timeouts as f64),
+];
+
+const GAUGES: [(&str, Read); 2] = [
+    ("controller_runtime_max_concurrent_reconciles", |metrics| metrics.max_concurrent_reconciles as f64),
+    ("controller_runtime_active_workers", |metrics| metrics.active_workers as f64),
+];
+
+const QUEUE_COUNTERS: [(&str, Read); 2] = [
+    ("workqueue_adds_total", |metrics| metrics.adds as f64),
+    ("workqueue_retries_total", |metrics| metrics.queue_retries as f64),
+];
+
+const QUEUE_GAUGES: [(&str, Read); 3] = [
+    ("workqueue_depth", |metrics| metrics.depth as f64),
+    ("workqueue_unfinished_work_seconds", |metrics| metrics.gauges.unfinished_work.as_secs_f64()),
+    ("workqueue_longest_running_processor_seconds", |metrics| metrics.gauges.longest_running_processor.as_secs_f64()),
+];
+
+fn write_all(f: &mut impl Write, all: &[ControllerMetrics]) -> fmt::Result {
+    let total = "controller_runtime_reconcile_total";
+    writeln!(f, "# TYPE {total} counter")?;
+    for metrics in all {
+        let labels = by_controller(metrics);
+        writeln!(f, "{total}{{{labels},result=\"success\"}} {}", metrics.succeeded)?;
+        writeln!(f, "{total}{{{labels},result=\"requeue_after\"}} {}", metrics.requeued_after)?;
+        writeln!(f, "{total}{{{labels},result=\"error\"}} {}", metrics.errors)?;
     }
-    let count = distribution.count();
-    writeln!(f, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}")?;
-    writeln!(f, "{name}_sum{{{labels}}} {}", distribution.sum().as_secs_f64())?;
-    writeln!(f, "{name}_count{{{labels}}} {count}")
+    numbers(f, all, "counter", &COUNTERS, by_controller)?;
+    numbers(f, all, "gauge", &GAUGES, by_controller)?;
+    numbers(f, all, "counter", &QUEUE_COUNTERS, by_queue)?;
+    numbers(f, all, "gauge", &QUEUE_GAUGES, by_queue)?;
+    histogram(f, all, "controller_runtime_reconcile_time_seconds", by_controller, |metrics| &metrics.reconcile_time)?;
+    histogram(f, all, "workqueue_queue_duration_seconds", by_queue, |metrics| &metrics.queue_duration)?;
+    histogram(f, all, "workqueue_work_duration_seconds", by_queue, |metrics| &metrics.work_duration)
+}
+
+fn by_controller(metrics: &ControllerMetrics) -> String {
+    format!("controller=\"{}\"", Label(&metrics.controller))
+}
+
+fn by_queue(metrics: &ControllerMetrics) -> String {
+    format!("name=\"{0}\",controller=\"{0}\"", Label(&metrics.controller))
+}
+
+fn numbers(
+    f: &mut impl Write,
+    all: &[ControllerMetrics],
+    kind: &str,
+    table: &[(&str, Read)],
+    labels: fn(&ControllerMetrics) -> String,
+) -> fmt::Result {
+    for (name, read) in table {
+        writeln!(f, "# TYPE {name} {kind}")?;
+        for metrics in all {
+            writeln!(f, "{name}{{{}}} {}", labels(metrics), read(metrics))?;
+        }
+    }
+    Ok(())
+}
+
+fn histogram(
+    f: &mut impl Write,
+    all: &[ControllerMetrics],
+    name: &str,
+    labels: fn(&ControllerMetrics) -> String,
+    read: fn(&ControllerMetrics) -> &Distribution,
+) -> fmt::Result {
+    writeln!(f, "# TYPE {name} histogram")?;
+    for metrics in all {
+        let (labels, distribution) = (labels(metrics), read(metrics));
+        for (bound, count) in distribution.cumulative() {
+            writeln!(f, "{name}_bucket{{{labels},le=\"{}\"}} {count}", bound.as_secs_f64())?;
+        }
+        let count = distribution.count();
+        writeln!(f, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}")?;
+        writeln!(f, "{name}_sum{{{labels}}} {}", distribution.sum().as_secs_f64())?;
+        writeln!(f, "{name}_count{{{labels}}} {count}")?;
+    }
+    Ok(())
 }
 
 /// A label's value, with what the format gives a meaning escaped.
@@ -76,6 +124,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::{Metrics, Outcome};
+    use super::prometheus_text;
 
     #[test]
     fn metrics_are_written_by_the_names_of_controller_runtime() {
@@ -97,5 +146,22 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_samples_of_one_metric_stand_together() {
+        let metrics = Metrics::new();
+        let text = prometheus_text(&[metrics.snapshot("a", 1, 0), metrics.snapshot("b", 1, 0)]);
+        let mut types = std::collections::BTreeSet::new();
+        let mut current = "";
+        for line in text.lines() {
+            if let Some(of) = line.strip_prefix("# TYPE ") {
+                current = of.split(' ').next().unwrap();
+                assert!(types.insert(current), "{current} has two types");
+            } else {
+                assert!(line.starts_with(current), "{line} is not of {current}");
+            }
+        }
+        assert!(text.contains("workqueue_depth{name=\"a\",controller=\"a\"} 0\nworkqueue_depth{name=\"b\""));
     }
 }

@@ -8,4 +8,5 @@ mod fake;
 mod leases;
 mod manager;
 mod recorder;
+mod sink;
 mod stop;

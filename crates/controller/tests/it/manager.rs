@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_controller::{Controller, Manager, ManagerBuilder, ManagerError, ManagerStatus};
+use pintle_events::{EventBroadcaster, EventSource};
 use pintle_informer::InformerFactory;
 use pintle_meta::Resource;
 use tokio::task::JoinHandle;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fake::{Collection, Site, Trouble};
 use crate::leases::Leases;
 use crate::recorder::{Recorder, pass};
+use crate::sink::Sink;
 
 struct Replica {
     calls: Recorder,
@@ -233,4 +235,36 @@ async fn readiness_tells_which_source_is_not_complete_and_why() {
     assert!(told.ends_with("check failed\n"), "{told}");
     assert_eq!(a.status.health().to_string(), "[+]leaderElection ok\ncheck passed\n");
     assert_eq!(Site::api_resource().kind, "Site");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
+    let (leases, sink) = (Leases::default(), Sink::default());
+    let broadcaster = EventBroadcaster::start(sink.clone());
+    let recorder = broadcaster.recorder(EventSource { component: "site".into(), host: String::new() });
+    let controller = Controller::for_(&Collection::<Site>::of(&["x"]).informer()).reconciler(Recorder::new());
+    let manager = Manager::builder().controller(controller);
+    let manager = manager.leader_election_with_events(leases.elector("a"), recorder).build();
+    let (status, stop) = (manager.status(), CancellationToken::new());
+    let task = tokio::spawn({
+        let stop = stop.clone();
+        async move { manager.run(&stop).await }
+    });
+    pass(1.0).await;
+    let text = status.prometheus_text();
+    for sample in [
+        "leader_election_master_status{name=\"lock\"} 1",
+        "controller_runtime_reconcile_total{controller=\"site\",result=\"success\"} 1",
+    ] {
+        assert!(text.contains(sample), "{sample} is not in {text}");
+    }
+    stop.cancel();
+    task.await.unwrap().unwrap();
+    broadcaster.shutdown(Duration::from_secs(1)).await;
+    let events = sink.events();
+    let messages: Vec<_> = events.iter().map(|event| event.message.as_str()).collect();
+    assert_eq!(messages, ["a became leader", "a stopped leading"]);
+    let about = &events[0].involved_object;
+    assert_eq!((&*about.kind, &*about.api_version), ("Lease", "coordination.k8s.io/v1"));
+    assert_eq!((&*about.name, &*about.uid, &*events[0].reason), ("lock", "uid", "LeaderElection"));
 }
