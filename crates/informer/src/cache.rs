@@ -33,7 +33,7 @@ impl<T: Object> Cache<T> {
 
     pub(crate) fn subscribe(&self, now: Instant, resync: Option<Duration>) -> Subscription<T> {
         let mut audience = self.lock();
-        let queue = Arc::new(Queue::new(resync.map(|period| (period, now + period))));
+        let queue = Arc::new(Queue::new(now, resync));
         queue.replay(self.indexer.list());
         if audience.has_synced {
             queue.upstream_synced();

@@ -137,8 +137,10 @@ impl SyncHandle {
 }
 
 impl<T: Object> Queue<T> {
-    /// With a period and the first time at which to remind the listener of all objects.
-    pub(crate) fn new(resync: Option<(Duration, Instant)>) -> Self {
+    /// `resync` is how often to remind the listener of all objects.
+    pub(crate) fn new(now: Instant, resync: Option<Duration>) -> Self {
+        // A period so long that the clock cannot count it is never.
+        let resync = resync.and_then(|period| Some((period, now.checked_add(period)?)));
         let state = State {
             fifo: CoalescingFifo::new(|old: &Arc<T>, new: &Arc<T>| old.uid() == new.uid()),
             waker: None,
@@ -188,13 +190,10 @@ impl<T: Object> Queue<T> {
 
     /// Whether the time has come; and if so, sets the next one.
     pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
-        match &mut self.lock().resync {
-            Some((period, next)) if *next <= now => {
-                *next = now + *period;
-                true
-            }
-            _ => false,
-        }
+        let mut state = self.lock();
+        let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
+        state.resync = now.checked_add(period).map(|next| (period, next));
+        true
     }
 
     fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {

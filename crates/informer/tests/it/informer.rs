@@ -150,6 +150,8 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
     let informer = SharedInformer::builder(source.clone()).resync(Duration::from_secs(3)).build();
     informer.start();
     informer.wait_for_sync().await.unwrap();
+    let forever = informer.subscribe_with_resync(Some(Duration::MAX));
+    assert_eq!(forever.len(), 1, "a period beyond all clocks is never");
     let mut never = informer.subscribe_with_resync(None);
     let mut two = informer.subscribe_with_resync(Some(Duration::from_secs(2)));
     let mut three = informer.subscribe();

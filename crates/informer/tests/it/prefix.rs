@@ -122,8 +122,13 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
     let source = Source::with(&["a", "b"]);
     let config =
         ReflectorConfig { streaming_list, page_size: seed.is_multiple_of(3).then_some(2), ..Default::default() };
-    let informer = SharedInformer::builder(source.clone()).config(config).seed(seed).build();
-    let subscribe = || Folder { events: informer.subscribe(), known: BTreeMap::new() };
+    let informer = SharedInformer::builder(source.clone())
+        .config(config)
+        .seed(seed)
+        .resync(Duration::from_secs(seed % 50))
+        .build();
+    let resync = seed.is_multiple_of(4).then_some(Duration::from_secs(60));
+    let subscribe = || Folder { events: informer.subscribe_with_resync(resync), known: BTreeMap::new() };
     let mut folders = vec![subscribe()];
     let mut told_of = 0;
     informer.start();
