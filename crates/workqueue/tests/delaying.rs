@@ -1,4 +1,5 @@
 //! client-go's tests of its delaying queue: D1 to D4. D5 is a benchmark: `ripen` of `cargo xtask bench queue`.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::time::Duration;
 

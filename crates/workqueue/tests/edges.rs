@@ -1,4 +1,5 @@
 //! What client-go's suites leave open: X1 to X10. X11 and X12 are in metrics.rs.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,5 @@
 //! client-go's tests of its metrics, M1 and M2, controller-runtime's C27, and X11 and X12.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod recorder;
 

@@ -194,7 +194,7 @@ proptest! {
                 Op::Done(_) | Op::Retry(_) => {}
                 Op::Advance(millis) => clock.advance(Duration::from_millis(millis)),
                 Op::ShutDown(mode) => {
-                    let _ = queue.shut_down(mode);
+                    drop(queue.shut_down(mode));
                     model.mode = model.mode.max(Some(mode));
                 }
             }

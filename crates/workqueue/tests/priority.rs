@@ -1,5 +1,6 @@
 //! controller-runtime's tests of its priority queue: C1 to C26. C27 is in metrics.rs, C28 are benchmarks. Then what its
 //! queue has not: ageing, and fairness between tenants.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod recorder;
 

@@ -1,5 +1,6 @@
 //! client-go's tests of its base queue, by the numbers of the behaviour tables: Q1 to Q11. Q12 is a benchmark: `cycle` of
 //! `cargo xtask bench queue`.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::collections::HashSet;
 use std::pin::pin;

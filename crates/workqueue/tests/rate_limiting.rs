@@ -1,4 +1,5 @@
 //! client-go's test of its rate-limiting queue, R1, and what goes beyond it.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::time::Duration;
 

@@ -5,6 +5,7 @@
 //! ```
 //!
 //! Shuttle calls a run in which every thread sleeps a deadlock, so a lost wake-up fails the test by itself.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
 use std::future::Future;

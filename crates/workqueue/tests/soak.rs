@@ -1,4 +1,5 @@
 //! Everything at once, on real threads, for a bounded time: no key is lost, none is held twice, and the end comes.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;

@@ -1,4 +1,5 @@
 //! The queue under tokio, with its paused clock.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(feature = "tokio")]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Instruments that write down what they are told.
-#![allow(unreachable_pub, dead_code, reason = "a module of several tests")]
+#![allow(unreachable_pub, dead_code, clippy::unwrap_used, reason = "a module of several tests")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
