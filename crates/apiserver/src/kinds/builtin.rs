@@ -3,7 +3,7 @@ use std::sync::Arc;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
-    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, batch, cluster, core, events,
+    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, batch, cluster, core, events, limits,
     networking, pods, policy, rbac, services, storage,
 };
 
