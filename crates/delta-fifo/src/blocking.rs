@@ -90,6 +90,23 @@ impl<K: Clone + Eq + Hash, T: Clone> BlockingDeltaFifo<K, T> {
         }
     }
 
+    /// Waits until the queue [has synced](DeltaFifo::has_synced), and what came first has been processed. False: it was closed
+    /// and emptied before.
+    ///
+    /// # Panics
+    ///
+    /// As for [`lock`](Self::lock).
+    pub fn wait_synced(&self) -> bool {
+        let mut fifo = self.lock_fifo();
+        while !fifo.has_synced() {
+            if fifo.is_closed() && fifo.is_empty() {
+                return false;
+            }
+            fifo = self.changed.wait(fifo).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
     /// A panic of the user's functions leaves the queue in order, so poison says nothing.
     fn lock_fifo(&self) -> MutexGuard<'_, DeltaFifo<K, T>> {
         let processing = *self.processing.lock().unwrap_or_else(PoisonError::into_inner);

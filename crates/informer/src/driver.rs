@@ -67,7 +67,7 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
     fn step(&mut self, input: Input<T>, fifo: &mut Fifo<T>) -> Command {
         let step = self.reflector.step(now(), input);
         if let Some(error) = step.error {
-            tracing::warn!(informer = %self.name, %error, "not up to date");
+            self.log(&error);
             if let Some(handler) = &self.on_error {
                 handler(&error);
             }
@@ -76,6 +76,16 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
             tracing::error!(informer = %self.name, %error, "an object is not taken up");
         }
         step.command
+    }
+
+    /// Each trouble once, since a resource that is missing for good fails twice a minute for good.
+    fn log(&self, error: &ReflectorError) {
+        match self.state.borrow().cause() {
+            Some(known) if known.is_like(error) => {
+                tracing::debug!(informer = %self.name, %error, "still not up to date")
+            }
+            _ => tracing::warn!(informer = %self.name, %error, "not up to date"),
+        }
     }
 
     fn enqueue(&self, output: Output<T>, fifo: &mut Fifo<T>) -> Result<(), StoreError> {
@@ -107,6 +117,9 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
             let is_news = matches!(next, InformerState::Degraded { .. })
                 || std::mem::discriminant(state) != std::mem::discriminant(&next);
             if is_news {
+                if state.cause().is_some() && next.is_synced() {
+                    tracing::info!(informer = %self.name, "up to date again");
+                }
                 *state = next;
             }
             is_news

@@ -109,3 +109,24 @@ fn synced_means_processed() {
     assert_eq!(observer.join().unwrap(), (true, 2));
     consumer.join().unwrap();
 }
+
+#[test]
+fn who_waits_for_the_first_list_is_woken_after_it_or_when_there_is_none() {
+    let known = Known::default();
+    let fifo = Arc::new(BlockingDeltaFifo::new(fifo_with(&known)));
+    let waiter = |fifo: &Arc<BlockingDeltaFifo<String, Thing>>| {
+        let (fifo, known) = (fifo.clone(), known.clone());
+        thread::spawn(move || (fifo.wait_synced(), known.objects.lock().unwrap().len()))
+    };
+    let waiting = waiter(&fifo);
+    fifo.lock().replace(things("a1 b1 c1"), "1").unwrap();
+    for _ in 0..3 {
+        fifo.pop(|_, popped| known.apply(&popped)).unwrap();
+    }
+    assert_eq!(waiting.join().unwrap(), (true, 3));
+
+    let never = Arc::new(BlockingDeltaFifo::new(fifo_with(&known)));
+    let waiting = waiter(&never);
+    never.lock().close();
+    assert!(!waiting.join().unwrap().0);
+}

@@ -6,6 +6,7 @@ mod list;
 mod watch;
 
 use std::fmt;
+use std::mem::discriminant;
 use std::time::{Duration, Instant};
 
 use pintle_meta::{ApiError, List, ListOptions, Object, WatchEvent, WatchOptions};
@@ -169,6 +170,25 @@ pub enum ReflectorError {
     StreamingListUnfinished,
 }
 
+impl ReflectorError {
+    /// The failure of the request, if it was one that failed.
+    pub fn cause(&self) -> Option<&ApiError> {
+        match self {
+            Self::List(cause) | Self::Watch(cause) => Some(cause),
+            Self::VeryShortWatch | Self::StreamingListUnfinished => None,
+        }
+    }
+
+    /// Whether it is, but for the details, the same failure.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let kind = |error: &Self| {
+            let cause = error.cause();
+            (discriminant(error), cause.map(discriminant), cause.and_then(ApiError::reason).cloned())
+        };
+        kind(self) == kind(other)
+    }
+}
+
 enum Phase<T> {
     Starting,
     Listing(Pages<T>),
@@ -268,10 +288,7 @@ impl<T: Object> Reflector<T> {
 
     /// Waits, since of `error` or, without one, since of something that is nobody's fault.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
-        let asked = match &error {
-            Some(ReflectorError::List(cause) | ReflectorError::Watch(cause)) => cause.retry_after(),
-            _ => None,
-        };
+        let asked = error.as_ref().and_then(ReflectorError::cause).and_then(ApiError::retry_after);
         if let Some(cause) = &error {
             let since = self.trouble.as_ref().map_or(now, |(_, since)| *since);
             self.trouble = Some((cause.clone(), since));
