@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Parser;
+use pintle_apiserver::ApiServer;
 use pintle_conformance::failing::{self, Drift};
-use pintle_conformance::{Target, Trust, Verdict, embedded, load, pack, packed_folder, replay};
+use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, pack, packed_folder, replay};
 
 /// Replay what a real kube-apiserver answered, case by case.
 #[derive(Parser)]
@@ -34,7 +35,7 @@ struct Flags {
     #[arg(short, long)]
     verbose: bool,
     /// How many cases run at once.
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 32)]
     at_once: usize,
     /// Rewrite the list of failing cases by what comes out.
     #[arg(long, conflicts_with_all = ["only", "url"])]
@@ -76,33 +77,21 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         cases.retain(|case| case.name.contains(only));
         anyhow::ensure!(!cases.is_empty(), "no case's name contains {only:?}");
     }
-    let (url, embedded, patience) = match &flags.url {
-        Some(url) => (url.clone(), None, Duration::MAX),
-        None => {
-            let server = embedded::start().await?;
-            (server.url(), Some(server), Duration::from_secs(15))
-        }
-    };
-    let trust = match &flags.ca {
-        Some(file) => Trust::Authorities(std::fs::read(file).with_context(|| format!("reading {}", file.display()))?),
-        None if flags.insecure => Trust::Anyone,
-        None => Trust::Authorities(Vec::new()),
-    };
-    let target = Target {
-        url,
-        token: flags.token.clone(),
-        trust,
-        at_once: flags.at_once,
-        limit: Duration::from_secs(60),
-        patience,
-    };
+    // The list is about the embedded server and all of its cases.
+    let held_to_list = flags.url.is_none() && flags.only.is_none() && flags.cases.is_none();
+    let listed = if held_to_list { failing::read(&failing::list_file())? } else { BTreeSet::new() };
+    let (target, embedded) = target(&flags).await?;
+
     let started = Instant::now();
-    let verdicts = replay(&target, cases, |verdict| {
+    let mut verdicts = replay(&target, cases.clone(), |verdict| {
         if flags.verbose && !verdict.differences.is_empty() {
             tell(verdict);
         }
     })
     .await?;
+    if held_to_list {
+        try_again(&target, &cases, &listed, &mut verdicts).await?;
+    }
     if let Some(server) = embedded {
         server.shutdown().await;
     }
@@ -112,23 +101,65 @@ async fn run(flags: Flags) -> anyhow::Result<bool> {
         std::fs::write(file, tsv(&verdicts)).with_context(|| format!("writing {}", file.display()))?;
     }
     let failed = names(verdicts.iter().filter(|verdict| !verdict.passes()));
-    // The list is about the embedded server and all of its cases.
-    if flags.url.is_some() || flags.only.is_some() || flags.cases.is_some() {
-        return Ok(failed.is_empty());
+    if held_to_list { hold_to_list(&listed, &failed, &verdicts, flags.update) } else { Ok(failed.is_empty()) }
+}
+
+/// The server that the flags ask for; also the embedded one itself, if it is that.
+async fn target(flags: &Flags) -> anyhow::Result<(Target, Option<ApiServer>)> {
+    let trust = match &flags.ca {
+        Some(file) => Trust::Authorities(std::fs::read(file).with_context(|| format!("reading {}", file.display()))?),
+        None if flags.insecure => Trust::Anyone,
+        None => Trust::Authorities(Vec::new()),
+    };
+    let (url, embedded, patience) = match &flags.url {
+        Some(url) => (url.clone(), None, Duration::MAX),
+        None => {
+            let server = embedded::start().await?;
+            (server.url(), Some(server), Duration::from_secs(15))
+        }
+    };
+    let limit = Duration::from_secs(60);
+    Ok((Target { url, token: flags.token.clone(), trust, at_once: flags.at_once, limit, patience }, embedded))
+}
+
+/// Replays alone what failed unexpectedly among the others: on a busy machine a case may come to wait longer than it grants.
+async fn try_again(
+    target: &Target,
+    cases: &[Case],
+    listed: &BTreeSet<String>,
+    verdicts: &mut [Verdict],
+) -> anyhow::Result<()> {
+    /// More than that is no bad luck.
+    const FEW: usize = 40;
+    let unexpected = |verdict: &&mut Verdict| !verdict.passes() && !listed.contains(&verdict.name);
+    let failed: Vec<&mut Verdict> = verdicts.iter_mut().filter(unexpected).collect();
+    if failed.len() > FEW {
+        return Ok(());
     }
-    hold_to_list(&failed, &verdicts, flags.update)
+    for verdict in failed {
+        let case = cases.iter().filter(|case| case.name == verdict.name).cloned().collect();
+        for again in replay(target, case, |_| {}).await? {
+            println!("{} failed among the others; alone: {}", again.name, again.state());
+            *verdict = again;
+        }
+    }
+    Ok(())
 }
 
 /// Whether exactly the listed cases fail; tells what departs, or rewrites the list.
-fn hold_to_list(failed: &BTreeSet<String>, verdicts: &[Verdict], update: bool) -> anyhow::Result<bool> {
+fn hold_to_list(
+    listed: &BTreeSet<String>,
+    failed: &BTreeSet<String>,
+    verdicts: &[Verdict],
+    update: bool,
+) -> anyhow::Result<bool> {
     let file = failing::list_file();
     if update {
         failing::write(&file, failed)?;
         println!("wrote {}", file.display());
         return Ok(true);
     }
-    let listed = failing::read(&file)?;
-    let drift = Drift::of(&listed, &names(verdicts.iter()), failed);
+    let drift = Drift::of(listed, &names(verdicts.iter()), failed);
     for verdict in verdicts.iter().filter(|verdict| drift.failing.contains(&verdict.name)) {
         tell(verdict);
     }
