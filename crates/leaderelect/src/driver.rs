@@ -57,7 +57,7 @@ impl<L: Lock> Driver<L> {
         notices: mpsc::UnboundedSender<Notice>,
     ) -> Self {
         let renew_deadline = config.renew_deadline;
-        let machine = Machine::new(config, clock.now());
+        let machine = Machine::new(config, lock.time_precision(), clock.now());
         let name = lock.key().as_str().into();
         let (object, request, term) = (None, None, None);
         Self { lock, name, clock, renew_deadline, machine, object, request, term, observed, notices }

@@ -24,7 +24,8 @@
 //!
 //! # Nouns
 //!
-//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]; [`LeaseLock`] is the lock of choice.
+//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]; [`LeaseLock`] is the lock of choice,
+//!   [`AnnotationLock`] the one of clusters and programs from before there were leases.
 //! - [`Leadership`] is the right to act, until a [`Deadline`]; a [`Term`] is one stretch of it, and [`LossReason`] says how it
 //!   ended.
 //! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it has to tell people; [`ElectionStatus`] is what
@@ -41,6 +42,7 @@
 //! was frozen between its check and its send. To stop these, have the resource compare [tokens](Leadership::token). Deleting
 //! the lock, writing it by hand, or giving two processes one identity breaks the exclusion.
 
+mod annotation;
 mod callbacks;
 mod clock;
 mod config;
@@ -54,6 +56,7 @@ pub mod machine;
 mod record;
 mod status;
 
+pub use annotation::{AnnotationLock, LEADER_ANNOTATION};
 pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind};
 pub use clock::{Clock, Deadline, Now, SystemClock};
 pub use config::{InvalidConfig, LeaderElectionConfig, unique_identity};
@@ -62,7 +65,7 @@ pub use leadership::{Leadership, LeadershipLost};
 pub use lease::{Lease, LeaseSpec};
 pub use lock::{LeaseLock, Lock, Locked};
 pub use machine::{LossReason, Term};
-pub use record::{LeaderElectionRecord, Snapshot, Version};
+pub use record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
 pub use status::{ElectionMetrics, ElectionStatus, Wedged};
 
 // The examples of the README run as tests.

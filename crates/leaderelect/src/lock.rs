@@ -4,7 +4,7 @@ use std::future::Future;
 
 use pintle_meta::{ApiError, ApiResource, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
 
-use crate::{LeaderElectionRecord, Lease, Snapshot, Version};
+use crate::{LeaderElectionRecord, Lease, Snapshot, TimePrecision, Version};
 
 /// Where the record is kept: the `resourcelock.Interface` of client-go.
 ///
@@ -22,6 +22,11 @@ pub trait Lock: Send + Sync + 'static {
 
     /// Which one.
     fn key(&self) -> &ObjectKey;
+
+    /// How finely it stores times.
+    fn time_precision(&self) -> TimePrecision {
+        TimePrecision::Micros
+    }
 
     /// Reads the newest state; none where the object does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<Locked<Self::Object>>, ApiError>> + Send;
@@ -100,11 +105,7 @@ impl<A: ObjectApi<Lease>> Lock for LeaseLock<A> {
     }
 
     async fn update(&self, base: &Lease, record: &LeaderElectionRecord) -> Result<Locked<Lease>, ApiError> {
-        // Without both, a server would overwrite a successor's record or bring a deleted lease back.
-        if base.uid().is_empty() || base.resource_version().is_empty() {
-            let told = format!("Lease {} has no uid or no resourceVersion to compare with", self.key);
-            return Err(ApiError::InvalidRequest(cause(told)));
-        }
+        comparable(base, "Lease")?;
         let mut lease = Lease::new(base.metadata.clone(), record);
         lease.spec = base.spec.clone();
         lease.spec.put(record);
@@ -120,13 +121,29 @@ pub(crate) fn snapshot(lease: &Lease) -> Snapshot {
 }
 
 fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
-    if lease.uid().is_empty() || lease.resource_version().is_empty() {
-        let told = format!("Lease {} came without uid or resourceVersion", lease.key());
-        return Err(ApiError::Decode(cause(told)));
-    }
+    stored(&lease, "Lease")?;
     Ok(Locked { snapshot: snapshot(&lease), object: lease })
 }
 
-fn cause(told: impl fmt::Display) -> pintle_meta::Cause {
+/// Refuses a write that a server could not compare with what it has: it would overwrite a successor's record, or bring a
+/// deleted object back.
+pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
+    if base.uid().is_empty() || base.resource_version().is_empty() {
+        let told = format!("{kind} {} has no uid or no resourceVersion to compare with", base.key());
+        return Err(ApiError::InvalidRequest(cause(told)));
+    }
+    Ok(())
+}
+
+/// Checks that a server's answer can be the base of a write.
+pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
+    if object.uid().is_empty() || object.resource_version().is_empty() {
+        let told = format!("{kind} {} came without uid or resourceVersion", object.key());
+        return Err(ApiError::Decode(cause(told)));
+    }
+    Ok(())
+}
+
+pub(crate) fn cause(told: impl fmt::Display) -> pintle_meta::Cause {
     Box::<dyn std::error::Error + Send + Sync>::from(told.to_string()).into()
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use pintle_meta::MicroTime;
 
 /// Who leads, as it stands in the lock: the `LeaderElectionRecord` of client-go.
@@ -62,7 +62,31 @@ pub struct Snapshot {
     pub record: LeaderElectionRecord,
 }
 
-/// Cuts a moment to what the wire carries, so that a record compares equal to itself when it is read back.
-pub(crate) fn micros(moment: Timestamp) -> MicroTime {
-    MicroTime(Timestamp::from_microsecond(moment.as_microsecond()).unwrap_or(moment))
+/// How finely a lock stores times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimePrecision {
+    /// Microseconds, as a Lease.
+    #[default]
+    Micros,
+    /// Whole seconds, as an annotation.
+    Seconds,
+}
+
+impl TimePrecision {
+    /// Cuts a moment to what the lock stores, so that a record compares equal to itself when it is read back.
+    pub(crate) fn cut(self, moment: Timestamp) -> MicroTime {
+        let cut = match self {
+            Self::Micros => Timestamp::from_microsecond(moment.as_microsecond()),
+            Self::Seconds => Timestamp::from_second(moment.as_second()),
+        };
+        MicroTime(cut.unwrap_or(moment))
+    }
+
+    /// The least by which two stored times differ.
+    pub(crate) fn step(self) -> SignedDuration {
+        match self {
+            Self::Micros => SignedDuration::from_micros(1),
+            Self::Seconds => SignedDuration::from_secs(1),
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Action, Effect, Failure, Hint, Leading, Machine, Phase, Purpose, Request, Sent, Term};
 use crate::clock::{Deadline, Now};
-use crate::record::{LeaderElectionRecord, Snapshot, Version, micros};
+use crate::record::{LeaderElectionRecord, Snapshot, Version};
 
 impl Machine {
     /// Decides on what a candidate has read.
@@ -127,7 +127,7 @@ impl Machine {
 
     /// The record by which to take the lock now.
     fn claim(&self, transitions: i32, now: Now) -> LeaderElectionRecord {
-        let time = Some(micros(now.wall));
+        let time = Some(self.precision.cut(now.wall));
         LeaderElectionRecord {
             holder_identity: self.config.identity.clone(),
             lease_duration_seconds: self.config.published_seconds().unwrap_or(i32::MAX),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Action, Effect, Failure, Leading, LossReason, Machine, Phase, Request, Sent};
 use crate::clock::{Deadline, Now};
-use crate::record::{LeaderElectionRecord, Snapshot, Version, micros};
+use crate::record::{LeaderElectionRecord, Snapshot, Version};
 
 impl Machine {
     /// The request by which the leader stays one.
@@ -18,8 +18,8 @@ impl Machine {
             return Request::Read;
         }
         let mut record = leading.base.record.clone();
-        let moment = renew_time(leading, self.in_doubt.last().map(|doubt| &doubt.record), now);
-        record.renew_time = Some(micros(moment));
+        let moment = renew_time(leading, self.in_doubt.last().map(|doubt| &doubt.record), self.precision.step(), now);
+        record.renew_time = Some(self.precision.cut(moment));
         record.lease_duration_seconds = self.config.published_seconds().unwrap_or(i32::MAX);
         Request::Update { base: leading.base.version.clone(), record }
     }
@@ -139,15 +139,16 @@ impl Machine {
     }
 }
 
-/// The time to write: now, but later than before, and in a later second whenever one has passed since, even if the wall clock
-/// stands still or was set back.
-fn renew_time(leading: &Leading, in_doubt: Option<&LeaderElectionRecord>, now: Now) -> Timestamp {
+/// The time to write: now, but later than before by what the lock can tell, and in a later second whenever one has passed
+/// since, even if the wall clock stands still or was set back.
+fn renew_time(leading: &Leading, in_doubt: Option<&LeaderElectionRecord>, step: SignedDuration, now: Now) -> Timestamp {
     let newest = in_doubt.and_then(|record| record.renew_time).max(leading.base.record.renew_time);
     let Some(last) = newest else { return now.wall };
-    let step = |micros| Timestamp::from_microsecond(last.0.as_microsecond() + micros).unwrap_or(now.wall);
-    let moment = now.wall.max(step(1));
+    let later = |by| last.0.checked_add(by).unwrap_or(now.wall);
+    let moment = now.wall.max(later(step));
     let second_passed = now.elapsed.saturating_sub(leading.counted.elapsed) >= Duration::from_secs(1);
-    if second_passed && moment.as_second() <= whole_second(&leading.base.record) { step(1_000_000) } else { moment }
+    let unseen = moment.as_second() <= whole_second(&leading.base.record);
+    if second_passed && unseen { later(SignedDuration::from_secs(1)) } else { moment }
 }
 
 fn whole_second(record: &LeaderElectionRecord) -> i64 {

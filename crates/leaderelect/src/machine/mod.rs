@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::clock::{Deadline, Now};
 use crate::config::{JITTER_FACTOR, LeaderElectionConfig};
-use crate::record::{LeaderElectionRecord, Snapshot, Version};
+use crate::record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
 
 pub use event::{Action, Effect, Event, Failure, Hint, LossReason, Request, Term};
 
@@ -28,6 +28,7 @@ pub use event::{Action, Effect, Event, Failure, Hint, LossReason, Request, Term}
 #[derive(Debug)]
 pub struct Machine {
     config: LeaderElectionConfig,
+    precision: TimePrecision,
     rng: fastrand::Rng,
     phase: Phase,
     stopping: bool,
@@ -119,11 +120,12 @@ const HINT_JITTER: Duration = Duration::from_millis(250);
 impl Machine {
     /// A contender that will try at once.
     ///
-    /// The configuration is taken to be [valid](LeaderElectionConfig::validate).
-    pub fn new(config: LeaderElectionConfig, now: Now) -> Self {
+    /// The configuration is taken to be [valid](LeaderElectionConfig::validate), and the lock to store times by `precision`.
+    pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
         let rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {
             config,
+            precision,
             rng,
             phase: Phase::Following,
             stopping: false,

@@ -1,7 +1,7 @@
 //! Giving the lock up, after the work has ended and never anyone else's.
 
 use super::{Doubt, Effect, Failure, Machine, Now, Phase, Releasing, Request, Sent, Term};
-use crate::record::{LeaderElectionRecord, Snapshot, Version, micros};
+use crate::record::{LeaderElectionRecord, Snapshot, Version};
 
 impl Machine {
     /// Begins to give `term` up. Where that is switched off, it is just over.
@@ -37,7 +37,8 @@ impl Machine {
         if !of_term && !self.in_doubt.iter().any(of_doubt) {
             return self.release_done(now);
         }
-        let time = Some(micros(now.wall.max(found.record.renew_time.map_or(now.wall, |time| time.0))));
+        let last = found.record.renew_time.map_or(now.wall, |time| time.0);
+        let time = Some(self.precision.cut(now.wall.max(last)));
         let record = LeaderElectionRecord {
             holder_identity: String::new(),
             // The least that a server takes.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod annotation;
 mod client_go;
 mod contender;
 mod elector;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::client_go::ClientGo;
 use jiff::Timestamp;
 use pintle_leaderelect::machine::{Action, Effect, Event, Failure, Hint, Machine, Request};
-use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, Term, Version};
+use pintle_leaderelect::{
+    Deadline, LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, Term, TimePrecision, Version,
+};
 
 pub(crate) const SECOND: u64 = 1_000_000;
 /// The rounding of the clocks' arithmetic, in microseconds.
@@ -68,6 +70,8 @@ impl Mind {
 #[derive(Debug)]
 pub(crate) struct World {
     chaos: Chaos,
+    /// Whether the lock keeps whole seconds only.
+    seconds_only: bool,
     calm: bool,
     now: u64,
     rng: fastrand::Rng,
@@ -132,6 +136,7 @@ impl World {
     pub(crate) fn new(chaos: Chaos, seed: u64) -> Self {
         let mut world = Self {
             chaos,
+            seconds_only: seed % 2 == 1,
             calm: false,
             now: 0,
             rng: fastrand::Rng::with_seed(seed),
@@ -203,8 +208,10 @@ impl World {
             Share::Half => index % 2 == 1,
             Share::All => true,
         };
+        // Half of the worlds keep the record in an annotation.
+        let precision = if self.seconds_only { TimePrecision::Seconds } else { TimePrecision::Micros };
         let mind = match is_client_go {
-            false => Mind::Ours(Box::new(Machine::new(config.clone(), start))),
+            false => Mind::Ours(Box::new(Machine::new(config.clone(), precision, start))),
             true => Mind::ClientGo(Box::new(ClientGo::new(config.clone(), start))),
         };
         Node {

@@ -1,0 +1,145 @@
+use pintle_meta::{
+    ApiError, ApiResource, DynamicObject, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Scope, Time, TypeMeta,
+};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::lock::{cause, comparable, stored};
+use crate::{LeaderElectionRecord, Lock, Locked, Snapshot, TimePrecision, Version};
+
+/// The annotation in which the record stands.
+pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
+
+/// A [`Lock`] in an annotation of a ConfigMap or Endpoints, as programs used before there were leases.
+///
+/// It stores times in whole seconds. Everything else in the object is kept. A record that cannot be read makes every look
+/// fail, so that nobody leads until it is mended by hand: the error names the object and the annotation.
+#[derive(Debug)]
+pub struct AnnotationLock<A> {
+    api: A,
+    resource: ApiResource,
+    key: ObjectKey,
+}
+
+impl<A: ObjectApi<DynamicObject>> AnnotationLock<A> {
+    /// The ConfigMap `name` in `namespace`. `api` has to be that of ConfigMaps.
+    pub fn config_map(api: A, namespace: &str, name: &str) -> Self {
+        let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
+        Self { api, resource, key: ObjectKey::new(namespace, name) }
+    }
+
+    /// The Endpoints `name` in `namespace`. `api` has to be that of Endpoints.
+    pub fn endpoints(api: A, namespace: &str, name: &str) -> Self {
+        let resource = ApiResource::new("v1", "Endpoints", "endpoints", Scope::Namespaced);
+        Self { api, resource, key: ObjectKey::new(namespace, name) }
+    }
+
+    fn locked(&self, object: DynamicObject) -> Result<Locked<DynamicObject>, ApiError> {
+        let kind = &self.resource.kind;
+        stored(&object, kind)?;
+        let record = match object.metadata.annotations.get(LEADER_ANNOTATION) {
+            None => LeaderElectionRecord::default(),
+            Some(text) => match serde_json::from_str::<Annotation>(text) {
+                Ok(annotation) => annotation.into(),
+                Err(error) => {
+                    let told = format!("{kind} {}: annotation {LEADER_ANNOTATION} is no record: {error}", self.key);
+                    tracing::error!("{told}; nobody can lead until it is mended");
+                    return Err(ApiError::Decode(cause(told)));
+                }
+            },
+        };
+        let version = Version { uid: object.uid().into(), resource_version: object.resource_version().into() };
+        Ok(Locked { snapshot: Snapshot { version, record }, object })
+    }
+}
+
+impl<A: ObjectApi<DynamicObject>> Lock for AnnotationLock<A> {
+    type Object = DynamicObject;
+
+    fn resource(&self) -> ApiResource {
+        self.resource.clone()
+    }
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn time_precision(&self) -> TimePrecision {
+        TimePrecision::Seconds
+    }
+
+    async fn get(&self) -> Result<Option<Locked<DynamicObject>>, ApiError> {
+        match self.api.get(&self.key).await {
+            Ok(object) => self.locked(object).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<DynamicObject>, ApiError> {
+        let types = TypeMeta { api_version: self.resource.group_version.to_string(), kind: self.resource.kind.clone() };
+        let metadata = ObjectMeta::new(self.key.namespace().unwrap_or_default(), self.key.name());
+        let object = annotated(DynamicObject { types, metadata, ..DynamicObject::default() }, record)?;
+        self.locked(self.api.create(&object, &PostOptions::default()).await?)
+    }
+
+    async fn update(
+        &self,
+        base: &DynamicObject,
+        record: &LeaderElectionRecord,
+    ) -> Result<Locked<DynamicObject>, ApiError> {
+        comparable(base, &self.resource.kind)?;
+        let object = annotated(base.clone(), record)?;
+        self.locked(self.api.update(&object, &PostOptions::default()).await?)
+    }
+}
+
+fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result<DynamicObject, ApiError> {
+    let text = serde_json::to_string(&Annotation::from(record));
+    let text = text.map_err(|error| ApiError::InvalidRequest(cause(error)))?;
+    object.metadata.annotations.insert(LEADER_ANNOTATION.into(), text);
+    Ok(object)
+}
+
+/// The record as JSON, its members in client-go's order. Missing members read as nothing, unknown ones are passed over.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Annotation {
+    #[serde(deserialize_with = "null_default")]
+    holder_identity: String,
+    #[serde(deserialize_with = "null_default")]
+    lease_duration_seconds: i32,
+    acquire_time: Option<Time>,
+    renew_time: Option<Time>,
+    #[serde(deserialize_with = "null_default")]
+    leader_transitions: i32,
+}
+
+impl From<Annotation> for LeaderElectionRecord {
+    fn from(annotation: Annotation) -> Self {
+        let time = |time: Option<Time>| time.map(|Time(moment)| TimePrecision::Seconds.cut(moment));
+        Self {
+            holder_identity: annotation.holder_identity,
+            lease_duration_seconds: annotation.lease_duration_seconds,
+            acquire_time: time(annotation.acquire_time),
+            renew_time: time(annotation.renew_time),
+            leader_transitions: annotation.leader_transitions,
+        }
+    }
+}
+
+impl From<&LeaderElectionRecord> for Annotation {
+    fn from(record: &LeaderElectionRecord) -> Self {
+        Self {
+            holder_identity: record.holder_identity.clone(),
+            lease_duration_seconds: record.lease_duration_seconds,
+            acquire_time: record.acquire_time.map(|time| Time(time.0)),
+            renew_time: record.renew_time.map(|time| Time(time.0)),
+            leader_transitions: record.leader_transitions,
+        }
+    }
+}
+
+/// Some release a lock by writing `null`.
+fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
