@@ -306,6 +306,12 @@ impl From<ConfigError> for ApiError {
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum AuthError {
+    /// The certificate that a credential program gave cannot be used.
+    #[error("the certificate that the credential program gave cannot be used: {why}")]
+    Certificate {
+        /// What is wrong with it.
+        why: String,
+    },
     /// The credential program failed.
     #[error("credential program {command:?}: {why}")]
     Exec {

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::error::{Phase, RequestLine};
+use crate::auth::Login;
+use crate::error::{AuthError, Phase, RequestLine};
 use crate::retry::{Outcome, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
@@ -152,13 +153,13 @@ impl Request {
         let mut renewed = None;
         let mut may_renew = true;
         loop {
-            let mut used = None;
+            let mut used = Login::default();
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
             if let Ok(answer) = &outcome {
                 self.hand_warnings_over(answer);
                 if may_renew && answer.status() == StatusCode::UNAUTHORIZED && retry.may_replay() {
                     may_renew = false;
-                    if let Some(fresh) = self.renew(line, used.as_ref()).await? {
+                    if let Some(fresh) = self.renew(line, &used).await? {
                         renewed = Some(fresh);
                         continue;
                     }
@@ -190,22 +191,22 @@ impl Request {
         &self,
         line: &Arc<RequestLine>,
         mode: Mode,
-        renewed: Option<HeaderValue>,
-        used: &mut Option<HeaderValue>,
+        renewed: Option<Login>,
+        used: &mut Login,
     ) -> Result<http::Response<Incoming>, Error> {
         let mut request = self.to_http(line)?;
-        let headers = request.headers_mut();
-        if !headers.contains_key(AUTHORIZATION) {
-            let header = match renewed {
-                Some(header) => Some(header),
-                None => {
-                    let header = self.client.credentials().header().await;
-                    header.map_err(|source| Error::Auth { request: line.clone(), source })?
-                }
+        if !request.headers().contains_key(AUTHORIZATION) {
+            let unavailable = |source| Error::Auth { request: line.clone(), source };
+            *used = match renewed {
+                Some(login) => login,
+                None => self.client.credentials().login().await.map_err(unavailable)?,
             };
-            if let Some(header) = header {
-                headers.insert(AUTHORIZATION, header.clone());
-                *used = Some(header);
+            if let Some(header) = &used.header {
+                request.headers_mut().insert(AUTHORIZATION, header.clone());
+            }
+            if let Some(pair) = &used.pair {
+                let shown = self.client.transport().show(pair).await;
+                shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
         let timeouts = *self.client.timeouts();
@@ -241,7 +242,7 @@ impl Request {
         Ok(request)
     }
 
-    async fn renew(&self, line: &Arc<RequestLine>, used: Option<&HeaderValue>) -> Result<Option<HeaderValue>, Error> {
+    async fn renew(&self, line: &Arc<RequestLine>, used: &Login) -> Result<Option<Login>, Error> {
         // Nothing of ours was refused: the request brought its own header.
         if self.headers.contains_key(AUTHORIZATION) {
             return Ok(None);

@@ -1,5 +1,6 @@
 //! Who is asking: the `Authorization` header and impersonation.
 
+mod exec;
 mod impersonate;
 mod token;
 
@@ -8,10 +9,27 @@ use base64::prelude::BASE64_STANDARD;
 use http::HeaderValue;
 use pintle_meta::ClientConfig;
 
+use exec::ExecPlugin;
 pub(crate) use impersonate::Impersonation;
 use token::TokenFile;
 
 use crate::error::{AuthError, ConfigError};
+use crate::transport::ClientPair;
+
+/// What proves who is asking.
+#[derive(Clone, Default, PartialEq)]
+pub(crate) struct Login {
+    /// The `Authorization` header.
+    pub(crate) header: Option<HeaderValue>,
+    /// The certificate to show, where it is not the configured one.
+    pub(crate) pair: Option<ClientPair>,
+}
+
+impl From<HeaderValue> for Login {
+    fn from(header: HeaderValue) -> Self {
+        Self { header: Some(header), pair: None }
+    }
+}
 
 /// Where the `Authorization` header comes from.
 #[derive(Debug)]
@@ -20,6 +38,7 @@ pub(crate) enum Credentials {
     /// A password or a token that stands in the configuration.
     Fixed(HeaderValue),
     TokenFile(TokenFile),
+    Exec(Box<ExecPlugin>),
 }
 
 impl Credentials {
@@ -37,25 +56,32 @@ impl Credentials {
         Ok(match (&config.token_file, token) {
             (Some(path), token) => Self::TokenFile(TokenFile::new(path.clone(), token)),
             (None, Some(token)) => Self::Fixed(token),
-            (None, None) => Self::None,
+            // Whoever shows a certificate needs no program.
+            (None, None) => match config.exec.clone().filter(|_| config.tls.certificate.is_none()) {
+                Some(exec) => Self::Exec(Box::new(ExecPlugin::new(exec, config)?)),
+                None => Self::None,
+            },
         })
     }
 
-    /// The header for the next request. `None`: anonymous, or by certificate.
-    pub(crate) async fn header(&self) -> Result<Option<HeaderValue>, AuthError> {
+    /// What to prove the next request with.
+    pub(crate) async fn login(&self) -> Result<Login, AuthError> {
         match self {
-            Self::None => Ok(None),
-            Self::Fixed(value) => Ok(Some(value.clone())),
-            Self::TokenFile(file) => file.header().await.map(Some),
+            Self::None => Ok(Login::default()),
+            Self::Fixed(header) => Ok(header.clone().into()),
+            Self::TokenFile(file) => file.header().await.map(Login::from),
+            Self::Exec(plugin) => plugin.login().await,
         }
     }
 
-    /// After the server refused `used`: the header to try instead, if there is another one by now.
-    pub(crate) async fn after_refusal(&self, used: Option<&HeaderValue>) -> Result<Option<HeaderValue>, AuthError> {
-        match self {
-            Self::None | Self::Fixed(_) => Ok(None),
-            Self::TokenFile(file) => Ok(file.reread().await.ok().filter(|fresh| Some(fresh) != used)),
-        }
+    /// After the server refused `used`: what to try instead, if there is anything else by now.
+    pub(crate) async fn after_refusal(&self, used: &Login) -> Result<Option<Login>, AuthError> {
+        let fresh = match self {
+            Self::None | Self::Fixed(_) => None,
+            Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
+            Self::Exec(plugin) => Some(plugin.renew(used).await?),
+        };
+        Ok(fresh.filter(|fresh| fresh != used))
     }
 }
 

@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
+use super::proxy::Proxy;
 use super::tls::TlsSettings;
 use crate::request::BoxError;
 
@@ -22,6 +25,7 @@ use crate::request::BoxError;
 #[derive(Clone)]
 pub(super) struct Connector {
     tcp: HttpConnector,
+    proxy: Option<Proxy>,
     tls: Option<Arc<TlsSettings>>,
     timeout: Duration,
 }
@@ -29,12 +33,12 @@ pub(super) struct Connector {
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 impl Connector {
-    pub(super) fn new(tls: Option<Arc<TlsSettings>>, timeout: Duration) -> Self {
+    pub(super) fn new(tls: Option<Arc<TlsSettings>>, proxy: Option<Proxy>, timeout: Duration) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(TCP_KEEP_ALIVE));
-        Self { tcp, tls, timeout }
+        Self { tcp, proxy, tls, timeout }
     }
 }
 
@@ -49,14 +53,14 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let host = uri.host().unwrap_or_default().to_owned();
-        let tcp = self.tcp.call(uri);
-        let tls = self.tls.clone();
-        let timeout = self.timeout;
+        let tcp = self.tcp.clone();
+        let (tls, proxy, timeout) = (self.tls.clone(), self.proxy.clone(), self.timeout);
         let connect = async move {
-            let tcp = tcp.await?;
+            let forwarded = tls.is_none() && matches!(proxy, Some(Proxy::Http { .. }));
+            let stream = reach(tcp, uri, proxy, tls.is_some()).await?;
             match tls {
-                None => Ok(Conn { io: TokioIo::new(Box::new(tcp.into_inner())), h2: false }),
-                Some(tls) => secured(Box::new(tcp.into_inner()), &host, &tls).await,
+                None => Ok(Conn { io: TokioIo::new(Box::new(stream)), h2: false, forwarded }),
+                Some(tls) => secured(stream, &host, &tls).await,
             }
         };
         Box::pin(async move {
@@ -68,13 +72,40 @@ impl Service<Uri> for Connector {
     }
 }
 
-async fn secured(io: Box<dyn Io>, host: &str, tls: &TlsSettings) -> Result<Conn, BoxError> {
+/// Opens the TCP connection, through the proxy if there is one.
+async fn reach(mut tcp: HttpConnector, uri: Uri, proxy: Option<Proxy>, tunnel: bool) -> Result<TcpStream, BoxError> {
+    let stream = match proxy {
+        None => tcp.call(uri).await?,
+        Some(Proxy::Http { uri: proxy, auth }) if tunnel => {
+            let tunnel = Tunnel::new(proxy, tcp);
+            match auth {
+                Some(auth) => tunnel.with_auth(auth),
+                None => tunnel,
+            }
+            .call(uri)
+            .await?
+        }
+        Some(Proxy::Http { uri: proxy, .. }) => tcp.call(proxy).await?,
+        Some(Proxy::Socks5 { uri: proxy, auth }) => {
+            let socks = SocksV5::new(proxy, tcp);
+            match auth {
+                Some((user, password)) => socks.with_auth(user, password),
+                None => socks,
+            }
+            .call(uri)
+            .await?
+        }
+    };
+    Ok(stream.into_inner())
+}
+
+async fn secured(io: TcpStream, host: &str, tls: &TlsSettings) -> Result<Conn, BoxError> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let name = tls.server_name.as_deref().unwrap_or(host);
     let name = ServerName::try_from(name.to_owned())?;
     let stream = TlsConnector::from(tls.config.clone()).connect(name, io).await?;
     let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    Ok(Conn { io: TokioIo::new(Box::new(stream)), h2 })
+    Ok(Conn { io: TokioIo::new(Box::new(stream)), h2, forwarded: false })
 }
 
 /// The deadline for connecting has passed.
@@ -98,11 +129,13 @@ pub(super) struct Conn {
     io: TokioIo<Box<dyn Io>>,
     /// Whether TLS agreed on HTTP/2.
     h2: bool,
+    /// Whether a proxy at the other end has to be told the whole URL.
+    forwarded: bool,
 }
 
 impl Connection for Conn {
     fn connected(&self) -> Connected {
-        let connected = Connected::new();
+        let connected = Connected::new().proxy(self.forwarded);
         if self.h2 { connected.negotiated_h2() } else { connected }
     }
 }

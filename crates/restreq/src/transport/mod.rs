@@ -1,14 +1,16 @@
 //! The way to the server: connections, TLS, HTTP. The only place that knows hyper's client.
 
 mod connect;
+mod proxy;
 mod tls;
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use http::header::PROXY_AUTHORIZATION;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -16,7 +18,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use pintle_meta::ClientConfig;
 
 use self::connect::{ConnectTimeout, Connector};
-use self::tls::TlsSource;
+use self::proxy::Proxy;
+pub(crate) use self::tls::ClientPair;
+use self::tls::{TlsSettings, TlsSource};
 use crate::base::Base;
 use crate::error::ConfigError;
 use crate::request::HttpBody;
@@ -26,9 +30,10 @@ type Pool = Client<Connector, HttpBody>;
 /// The connections to one server.
 pub(crate) struct Transport {
     tls: Option<TlsSource>,
+    proxy: Option<Proxy>,
     connect_timeout: Duration,
     /// The pool of the present TLS settings. New ones get a new pool: requests on the old one go on to their end.
-    pool: std::sync::RwLock<Arc<Pool>>,
+    pool: RwLock<Arc<Pool>>,
 }
 
 /// How an exchange fails beneath HTTP.
@@ -54,24 +59,38 @@ impl Transport {
             }
             false => (None, None),
         };
-        let pool = pool(Connector::new(settings, connect_timeout));
-        Ok(Self { tls, connect_timeout, pool: std::sync::RwLock::new(Arc::new(pool)) })
+        let proxy = Proxy::choose(base, config.proxy_url.as_deref())?;
+        let pool = pool(Connector::new(settings, proxy.clone(), connect_timeout));
+        Ok(Self { tls, proxy, connect_timeout, pool: RwLock::new(Arc::new(pool)) })
     }
 
     /// Sends a request and waits for the head of the answer.
-    pub(crate) async fn round_trip(&self, request: Request<HttpBody>) -> Result<Response<Incoming>, Failure> {
-        let pool = self.pool().await;
-        pool.request(request).await.map_err(Failure::from_hyper)
-    }
-
-    async fn pool(&self) -> Arc<Pool> {
+    pub(crate) async fn round_trip(&self, mut request: Request<HttpBody>) -> Result<Response<Incoming>, Failure> {
         if let Some(tls) = &self.tls
             && let Some(settings) = tls.changed().await
         {
-            let fresh = Arc::new(pool(Connector::new(Some(settings), self.connect_timeout)));
-            *self.pool.write().unwrap_or_else(std::sync::PoisonError::into_inner) = fresh;
+            self.replace(settings);
         }
-        self.pool.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        if let Some(header) = self.proxy.as_ref().filter(|_| self.tls.is_none()).and_then(Proxy::header) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, header.clone());
+        }
+        let pool = self.pool.read().unwrap_or_else(PoisonError::into_inner).clone();
+        pool.request(request).await.map_err(Failure::from_hyper)
+    }
+
+    /// Shows this certificate from now on, if it is another one than before: on new connections.
+    pub(crate) async fn show(&self, pair: &ClientPair) -> Result<(), ConfigError> {
+        if let Some(tls) = &self.tls
+            && let Some(settings) = tls.show(pair).await?
+        {
+            self.replace(settings);
+        }
+        Ok(())
+    }
+
+    fn replace(&self, settings: Arc<TlsSettings>) {
+        let connector = Connector::new(Some(settings), self.proxy.clone(), self.connect_timeout);
+        *self.pool.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pool(connector));
     }
 }
 
@@ -93,7 +112,13 @@ impl Failure {
         let connecting = error.is_connect();
         let error: Arc<dyn StdError + Send + Sync> = Arc::new(error);
         if !connecting {
-            return Self::Exchange(error);
+            // TLS 1.3 has the server refuse a certificate after the client's last word of the handshake.
+            let refused_by_tls = causes(&*error).any(is_tls);
+            return if refused_by_tls {
+                Self::Connect { refused: false, source: error }
+            } else {
+                Self::Exchange(error)
+            };
         }
         if causes(&*error).any(|cause| cause.is::<ConnectTimeout>()) {
             return Self::ConnectTimeout;
@@ -102,6 +127,11 @@ impl Failure {
         let refused = causes(&*error).any(|cause| cause.downcast_ref().is_some_and(is_refusal));
         Self::Connect { refused, source: error }
     }
+}
+
+fn is_tls(error: &(dyn StdError + 'static)) -> bool {
+    let within = |io: &io::Error| io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+    error.is::<rustls::Error>() || error.downcast_ref().is_some_and(within)
 }
 
 /// An error and all beneath it.

@@ -33,6 +33,15 @@ pub(super) struct TlsSource {
 struct State {
     checked_at: Instant,
     material: Material,
+    /// A certificate that a credential program gave, in place of the configured one.
+    pair: Option<ClientPair>,
+}
+
+/// A certificate chain and its key, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ClientPair {
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
 }
 
 /// The PEM texts of a configuration.
@@ -54,7 +63,7 @@ impl TlsSource {
         let settings = material.settings(config)?;
         let is_file = |source: &Option<PemSource>| matches!(source, Some(PemSource::File(_)));
         let has_files = is_file(&config.ca) || is_file(&config.certificate) || is_file(&config.key);
-        let state = Mutex::new(State { checked_at: Instant::now(), material });
+        let state = Mutex::new(State { checked_at: Instant::now(), material, pair: None });
         Ok((Self { config: config.clone(), has_files, state }, settings))
     }
 
@@ -70,7 +79,7 @@ impl TlsSource {
         state.checked_at = Instant::now();
         let config = self.config.clone();
         let read = tokio::task::spawn_blocking(move || Material::read(&config)).await.ok()?;
-        let fresh = read.and_then(|material| {
+        let fresh = read.map(|material| material.with(state.pair.as_ref())).and_then(|material| {
             let settings = (material != state.material).then(|| material.settings(&self.config)).transpose()?;
             Ok(settings.map(|settings| (material, settings)))
         });
@@ -89,7 +98,30 @@ impl TlsSource {
     }
 }
 
+impl TlsSource {
+    /// The new settings, if this certificate is another one than before.
+    pub(super) async fn show(&self, pair: &ClientPair) -> Result<Option<Arc<TlsSettings>>, ConfigError> {
+        let mut state = self.state.lock().await;
+        let material = state.material.clone().with(Some(pair));
+        if material == state.material {
+            return Ok(None);
+        }
+        let settings = material.settings(&self.config)?;
+        state.material = material;
+        state.pair = Some(pair.clone());
+        Ok(Some(settings))
+    }
+}
+
 impl Material {
+    fn with(mut self, pair: Option<&ClientPair>) -> Self {
+        if let Some(pair) = pair {
+            self.certificate = Some(pair.certificate.clone());
+            self.key = Some(pair.key.clone());
+        }
+        self
+    }
+
     fn read(config: &TlsClientConfig) -> Result<Self, ConfigError> {
         let read = |field, source: &Option<PemSource>| match source {
             None => Ok(None),

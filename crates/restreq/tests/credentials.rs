@@ -1,0 +1,74 @@
+//! Tokens in files, and programs that print credentials: how they follow a change.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use pintle_meta::{ApiError, Secret};
+use pintle_restreq::{AuthError, Error, RestClient};
+use support::{Reply, Server, soon, steady_clock};
+
+/// The tokens that the server was shown, in their order.
+fn shown(server: &Server) -> Vec<String> {
+    let header = |seen: &support::Seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "");
+    server.seen().iter().map(header).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_file_is_read_again_as_it_changes() {
+    let _clock = steady_clock();
+    let server = Server::start([]).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), " one\n").unwrap();
+    let mut config = server.config();
+    config.token = Some(Secret::new("from the configuration"));
+    config.token_file = Some(file.path().into());
+    let client = RestClient::new(config).unwrap();
+    let send = || async { client.get().send().await.unwrap() };
+
+    send().await;
+    std::fs::write(file.path(), "two").unwrap();
+    send().await;
+    tokio::time::sleep(Duration::from_secs(51)).await;
+    send().await;
+    // While it cannot be read, the last one serves on.
+    std::fs::write(file.path(), "").unwrap();
+    tokio::time::sleep(Duration::from_secs(51)).await;
+    send().await;
+    std::fs::remove_file(file.path()).unwrap();
+    tokio::time::sleep(Duration::from_secs(51)).await;
+    send().await;
+    assert_eq!(shown(&server), ["one", "one", "two", "two", "two"]);
+}
+
+#[tokio::test]
+async fn a_refused_token_is_read_again_at_once_and_sent_once_more_if_it_changed() {
+    let server = Server::start([Reply::ok(), Reply::json(401, ""), Reply::ok(), Reply::json(401, "")]).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "one").unwrap();
+    let mut config = server.config();
+    config.token_file = Some(file.path().into());
+    let client = RestClient::new(config).unwrap();
+    soon(client.post().body("x").send()).await.unwrap();
+    std::fs::write(file.path(), "two").unwrap();
+    soon(client.post().body("x").send()).await.unwrap();
+    assert_eq!(shown(&server), ["one", "one", "two"]);
+
+    let error = soon(client.get().send()).await.unwrap_err();
+    assert_eq!(error.status().unwrap().code, 401);
+    assert_eq!(server.seen().len(), 4, "the same token is not sent twice");
+}
+
+#[tokio::test]
+async fn a_token_file_that_never_was_is_named_and_nothing_is_sent() {
+    let server = Server::start([]).await;
+    let mut config = server.config();
+    config.token_file = Some("/nonexistent/token".into());
+    let error = soon(RestClient::new(config).unwrap().get().send()).await.unwrap_err();
+    assert!(matches!(&error, Error::Auth { source: AuthError::TokenFile { .. }, .. }), "{error}");
+    assert!(error.to_string().contains("/nonexistent/token"), "{error}");
+    assert!(matches!(ApiError::from(error), ApiError::InvalidRequest(_)));
+    assert!(server.seen().is_empty());
+}

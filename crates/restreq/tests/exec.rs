@@ -1,0 +1,192 @@
+//! Credentials from a program: a shell script here, which counts its runs.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use pintle_meta::{ApiError, ClientConfig, ExecConfig, InteractiveMode, Secret};
+use pintle_restreq::{AuthError, Error, RestClient};
+use support::{Reply, Server, soon};
+use tempfile::TempDir;
+
+const V1: &str = "client.authentication.k8s.io/v1";
+
+/// A program in a directory of its own.
+struct Program {
+    dir: TempDir,
+}
+
+impl Program {
+    /// A script that counts its runs in `runs` and then does this.
+    fn new(script: &str) -> Self {
+        let program = Self { dir: tempfile::tempdir().unwrap() };
+        program.write(script);
+        program
+    }
+
+    /// A script that prints a token named after the run, with more members of the status.
+    fn token(more: &str) -> Self {
+        Self::new(&printing(V1, &format!(r#"{{"token":"t$n"{more}}}"#)))
+    }
+
+    fn write(&self, script: &str) {
+        let count = r#"cd "$(dirname "$0")"; echo x >> runs; n=$(wc -l < runs | tr -d ' ')"#;
+        // Beside, then renamed: a script that is open for writing cannot be run.
+        let beside = self.dir.path().join("beside");
+        std::fs::write(&beside, format!("#!/bin/sh\n{count}\n{script}\n")).unwrap();
+        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::rename(beside, self.path()).unwrap();
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("login")
+    }
+
+    fn runs(&self) -> usize {
+        std::fs::read_to_string(self.dir.path().join("runs")).unwrap_or_default().lines().count()
+    }
+
+    fn config(&self, server: &Server) -> ClientConfig {
+        let mut config = server.config();
+        config.exec = Some(ExecConfig {
+            api_version: V1.into(),
+            command: self.path().to_str().unwrap().into(),
+            args: vec!["argument".into()],
+            env: [("GIVEN".to_owned(), "variable".to_owned())].into(),
+            install_hint: Some("install it\u{1b}[31m".into()),
+            provide_cluster_info: false,
+            cluster_extension: None,
+            interactive_mode: InteractiveMode::Never,
+        });
+        config
+    }
+}
+
+fn printing(version: &str, status: &str) -> String {
+    format!("cat <<END\n{{\"apiVersion\":\"{version}\",\"kind\":\"ExecCredential\",\"status\":{status}}}\nEND")
+}
+
+fn shown(server: &Server) -> Vec<String> {
+    server.seen().iter().map(|seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "")).collect()
+}
+
+/// Why the program gives no credentials.
+async fn why(program: &Program, change: impl FnOnce(&mut ExecConfig)) -> String {
+    let server = Server::start([]).await;
+    let mut config = program.config(&server);
+    change(config.exec.as_mut().unwrap());
+    let error = soon(RestClient::new(config).unwrap().get().send()).await.unwrap_err();
+    assert!(server.seen().is_empty(), "nothing is sent without credentials");
+    let Error::Auth { source: AuthError::Exec { why, .. }, .. } = &error else { panic!("{error}") };
+    let why = why.clone();
+    assert!(matches!(ApiError::from(error), ApiError::InvalidRequest(_)));
+    why
+}
+
+#[tokio::test]
+async fn one_run_serves_many_requests_until_the_server_refuses() {
+    let program = Program::token("");
+    let server = Server::start([Reply::ok(), Reply::ok(), Reply::json(401, ""), Reply::ok()]).await;
+    let client = RestClient::new(program.config(&server)).unwrap();
+    for _ in 0..3 {
+        soon(client.post().body("x").send()).await.unwrap();
+    }
+    assert_eq!(shown(&server), ["t1", "t1", "t1", "t2"]);
+    assert_eq!(program.runs(), 2);
+}
+
+#[tokio::test]
+async fn who_waits_together_is_served_by_one_run() {
+    let program = Program::token("");
+    let server = Server::start([]).await;
+    let client = RestClient::new(program.config(&server)).unwrap();
+    let requests = futures_util::future::join_all((0..10).map(|_| {
+        let request = client.get();
+        async move { request.send().await }
+    }));
+    assert!(soon(requests).await.iter().all(Result::is_ok));
+    assert_eq!(program.runs(), 1);
+}
+
+#[tokio::test]
+async fn what_expires_is_renewed_before_it_is_sent() {
+    for (expires, runs) in [("2001-01-01T00:00:00Z", 2), ("2999-01-01T00:00:00Z", 1)] {
+        let program = Program::token(&format!(r#","expirationTimestamp":"{expires}""#));
+        let server = Server::start([]).await;
+        let client = RestClient::new(program.config(&server)).unwrap();
+        soon(client.get().send()).await.unwrap();
+        soon(client.get().send()).await.unwrap();
+        assert_eq!(program.runs(), runs, "{expires}");
+    }
+}
+
+#[tokio::test]
+async fn the_program_is_told_what_it_needs() {
+    let program =
+        Program::new(&format!("echo \"$1 $GIVEN $KUBERNETES_EXEC_INFO\" > told\n{}", printing(V1, r#"{"token":"t"}"#)));
+    let server = Server::start([]).await;
+    let mut config = program.config(&server);
+    let told = || std::fs::read_to_string(program.dir.path().join("told")).unwrap();
+    soon(RestClient::new(config.clone()).unwrap().get().send()).await.unwrap();
+    let plain = told();
+    let info = plain.strip_prefix("argument variable ").unwrap();
+    let info: serde_json::Value = serde_json::from_str(info).unwrap();
+    assert_eq!(info, serde_json::json!({"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": false}}));
+    let exec = config.exec.as_mut().unwrap();
+    exec.provide_cluster_info = true;
+    exec.cluster_extension = Some(serde_json::json!({"audience": "x"}));
+    soon(RestClient::new(config).unwrap().get().send()).await.unwrap();
+    assert!(told().contains(&server.url()) && told().contains("audience"), "{}", told());
+}
+
+#[tokio::test]
+async fn other_credentials_come_before_the_program() {
+    let program = Program::token("");
+    let server = Server::start([]).await;
+    let mut config = program.config(&server);
+    let client = RestClient::new(config.clone()).unwrap();
+    soon(client.get().header("authorization", "Bearer own").send()).await.unwrap();
+    config.token = Some(Secret::new("mine"));
+    soon(RestClient::new(config).unwrap().get().send()).await.unwrap();
+    assert_eq!((shown(&server), program.runs()), (vec!["own".into(), "mine".into()], 0));
+}
+
+#[tokio::test]
+async fn a_program_that_fails_is_named_with_what_it_said() {
+    let failing = Program::new("echo no luck >&2; exit 73");
+    let said = why(&failing, |_| {}).await;
+    assert!(said.contains("73") && said.contains("no luck") && said.contains("install it"), "{said}");
+    assert!(said.contains("U+001B") && !said.contains('\u{1b}'), "{said:?}");
+    let missing = why(&failing, |exec| exec.command = "/nonexistent/login".into()).await;
+    assert!(missing.contains("not installed") && missing.contains("install it"), "{missing}");
+}
+
+#[tokio::test]
+async fn what_is_no_credential_is_refused_without_being_shown() {
+    for (script, word) in [
+        ("echo hush".to_owned(), "no ExecCredential"),
+        (printing("client.authentication.k8s.io/v1beta1", r#"{"token":"hush"}"#), "expected"),
+        (printing(V1, "null"), "no status"),
+        (printing(V1, "{}"), "neither"),
+        (printing(V1, r#"{"token":""}"#), "neither"),
+        (printing(V1, r#"{"token":"hush\nhush"}"#), "line break"),
+        (printing(V1, r#"{"clientCertificateData":"hush"}"#), "without its key"),
+        (printing(V1, r#"{"clientKeyData":"hush"}"#), "without its certificate"),
+    ] {
+        let said = why(&Program::new(&script), |_| {}).await;
+        assert!(said.contains(word) && !said.contains("hush"), "{word}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn an_old_version_is_refused_when_the_client_is_made() {
+    let server = Server::start([]).await;
+    let mut config = Program::token("").config(&server);
+    config.exec.as_mut().unwrap().api_version = "client.authentication.k8s.io/v1alpha1".into();
+    let error = RestClient::new(config).unwrap_err().to_string();
+    assert!(error.contains("exec.api_version"), "{error}");
+}

@@ -1,0 +1,243 @@
+//! TLS: who is trusted, who is asking, what is negotiated, and what happens when certificates change.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_meta::{ApiError, ClientConfig, PemSource};
+use pintle_restreq::{Error, RestClient};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use support::{Reply, Server, soon, steady_clock};
+
+/// An authority of the test's own.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key, as PEM.
+struct Pair {
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    fn issue(&self, name: &str) -> Pair {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();
+        Pair { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+}
+
+/// A server that shows this certificate, speaks these protocols, and asks for a certificate of this authority's.
+async fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Server {
+    scripted([], pair, alpn, clients).await
+}
+
+async fn scripted(
+    script: impl IntoIterator<Item = Reply>,
+    pair: &Pair,
+    alpn: &[&str],
+    clients: Option<&Authority>,
+) -> Server {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder =
+        rustls::ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap();
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let chain = vec![CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
+    let mut config = builder.with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    Server::start_with(script, Reply::ok(), Some(Arc::new(config))).await
+}
+
+fn trusting(server: &Server, authority: &Authority) -> ClientConfig {
+    let mut config = server.config();
+    config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
+    config
+}
+
+async fn get(config: ClientConfig) -> Result<(), Error> {
+    soon(RestClient::new(config).unwrap().get().send()).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_server_is_trusted_by_its_authority_alone() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let server = server(&authority.issue("127.0.0.1"), &[], None).await;
+    get(trusting(&server, &authority)).await.unwrap();
+
+    for config in [trusting(&server, &other), server.config()] {
+        let error = get(config).await.unwrap_err();
+        assert!(matches!(&error, Error::Connect { refused: false, .. }), "{error:?}");
+        assert!(error.to_string().contains("certificate"), "{error}");
+        assert!(matches!(ApiError::from(error), ApiError::Transport(_)));
+    }
+    let mut anyone = server.config();
+    anyone.tls.insecure_skip_verify = true;
+    get(anyone).await.unwrap();
+    assert_eq!(server.seen().len(), 2, "nothing was sent to a server that is not trusted");
+}
+
+#[tokio::test]
+async fn the_name_in_the_certificate_is_that_of_the_url_or_the_configured_one() {
+    let authority = Authority::new();
+    let server = server(&authority.issue("inner.example.com"), &[], None).await;
+    let mut config = trusting(&server, &authority);
+    let error = get(config.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("not valid for name"), "{error}");
+    config.tls.server_name = Some("inner.example.com".into());
+    get(config.clone()).await.unwrap();
+    config.tls.server_name = Some("not a name".into());
+    get(config).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn http2_is_spoken_where_the_server_does() {
+    let authority = Authority::new();
+    for (alpn, version) in [
+        (&["h2", "http/1.1"][..], http::Version::HTTP_2),
+        (&["http/1.1"], http::Version::HTTP_11),
+        (&[], http::Version::HTTP_11),
+    ] {
+        let server = server(&authority.issue("127.0.0.1"), alpn, None).await;
+        get(trusting(&server, &authority)).await.unwrap();
+        assert_eq!(server.seen()[0].version, version, "{alpn:?}");
+    }
+}
+
+#[tokio::test]
+async fn many_requests_share_one_http2_connection_and_each_gets_its_answer() {
+    let authority = Authority::new();
+    let server = server(&authority.issue("127.0.0.1"), &["h2"], None).await;
+    let client = RestClient::new(trusting(&server, &authority)).unwrap();
+    soon(client.get().send()).await.unwrap();
+    let requests = futures_util::future::join_all((0..30).map(|_| {
+        let request = client.get();
+        async move { request.send().await }
+    }));
+    for answer in soon(requests).await {
+        answer.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_http2_request_leaves_its_connection_alone() {
+    let _clock = steady_clock();
+    let authority = Authority::new();
+    let script = [Reply::ok(), Reply::Silence];
+    let server = scripted(script, &authority.issue("127.0.0.1"), &["h2"], None).await;
+    let client = RestClient::new(trusting(&server, &authority)).unwrap();
+    client.get().send().await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(10), client.get().send()).await.is_err());
+    client.get().send().await.unwrap();
+    assert_eq!((server.seen().len(), server.connections()), (3, 1));
+}
+
+#[tokio::test]
+async fn a_client_certificate_says_who_is_asking() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let server = server(&authority.issue("127.0.0.1"), &[], Some(&authority)).await;
+    let mut config = trusting(&server, &authority);
+    let error = get(config.clone()).await.unwrap_err();
+    // With TLS 1.3 the refusal comes late; it is no lost connection all the same, and not tried ten times.
+    assert!(matches!(&error, Error::Connect { refused: false, .. }), "{error:?}");
+    for (issuer, accepted) in [(&authority, true), (&other, false)] {
+        let pair = issuer.issue("me");
+        config.tls.certificate = Some(PemSource::Inline(pair.certificate.into()));
+        config.tls.key = Some(PemSource::Inline(pair.key.into()));
+        assert_eq!(get(config.clone()).await.is_ok(), accepted);
+    }
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[test]
+fn a_certificate_and_the_key_of_another_are_refused_at_once() {
+    let authority = Authority::new();
+    let (one, two) = (authority.issue("one"), authority.issue("two"));
+    let mut config = ClientConfig::new("https://host");
+    config.tls.certificate = Some(PemSource::Inline(one.certificate.into()));
+    config.tls.key = Some(PemSource::Inline(two.key.into()));
+    let error = RestClient::new(config).unwrap_err().to_string();
+    assert!(error.contains("tls.certificate"), "{error}");
+}
+
+fn write(path: &Path, pair: &Pair) {
+    std::fs::write(path.join("cert"), &pair.certificate).unwrap();
+    std::fs::write(path.join("key"), &pair.key).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_client_certificate_is_used_for_new_connections_once_it_is_whole() {
+    let _clock = steady_clock();
+    let (authority, old) = (Authority::new(), Authority::new());
+    let server = server(&authority.issue("127.0.0.1"), &["h2"], Some(&authority)).await;
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &old.issue("me"));
+    let mut config = trusting(&server, &authority);
+    config.tls.certificate = Some(PemSource::File(dir.path().join("cert")));
+    config.tls.key = Some(PemSource::File(dir.path().join("key")));
+    let client = RestClient::new(config).unwrap();
+    client.get().max_retries(0).send().await.unwrap_err();
+
+    // Half a change is none.
+    let fresh = authority.issue("me");
+    std::fs::write(dir.path().join("cert"), &fresh.certificate).unwrap();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    client.get().max_retries(0).send().await.unwrap_err();
+
+    write(dir.path(), &fresh);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    client.get().send().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_authority_is_trusted_without_a_restart() {
+    let _clock = steady_clock();
+    let (old, new) = (Authority::new(), Authority::new());
+    let server = server(&new.issue("127.0.0.1"), &[], None).await;
+    let dir = tempfile::tempdir().unwrap();
+    let ca = dir.path().join("ca");
+    std::fs::write(&ca, old.pem()).unwrap();
+    let mut config = server.config();
+    config.tls.ca = Some(PemSource::File(ca.clone()));
+    let client = RestClient::new(config).unwrap();
+    client.get().send().await.unwrap_err();
+
+    for content in [String::new(), "garbage".into()] {
+        std::fs::write(&ca, content).unwrap();
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        client.get().send().await.unwrap_err();
+    }
+    std::fs::write(&ca, new.pem()).unwrap();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    client.get().send().await.unwrap();
+    // And what works is not given up for garbage.
+    std::fs::write(&ca, "garbage").unwrap();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    client.get().send().await.unwrap();
+}
