@@ -110,7 +110,9 @@ impl Failure {
 
     /// 422 for an object of that kind.
     pub(crate) fn invalid(kind: &Kind, name: &str, faults: Vec<FieldFault>) -> Self {
-        Self::invalid_named(&kind.group, &kind.kind, name, faults)
+        // Events of both groups are told as those of the core group.
+        let group = if kind.custom { &kind.group } else { &kind.store.group };
+        Self::invalid_named(group, &kind.kind, name, faults)
     }
 
     /// 422 with everything spelt out.

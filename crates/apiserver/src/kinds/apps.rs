@@ -97,7 +97,7 @@ impl Strategy for Deployment {
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         match subresource {
-            Some("status") => status_faults(new),
+            Some("status") => status_faults(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
                 let mut faults = self.validate_create(new);
                 faults.extend(selector_changed(new, old));
@@ -135,7 +135,7 @@ impl Strategy for ReplicaSet {
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         match subresource {
-            Some("status") => status_faults(new),
+            Some("status") => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
                 let mut faults = self.validate_create(new);
                 faults.extend(selector_changed(new, old));
@@ -197,7 +197,7 @@ impl Strategy for ReplicationController {
 
     fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         match subresource {
-            Some("status") => status_faults(new),
+            Some("status") => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new),
         }
     }
@@ -278,7 +278,7 @@ impl Strategy for StatefulSet {
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         if subresource == Some("status") {
-            return status_faults(new);
+            return status_faults(new, &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]);
         }
         let mut faults = self.validate_create(new);
         let fixed = |object: &Value| {
@@ -329,6 +329,10 @@ impl Strategy for DaemonSet {
             }
             default(spec, "revisionHistoryLimit", 10);
         }
+        let annotations = member(object, "metadata").and_then(|metadata| member(metadata, "annotations"));
+        if let Some(annotations) = annotations {
+            default(annotations, TEMPLATE_GENERATION, "0");
+        }
         if let Some(status) = member(object, "status") {
             for key in ["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"] {
                 default(status, key, 0);
@@ -377,7 +381,7 @@ impl Strategy for DaemonSet {
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         if subresource == Some("status") {
-            return status_faults(new);
+            return status_faults(new, &[]);
         }
         let mut faults = self.validate_create(new);
         faults.extend(selector_changed(new, old));
@@ -498,7 +502,8 @@ fn selector_changed(new: &Value, old: &Value) -> Option<FieldFault> {
     (selector(new) != selector(old)).then(|| FieldFault::invalid("spec.selector", &selector(new), "field is immutable"))
 }
 
-fn status_faults(object: &Value) -> Vec<FieldFault> {
+/// Numbers that are negative, or greater than that of all replicas.
+fn status_faults(object: &Value, parts: &[&str]) -> Vec<FieldFault> {
     let mut faults = Vec::new();
     for (key, value) in object.get("status").and_then(Value::as_object).into_iter().flatten() {
         if value.as_i64().is_some_and(|number| number < 0) {
@@ -507,8 +512,8 @@ fn status_faults(object: &Value) -> Vec<FieldFault> {
     }
     let number = |key: &str| integer_at(object, &format!("/status/{key}")).unwrap_or(0);
     let replicas = number("replicas");
-    for key in ["fullyLabeledReplicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"] {
-        if number(key) > replicas && object.pointer("/status/desiredNumberScheduled").is_none() {
+    for key in parts {
+        if number(key) > replicas {
             faults.push(FieldFault::invalid(
                 format!("status.{key}"),
                 &number(key).into(),
@@ -516,9 +521,7 @@ fn status_faults(object: &Value) -> Vec<FieldFault> {
             ));
         }
     }
-    if number("availableReplicas") > number("readyReplicas")
-        && object.pointer("/status/desiredNumberScheduled").is_none()
-    {
+    if number("availableReplicas") > number("readyReplicas") {
         let value = number("availableReplicas").into();
         faults.push(FieldFault::invalid("status.availableReplicas", &value, "cannot be greater than readyReplicas"));
     }

@@ -43,7 +43,7 @@ impl Strategy for Job {
         ];
         // Labels that defaulting took from the template are the template's own, and get what it gets.
         let own = object.pointer("/metadata/labels").filter(|labels| !super::edit::is_empty(labels));
-        let shared = own.is_none_or(|own| object.pointer("/spec/template/metadata/labels") == Some(own));
+        let shared = own.is_some_and(|own| object.pointer("/spec/template/metadata/labels") == Some(own));
         let Some(spec) = member(object, "spec") else { return };
         if let Some(labels) =
             member(spec, "template").and_then(|it| member(it, "metadata")).and_then(|it| member(it, "labels"))
@@ -97,11 +97,18 @@ impl Strategy for Job {
                 faults.push(FieldFault::invalid(format!("spec.{key}"), &value, "field is immutable"));
             }
         }
-        let mut found = job_faults(new.get("spec").unwrap_or(&Value::Null), "spec");
-        let labels = selector_faults(new).into_iter().filter(|fault| fault.field != "spec.selector");
-        found.extend(labels);
-        found.extend(faults);
-        found
+        let labels: Vec<_> = selector_faults(new).into_iter().filter(|fault| fault.field != "spec.selector").collect();
+        // Labels that fit no more are told twice.
+        faults.extend(labels.iter().cloned());
+        faults.extend(labels);
+        faults.extend(job_faults(new.get("spec").unwrap_or(&Value::Null), "spec"));
+        faults
+    }
+
+    fn to_stored(&self, mut object: Value) -> Value {
+        // A real server finds the labels missing when it reads the object back, and takes those of the template.
+        self.defaults(&mut object);
+        object
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {

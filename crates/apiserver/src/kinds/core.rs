@@ -80,6 +80,11 @@ impl Strategy for Secret {
             }
         }
         remove(object, "stringData");
+        for (_, value) in object.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten() {
+            if value.is_null() {
+                *value = "".into();
+            }
+        }
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {

@@ -40,6 +40,8 @@ impl Strategy for Ingress {
             })
             .inside("spec.defaultBackend", backend)
             .each("spec.rules", |rule, _| {
+                let empty = has(rule.object(), "/http") && list(rule.object(), "/http/paths").next().is_none();
+                let rule = rule.refuse(empty, || FieldFault::required("http.paths", ""));
                 rule.name("host", NameRule::Subdomain).each("http.paths", |path, _| {
                     let text = text_at(path.object(), "/path");
                     let exact = text_at(path.object(), "/pathType") != "ImplementationSpecific";
@@ -148,11 +150,6 @@ pub(super) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
     fn defaults(&self, object: &mut Value) {
-        for key in ["endpoints", "ports"] {
-            if object.get(key).is_none_or(is_empty) {
-                super::edit::set(object, key, Value::Null);
-            }
-        }
         for endpoint in items(object, "endpoints") {
             member(endpoint, "conditions");
         }
@@ -162,9 +159,21 @@ impl Strategy for EndpointSlice {
         }
     }
 
+    fn to_stored(&self, mut object: Value) -> Value {
+        for key in ["endpoints", "ports"] {
+            if object.get(key).is_none_or(is_empty) {
+                super::edit::set(&mut object, key, Value::Null);
+            }
+        }
+        object
+    }
+
     fn changes_generation(&self, new: &Value, old: &Value) -> bool {
         let labels = |object: &Value| object.pointer("/metadata/labels").filter(|labels| !is_empty(labels)).cloned();
-        differ_outside(new, old, &["apiVersion", "kind", "metadata"]) || labels(new) != labels(old)
+        let part = |object: &Value, key: &str| object.get(key).filter(|part| !is_empty(part)).cloned();
+        ["endpoints", "ports"].iter().any(|key| part(new, key) != part(old, key))
+            || differ_outside(new, old, &["apiVersion", "kind", "metadata", "endpoints", "ports"])
+            || labels(new) != labels(old)
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {

@@ -76,7 +76,8 @@ impl Strategy for RoleBinding {
             .required("roleRef.name")
             .each("subjects", |subject, _| {
                 let kind = text_at(subject.object(), "/kind").to_owned();
-                let homeless = kind == "ServiceAccount" && text_at(subject.object(), "/namespace").is_empty();
+                let homeless =
+                    !self.namespaced && kind == "ServiceAccount" && text_at(subject.object(), "/namespace").is_empty();
                 subject
                     .required("name")
                     .refuse(homeless, || FieldFault::required("namespace", ""))

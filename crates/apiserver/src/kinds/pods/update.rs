@@ -115,6 +115,21 @@ fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
         list(new, "/spec/schedulingGates").any(|gate| !list(old, "/spec/schedulingGates").any(|known| known == gate));
     let grace = |pod: &Value| pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
     let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
+    let deadline = |pod: &Value| pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);
+    if let Some(before) = deadline(old) {
+        let field = "spec.activeDeadlineSeconds";
+        match deadline(new) {
+            None => faults.push(FieldFault::invalid(
+                field,
+                &Value::Null,
+                "must not update from a positive integer to nil value",
+            )),
+            Some(after) if after > before => {
+                faults.push(FieldFault::invalid(field, &after.into(), "must be less than or equal to previous value"));
+            }
+            Some(_) => {}
+        }
+    }
     if fixed(new) != fixed(old) || gates_added || grace_changed {
         faults.push(FieldFault::forbidden("spec", FIXED));
     }
@@ -141,7 +156,7 @@ fn status_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     for (at, condition) in list(new, "/status/conditions").enumerate() {
         let kind = text_at(condition, "/type");
         let why = qualified_name_faults(kind);
-        let field = format!("status.conditions[{at}].type");
+        let field = format!("status.conditions[{at}].Type");
         faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), kind, why)));
     }
     let (before, after) = (text_at(old, "/status/qosClass"), text_at(new, "/status/qosClass"));
