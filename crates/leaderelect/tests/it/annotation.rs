@@ -116,7 +116,8 @@ struct Contender {
 
 fn contend(lock: AnnotationLock<Objects>) -> Contender {
     let seconds = Duration::from_secs;
-    let config = LeaderElectionConfig::new("baz").with_durations(seconds(10), seconds(8), seconds(2));
+    let mut config = LeaderElectionConfig::new("baz").with_durations(seconds(10), seconds(8), seconds(2));
+    config.seed = Some(7);
     let mut elector = LeaderElector::new(lock, config).unwrap().with_clock(TestClock::new());
     let (status, stop) = (elector.status(), CancellationToken::new());
     let run = tokio::spawn({
