@@ -106,9 +106,8 @@ impl std::error::Error for ApplyError {}
 pub fn apply(live: Option<&Value>, applied: &Value, force: bool, ctx: &Context<'_>) -> Result<Applied, ApplyError> {
     let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
     if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
-        let slash = if text("apiVersion").contains('/') { "" } else { "/" };
-        let (version, kind) = (text("apiVersion"), text("kind"));
-        return Err(ApplyError::BadRequest(format!("invalid object type: {slash}{version}, Kind={kind}")));
+        let (version, kind) = (slashed(text("apiVersion")), text("kind"));
+        return Err(ApplyError::BadRequest(format!("invalid object type: {version}, Kind={kind}")));
     }
     if applied.pointer("/metadata/managedFields").is_some_and(|entries| !entries.is_null()) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
@@ -170,7 +169,7 @@ fn run(
             "failed to create typed patch object ({}/{}; {}, Kind={}): {told}",
             name("namespace"),
             name("name"),
-            ctx.api_version,
+            slashed(ctx.api_version),
             ctx.schema.kind()
         )));
     }
@@ -253,13 +252,8 @@ fn renew_last_applied(object: &mut Value, applied: &Value) {
         return;
     }
     let mut applied = applied.clone();
-    if let Some(metadata) = applied.get_mut("metadata").and_then(Value::as_object_mut)
-        && let Some(Value::Object(annotations)) = metadata.get_mut("annotations")
-    {
+    if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(LAST_APPLIED);
-        if annotations.is_empty() {
-            metadata.remove("annotations");
-        }
     }
     *annotation = format!("{applied}\n").into();
 }
@@ -270,6 +264,11 @@ fn bare(object: &Value) -> Value {
         metadata.remove("managedFields");
     }
     object
+}
+
+/// A version as Go writes it with a kind: that of the core group begins with a slash.
+fn slashed(api_version: &str) -> String {
+    if api_version.contains('/') { api_version.into() } else { format!("/{api_version}") }
 }
 
 fn spell(path: &[Step]) -> String {

@@ -12,6 +12,7 @@ mod managers;
 mod merge;
 mod path;
 mod reset;
+mod scale;
 mod set;
 mod update;
 
@@ -20,6 +21,7 @@ pub use compare::{Comparison, compare};
 pub use fields::field_set;
 pub use path::{Atom, Step};
 pub use reset::reset_fields;
+pub use scale::{keep_scale_entries, scale_entries};
 pub use set::Set;
 pub use update::track_update;
 
@@ -38,15 +40,17 @@ pub struct Context<'a> {
     pub schema: &'a Schema,
     /// The paths that this kind of write cannot change, see [`reset_fields`].
     pub reset: &'a [&'a [&'a str]],
-    /// The versions in which the kind is served, as `group/version`: entries of others are dropped. Empty: all are kept.
+    /// The versions in which a custom resource is served, as `group/version`: entries of others are dropped. Empty: all are kept.
     pub served: &'a [String],
 }
 
 impl Context<'_> {
     fn serves(&self, api_version: &str) -> bool {
-        self.served.is_empty()
-            || api_version == self.api_version
-            || self.served.iter().any(|known| known == api_version)
+        api_version == self.api_version
+            || match self.schema.is_custom() {
+                true => self.served.is_empty() || self.served.iter().any(|known| known == api_version),
+                false => Schema::knows(api_version, self.schema.kind()),
+            }
     }
 
     fn ignored(&self) -> Set {

@@ -103,7 +103,7 @@ impl JsonPatch {
                 "op" => operation.op = text(node)?.unwrap_or_default(),
                 "path" => operation.path = text(node)?,
                 "from" => operation.from = text(node)?,
-                "value" => operation.value = Some(node.into_value()),
+                "value" => operation.value = Some(node.into_verbatim()),
                 _ => self
                     .findings
                     .push(Finding::Other(format!("json patch unknown field {:?}", format!("[{at}].{name}")))),

@@ -131,7 +131,7 @@ impl Patch {
 impl Body {
     fn new(node: Node) -> Self {
         let findings = node.duplicates();
-        Self { value: node.into_value(), findings }
+        Self { value: node.into_verbatim(), findings }
     }
 }
 

@@ -8,6 +8,7 @@ use super::update::Change;
 use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind, Scale};
+use crate::managed;
 use crate::manager::Manager;
 use crate::validate::FieldFault;
 
@@ -33,40 +34,68 @@ impl Api {
                 Some(scale) => scale,
                 None => without_replicas(paths, kind, live),
             };
-            let scale = make(&present)?;
+            let mut scale = make(&present)?;
             check(place, &scale, live)?;
-            let mut new = paths.write(&scale, live);
-            let version = text(&scale, "resourceVersion");
-            if !version.is_empty() {
-                metadata_mut(&mut new).insert("resourceVersion".into(), version.into());
-            }
-            Ok(new)
+            let present = with_owners(present, live, paths);
+            metadata_mut(&mut scale).remove("managedFields");
+            manager.track(&Kind::of_bodies("autoscaling", "v1", "Scale"), Some(&present), &mut scale, Some("scale"));
+            Ok(scaled(kind, paths, live, &scale))
         };
-        let written = self.update(place, &Change::Patch { make: &change, apply: false }, manager)?;
+        // The owners of the field are recorded here.
+        let written = self.update(place, &Change::Patch { make: &change, apply: true }, manager)?;
         let object = typed(&written.object.api_version, &written.object.kind, &written.object.value);
         Ok(served(read(kind, &object)?))
     }
 
-    /// What an apply of a scale means for the object itself: its manager wants that many replicas, and nothing else.
+    /// Applies a scale: what it says of the replicas holds for the object.
     pub(crate) fn apply_scale(&self, place: &Place, applied: &Value, manager: &Manager<'_>) -> Outcome<Served> {
         let kind = &place.kind;
         let paths = kind.strategy.scale().ok_or_else(Failure::no_such_resource)?;
+        let scale_kind = Kind::of_bodies("autoscaling", "v1", "Scale");
         let change = |live: Option<&Value>| {
             let live = live.ok_or_else(|| Failure::not_found(&kind.resource(), &place.name))?;
-            let mut wish = json!({
-                "apiVersion": kind.api_version(),
-                "kind": kind.kind,
-                "metadata": {"name": place.name, "namespace": place.namespace},
-            });
-            check_replicas(place, applied)?;
-            if applied.pointer("/spec/replicas").is_some() {
-                wish = paths.write(applied, &wish);
+            let present = paths.read(kind, live).unwrap_or_else(|| without_replicas(paths, kind, live));
+            let present = with_owners(present, live, paths);
+            let mut scale = manager.apply(&scale_kind, Some(&present), applied, Some("scale"))?;
+            if kind.custom && scale.get("spec") != present.get("spec") {
+                return Err(Failure::plain(
+                    500,
+                    format!(
+                        "failed to convert new object ({}/{}; autoscaling/v1, Kind=Scale) to proper version: request to convert \
+                         CR to an invalid group/version: autoscaling/v1",
+                        place.namespace, place.name
+                    ),
+                ));
             }
-            manager.apply(kind, Some(live), &wish, Some("scale"))
+            if let Some(schema) = scale_kind.schema() {
+                scale = schema.normalised(scale);
+            }
+            check(place, &scale, live)?;
+            Ok(scaled(kind, paths, live, &scale))
         };
         let written = self.update(place, &Change::Patch { make: &change, apply: true }, manager)?;
         Ok(served(read(kind, &written.object.typed())?))
     }
+}
+
+/// The scale with those who own the replicas of the object.
+fn with_owners(mut scale: Value, live: &Value, paths: &Scale) -> Value {
+    let entries = managed::scale_entries(live, &paths.spec_replicas);
+    if !entries.is_null() {
+        metadata_mut(&mut scale).insert("managedFields".into(), entries);
+    }
+    scale
+}
+
+/// The object with the replicas of the scale, and with their owners.
+fn scaled(kind: &Kind, paths: &Scale, live: &Value, scale: &Value) -> Value {
+    let mut new = paths.write(scale, live);
+    managed::keep_scale_entries(&mut new, scale, &paths.spec_replicas, &kind.api_version());
+    let version = text(scale, "resourceVersion");
+    if !version.is_empty() {
+        metadata_mut(&mut new).insert("resourceVersion".into(), version.into());
+    }
+    new
 }
 
 fn served(scale: Value) -> Served {

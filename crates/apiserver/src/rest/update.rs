@@ -87,6 +87,13 @@ impl Api {
             }
             Change::Patch { make, apply: true } if place.subresource.is_none() => {
                 let object = make(None)?;
+                if !text(&object, "uid").is_empty() {
+                    let why = format!(
+                        "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                        text(&object, "uid")
+                    );
+                    return Err(Failure::conflict(&kind.resource(), &place.name, &why));
+                }
                 check_identity(place, &object)?;
                 self.create_with(place, object, manager, Origin::Apply)
             }
@@ -111,7 +118,8 @@ impl Api {
         let current = text(old, "resourceVersion").to_owned();
         let number = if version.is_empty() { 0 } else { super::list::parse_number(&version)? };
         if number == 0 {
-            if is_put && kind.conduct.needs_version {
+            // A patch starts from the stored version: without one it has removed it.
+            if kind.conduct.needs_version {
                 let why = "must be specified for an update";
                 let fault = FieldFault::invalid("metadata.resourceVersion", &Value::from(0), why);
                 return Err(Failure::invalid_named(&kind.group, &kind.plural, &place.name, vec![fault]));

@@ -39,16 +39,27 @@ impl Node {
         parsed.map_err(|error: serde_json::Error| complaint(&error, &text))
     }
 
-    /// The value, where the last of repeated members counts.
+    /// The value, where the last of repeated members counts. Numbers are as Go keeps them: a float that is whole is written
+    /// without a point.
     pub fn into_value(self) -> Value {
+        self.into_value_with(plain_number)
+    }
+
+    /// The same, with numbers as they were written.
+    pub fn into_verbatim(self) -> Value {
+        self.into_value_with(|number| number)
+    }
+
+    fn into_value_with(self, write: fn(Number) -> Number) -> Value {
         match self {
             Self::Null => Value::Null,
             Self::Bool(value) => value.into(),
-            Self::Number(value) => Value::Number(plain_number(value)),
+            Self::Number(value) => Value::Number(write(value)),
             Self::String(value) => value.into(),
-            Self::List(items) => items.into_iter().map(Self::into_value).collect(),
+            Self::List(items) => items.into_iter().map(|item| item.into_value_with(write)).collect(),
             Self::Map(members) => {
-                Value::Object(members.into_iter().map(|(name, node)| (name, node.into_value())).collect())
+                let members = members.into_iter().map(|(name, node)| (name, node.into_value_with(write)));
+                Value::Object(members.collect())
             }
         }
     }
@@ -191,6 +202,14 @@ pub(super) fn plain_number(number: Number) -> Number {
     }
     match number.as_f64() {
         Some(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => (float as i64).into(),
+        // Go writes the shortest digits that mean this float, filled up with zeros.
+        Some(float) if float.fract() == 0.0 && float > 0.0 && float < 1.8e19 => {
+            let shortest = format!("{float:e}");
+            let (digits, power) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+            let digits = digits.replace('.', "");
+            let width = power.parse().unwrap_or(0_usize) + 1;
+            format!("{digits:0<width$}").parse::<u64>().map_or(number, Number::from)
+        }
         Some(float) => Number::from_f64(float).unwrap_or(number),
         None => number,
     }

@@ -80,8 +80,9 @@ async fn patch(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming
     let patcher = decode::Patcher::new(&kind, patch_kind, &bytes, &manager, place.subresource.as_deref());
     let make = |live: Option<&Value>| patcher.make(live);
     let apply = patch_kind == decode::PatchKind::Apply;
-    let written = api.update(&place, &Change::Patch { make: &make, apply }, &manager)?;
+    let written = api.update(&place, &Change::Patch { make: &make, apply }, &manager);
     call.warnings.extend(patcher.warnings());
+    let written = written?;
     Ok(written_reply(call, &place, written, format))
 }
 
