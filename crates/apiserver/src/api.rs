@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::auth::Tokens;
+use crate::auth::{AUTHENTICATED, Tokens, User};
 use crate::clock::Clock;
 use crate::db::Db;
 use crate::faults::Faults;
@@ -100,6 +100,14 @@ impl Api {
         let suffix: String =
             self.with_random(|random| (0..5).map(|_| char::from(ALPHABET[random.usize(..ALPHABET.len())])).collect());
         format!("{base}{suffix}")
+    }
+
+    /// Who is behind a token, groups included.
+    pub(crate) fn user_of_token(&self, token: &str) -> Option<User> {
+        let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
+        let mut user = tokens.as_ref()?.user(token)?.clone();
+        user.groups.push(AUTHENTICATED.into());
+        Some(user)
     }
 
     pub(crate) fn with_random<R>(&self, use_it: impl FnOnce(&mut fastrand::Rng) -> R) -> R {

@@ -19,6 +19,8 @@ pub(crate) struct Manager<'a> {
     now: String,
     /// The versions in which a custom resource is served; empty for built-in kinds.
     served: Vec<String>,
+    /// Whether a write of an absent object may create it.
+    may_create: Outcome<()>,
 }
 
 impl<'a> Manager<'a> {
@@ -28,7 +30,18 @@ impl<'a> Manager<'a> {
             "" => from_user_agent(user_agent),
             name => name.to_owned(),
         };
-        Self { options, name, now, served: Vec::new() }
+        Self { options, name, now, served: Vec::new(), may_create: Ok(()) }
+    }
+
+    /// The same manager, with the answer to whether it may create objects.
+    pub(crate) fn creating(mut self, may_create: Outcome<()>) -> Self {
+        self.may_create = may_create;
+        self
+    }
+
+    /// Fails if a write of an absent object may not create it.
+    pub(crate) fn check_may_create(&self) -> Outcome<()> {
+        self.may_create.clone()
     }
 
     /// The same manager, where the kind is served in these versions alone.

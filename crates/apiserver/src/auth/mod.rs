@@ -1,13 +1,15 @@
 //! Who asks, and whether they may.
 
 mod authorize;
+mod rbac;
 mod tokens;
 
 use std::collections::BTreeMap;
 
-pub(crate) use authorize::{Attributes, forbidden};
+pub(crate) use authorize::{Attributes, authorize, authorize_impersonation, decide};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+pub(crate) use rbac::{Decision, grants};
 pub use tokens::TokenFileError;
 pub(crate) use tokens::Tokens;
 
@@ -15,7 +17,7 @@ use crate::failure::{Failure, Outcome};
 
 /// The group whose members may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
-const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// Who asks.

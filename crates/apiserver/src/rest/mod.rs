@@ -13,6 +13,7 @@ mod list;
 mod meta;
 mod namespace;
 mod object;
+mod review;
 mod rewrite;
 mod scale;
 mod token;

@@ -83,6 +83,7 @@ impl Api {
                     );
                     return Err(Failure::conflict(&kind.resource(), &place.name, &why));
                 }
+                manager.check_may_create()?;
                 self.create_with(place, Value::clone(body), manager, Origin::Put)
             }
             Change::Patch { make, apply: true } if place.subresource.is_none() => {
@@ -95,6 +96,7 @@ impl Api {
                     return Err(Failure::conflict(&kind.resource(), &place.name, &why));
                 }
                 check_identity(place, &object)?;
+                manager.check_may_create()?;
                 self.create_with(place, object, manager, Origin::Apply)
             }
             _ => Err(absent()),

@@ -86,13 +86,11 @@ async fn serve(api: &Arc<Api>, call: &mut Call, incoming: Incoming) -> Outcome<R
     if verb != "watch" {
         check_timeout(&call.query)?;
     }
-    let tokens = api.tokens.read().unwrap_or_else(PoisonError::into_inner).clone();
-    call.user = auth::authenticate(tokens.as_ref(), &call.headers)?;
-    if let Some(user) = auth::impersonated(&call.headers)? {
-        authorize_impersonation(call, &target, &verb)?;
-        call.user = user;
-    }
-    authorize(call, &target, &verb)?;
+    call.user = {
+        let tokens = api.tokens.read().unwrap_or_else(PoisonError::into_inner);
+        auth::authenticate(tokens.as_ref(), &call.headers)?
+    };
+    authorize(api, call, &target, &verb)?;
     let before = befalls(api, call, &target, &verb);
     if !before.delay.is_zero() {
         tokio::time::sleep(before.delay).await;
@@ -149,33 +147,24 @@ fn named(call: &Call, path: &ResourcePath, verb: &str) -> String {
     fields.name().unwrap_or_default().to_owned()
 }
 
-fn authorize(call: &Call, target: &Target, verb: &str) -> Outcome<()> {
-    let name;
+/// Holds the request against the rules; one that acts as somebody else first against those for that.
+fn authorize(api: &Api, call: &mut Call, target: &Target, verb: &str) -> Outcome<()> {
+    let (name, path);
     let attributes = match target {
         Target::Resource(path) => {
             name = named(call, path, verb);
             Attributes::Resource { verb, path, name: &name }
         }
-        _ => Attributes::Path { verb, path: &call.path },
-    };
-    if attributes.allowed(&call.user) { Ok(()) } else { Err(auth::forbidden(&call.user, &attributes)) }
-}
-
-/// Only administrators may act as others.
-fn authorize_impersonation(call: &Call, target: &Target, verb: &str) -> Outcome<()> {
-    if call.user.is_in(auth::MASTERS) {
-        return Ok(());
-    }
-    let verb = format!("impersonate-on:user-info:{verb}");
-    let name;
-    let attributes = match target {
-        Target::Resource(path) => {
-            name = path.name.clone();
-            Attributes::Resource { verb: &verb, path, name: &name }
+        _ => {
+            path = call.path.clone();
+            Attributes::Path { verb, path: &path }
         }
-        _ => Attributes::Path { verb: &verb, path: &call.path },
     };
-    Err(auth::forbidden(&call.user, &attributes))
+    if let Some(user) = auth::impersonated(&call.headers)? {
+        auth::authorize_impersonation(&api.db, &call.user, &user, &attributes)?;
+        call.user = user;
+    }
+    auth::authorize(&api.db, &call.user, &attributes)
 }
 
 fn befalls(api: &Api, call: &Call, target: &Target, verb: &str) -> Before {

@@ -11,10 +11,12 @@ use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::{Call, resource, subresource};
 use crate::api::Api;
+use crate::auth::{self, Attributes};
 use crate::decode;
 use crate::failure::{Failure, Outcome};
 use crate::manager::Manager;
 use crate::request::options::{DeleteOptions, ListOptions, Write, WriteOptions};
+use crate::request::path::ResourcePath;
 use crate::rest::{Change, Deleted, Place, Selection, Written};
 
 /// Serves a write, or a read of a subresource.
@@ -55,6 +57,10 @@ async fn create(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incomin
     let options = WriteOptions::parse(&call.query, Write::Create)?;
     let object = decoded(call, &place, &body, &options)?;
     let manager = manager(api, call, &place, &options);
+    if kind.conduct.transient {
+        let object = api.review(&place, object, &call.user, &manager)?;
+        return Ok(Reply::Object { code: 201, kind, object, format });
+    }
     let written = api.create(&place, object, &manager)?;
     Ok(written_reply(call, &place, written, format))
 }
@@ -179,6 +185,16 @@ fn unsupported(custom: bool, patch: bool) -> Failure {
 
 pub(super) fn manager<'a>(api: &Api, call: &Call, place: &Place, options: &'a WriteOptions) -> Manager<'a> {
     let manager = Manager::new(options, call.user_agent(), api.clock.now_text());
+    let path = ResourcePath {
+        group: place.kind.group.clone(),
+        version: place.kind.version.clone(),
+        namespace: place.namespace.clone(),
+        resource: place.kind.plural.clone(),
+        name: place.name.clone(),
+        ..ResourcePath::default()
+    };
+    let create = Attributes::Resource { verb: "create", path: &path, name: &place.name };
+    let manager = manager.creating(auth::authorize(&api.db, &call.user, &create));
     if !place.kind.custom {
         return manager;
     }

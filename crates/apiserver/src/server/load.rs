@@ -25,7 +25,67 @@ pub(super) fn bootstrap(api: &Arc<Api>) {
             tracing::error!(%name, message = failure.status.message, "a namespace could not be made");
         }
     }
+    for object in roles() {
+        if let Err(failure) = create(api, object) {
+            tracing::error!(message = failure.status.message, "a role could not be made");
+        }
+    }
     api.db.compact(api.db.revision());
+}
+
+/// The roles that every cluster with RBAC has: all for administrators, a look at discovery for everybody who is known, and
+/// a sign of life for everybody else.
+fn roles() -> Vec<Value> {
+    let discovery = [
+        "/api",
+        "/api/*",
+        "/apis",
+        "/apis/*",
+        "/healthz",
+        "/livez",
+        "/openapi",
+        "/openapi/*",
+        "/readyz",
+        "/version",
+        "/version/",
+    ];
+    let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+    let everything = json!([
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ]);
+    let reviews = json!([
+        {
+            "apiGroups": ["authorization.k8s.io"],
+            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+            "verbs": ["create"],
+        },
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
+    ]);
+    let known = ["system:authenticated"].as_slice();
+    let anybody = ["system:authenticated", "system:unauthenticated"].as_slice();
+    let all = [
+        ("cluster-admin", everything, [crate::auth::MASTERS].as_slice()),
+        ("system:basic-user", reviews, known),
+        ("system:discovery", json!([{"nonResourceURLs": discovery, "verbs": ["get"]}]), known),
+        ("system:public-info-viewer", json!([{"nonResourceURLs": public, "verbs": ["get"]}]), anybody),
+    ];
+    let group = "rbac.authorization.k8s.io";
+    let version = format!("{group}/v1");
+    let made = all.into_iter().flat_map(|(name, rules, groups)| {
+        let subjects: Vec<_> =
+            groups.iter().map(|name| json!({"kind": "Group", "apiGroup": group, "name": name})).collect();
+        let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
+        let binding = json!({
+            "apiVersion": version,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": subjects,
+        });
+        [role, binding]
+    });
+    made.collect()
 }
 
 /// Creates the objects of each manifest below a folder.
