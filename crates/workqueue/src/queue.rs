@@ -2,6 +2,7 @@
 
 mod drain;
 mod get;
+mod inbox;
 mod item;
 mod shared;
 mod waiters;

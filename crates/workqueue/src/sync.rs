@@ -7,7 +7,7 @@ pub(crate) use std::{sync as imp, thread};
 
 use std::sync::{PoisonError, TryLockError};
 
-pub(crate) use imp::{Arc, MutexGuard};
+pub(crate) use imp::{Arc, MutexGuard, atomic};
 
 /// A mutex without poison: a panic while it is held is in the caller's own code (a key's `Eq`, a limiter), and every
 /// engine here makes such calls before it changes anything, so what the next holder finds is whole.
@@ -31,7 +31,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
