@@ -206,7 +206,7 @@ impl<K> Engine<K> {
     }
 
     fn handout_wait(&mut self, now: u64) -> u64 {
-        let at = self.instant(now);
+        let at = self.epoch + Duration::from_nanos(now);
         self.handout_limit.as_mut().map_or(0, |bucket| nanos(bucket.wait_for_one(at)))
     }
 

@@ -3,6 +3,7 @@
 use super::record::{Record, State};
 use super::{BATCH, Engine, Handout, fold, is_live};
 use crate::order::Ticket;
+use crate::queue::ShutdownMode;
 
 impl<K> Engine<K> {
     /// Queues every key whose delay is over, in the order of the deadlines.
@@ -132,14 +133,17 @@ impl<K: Clone> Engine<K> {
     /// Hands out the next key, if there is one and the limit allows it.
     pub(crate) fn handout(&mut self, now: u64) -> Option<Handout<K>> {
         self.ripen(now);
-        if self.available(now) == 0 {
+        if self.mode > Some(ShutdownMode::FinishBacklog) {
             return None;
         }
-        let ticket = self.order.pop()?;
         if self.handout_limit.is_some() {
+            if self.available(now) == 0 {
+                return None;
+            }
             let at = self.instant(now);
             self.handout_limit.as_mut().map(|bucket| bucket.try_accept(at));
         }
+        let ticket = self.order.pop()?;
         let record = &mut self.records[ticket];
         record.state.clear(State::DIRTY);
         record.state.set(State::RUNNING);

@@ -56,6 +56,7 @@ impl Index {
     }
 
     /// Adds a key that is not there.
+    #[inline]
     pub(super) fn insert(&mut self, hash: u32, ticket: Ticket) {
         // At most three quarters full.
         if self.slots.len() * 3 <= self.used * 4 {
@@ -66,6 +67,7 @@ impl Index {
     }
 
     /// Removes keys that are there.
+    #[inline]
     pub(super) fn remove(&mut self, gone: &[(u32, Ticket)]) {
         let mask = self.slots.len() - 1;
         if gone.len() > 1 {
@@ -117,6 +119,7 @@ impl Index {
         self.slots[hole] = EMPTY;
     }
 
+    #[cold]
     fn resize(&mut self, len: usize) {
         let old = std::mem::replace(&mut self.slots, vec![EMPTY; len]);
         for slot in old {

@@ -55,15 +55,18 @@ impl<T> Slab<T> {
         Ticket(((self.first_free as u32) << CHUNK_BITS) | slot)
     }
 
-    pub(super) fn remove(&mut self, ticket: Ticket) -> T {
+    /// Drops a record where it is: what has just been written to it need not be read back.
+    pub(super) fn remove(&mut self, ticket: Ticket) {
         let at = (ticket.0 >> CHUNK_BITS) as usize;
-        let value = self.chunks[at].remove(ticket.0 & (CHUNK as u32 - 1));
+        let chunk = &mut self.chunks[at];
+        chunk.remove(ticket.0 & (CHUNK as u32 - 1));
         self.len -= 1;
-        self.first_free = self.first_free.min(at);
-        if self.chunks[at].used == 0 {
+        if at < self.first_free {
+            self.first_free = at;
+        }
+        if chunk.used == 0 && self.chunks.len() > 1 {
             self.give_back(at);
         }
-        value
     }
 
     pub(super) fn get(&self, ticket: Ticket) -> Option<&T> {
@@ -79,11 +82,12 @@ impl<T> Slab<T> {
     }
 
     /// Frees an empty chunk, but keeps the first: a queue that goes up and down around zero allocates nothing.
+    #[cold]
     fn give_back(&mut self, at: usize) {
         if at > 0 {
             self.chunks[at] = Chunk { slots: Vec::new(), free: NONE, used: 0 };
         }
-        if self.len == 0 && self.chunks.len() > 1 {
+        if self.len == 0 {
             self.chunks.truncate(1);
             self.chunks.shrink_to_fit();
         }
@@ -132,15 +136,12 @@ impl<T> Chunk<T> {
         at
     }
 
-    fn remove(&mut self, at: u32) -> T {
-        match std::mem::replace(&mut self.slots[at as usize], Slot::Free { next: self.free }) {
-            Slot::Used(value) => {
-                self.free = at;
-                self.used -= 1;
-                value
-            }
-            Slot::Free { .. } => dangling(Ticket(at)),
-        }
+    fn remove(&mut self, at: u32) {
+        let slot = &mut self.slots[at as usize];
+        debug_assert!(matches!(slot, Slot::Used(_)), "removed twice");
+        *slot = Slot::Free { next: self.free };
+        self.free = at;
+        self.used -= 1;
     }
 }
 
@@ -159,10 +160,11 @@ mod tests {
         let mut slab = Slab::new();
         let tickets: Vec<_> = (0..10 * CHUNK).map(|value| slab.insert(value)).collect();
         for (value, ticket) in tickets.iter().enumerate().skip(1) {
-            assert_eq!(slab.remove(*ticket), value);
+            assert_eq!(slab[*ticket], value);
+            slab.remove(*ticket);
         }
         assert_eq!(slab.chunks.iter().filter(|chunk| chunk.slots.capacity() > 0).count(), 1);
-        assert_eq!(slab.remove(tickets[0]), 0);
+        slab.remove(tickets[0]);
         assert_eq!((slab.len, slab.bound()), (0, CHUNK as u32));
     }
 

@@ -147,11 +147,16 @@ impl<K, C: Clock> Shared<K, C> {
     }
 
     /// Ends a locked section: wakes whom it concerns, after unlocking.
+    #[inline]
     pub(super) fn settle(&self, mut state: MutexGuard<'_, State<K>>) {
         if state.waiters.is_idle() && state.drainers.is_idle() {
             state.collector.set_sleepers(&self.inbox, false);
-            return;
+        } else {
+            self.settle_and_wake(state);
         }
+    }
+
+    fn settle_and_wake(&self, mut state: MutexGuard<'_, State<K>>) {
         let mut wakes = Wakes::default();
         if !state.waiters.is_idle() {
             if state.collector.is_open() {
