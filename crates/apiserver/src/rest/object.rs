@@ -55,8 +55,10 @@ impl Served {
     /// A stored object as `kind` shows it.
     pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
         let value = kind.shown(stored.value());
-        let stored = Arc::ptr_eq(&value, stored.value()).then(|| stored.clone());
-        Self { api_version: kind.api_version(), kind: kind.kind.clone(), value, stored }
+        if !Arc::ptr_eq(&value, stored.value()) {
+            return Self::value(kind, Arc::unwrap_or_clone(value));
+        }
+        Self { api_version: kind.api_version(), kind: kind.kind.clone(), value, stored: Some(stored.clone()) }
     }
 
     /// An object that is not stored, or not yet.
