@@ -131,8 +131,12 @@ impl Failure {
 
 fn is_tls(error: &(dyn StdError + 'static)) -> bool {
     let within = |io: &io::Error| io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
-    error.is::<rustls::Error>() || error.downcast_ref().is_some_and(within)
+    // HTTP/2 keeps only the text of what went wrong beneath it.
+    error.is::<rustls::Error>() || error.downcast_ref().is_some_and(within) || error.to_string().contains(ALERT)
 }
+
+/// How rustls words a peer's refusal.
+const ALERT: &str = "received fatal alert";
 
 /// An error and all beneath it.
 pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {

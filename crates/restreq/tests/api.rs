@@ -1,0 +1,212 @@
+//! The typed handle: which requests it makes of which calls.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use pintle_meta::{
+    ApiError, ApiResource, DeleteOptions, DynamicObject, ListOptions, ListWatch, ObjectApi, ObjectKey, ObjectMeta,
+    Patch, PostOptions, PropagationPolicy, ResourceVersionMatch, Scope, WatchEvent, WatchOptions,
+};
+use pintle_restreq::{Api, RestClient};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use support::{End, Reply, Server, soon, steady_clock};
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+struct Widget {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    size: u32,
+}
+pintle_meta::resource!(Widget, "example.com/v1", "Widget", "widgets", Namespaced);
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+struct Machine {
+    metadata: ObjectMeta,
+}
+pintle_meta::resource!(Machine, "v1", "Machine", "machines", Cluster);
+
+const WIDGET: &str = r#"{"metadata":{"name":"a","namespace":"ns"},"size":3}"#;
+
+async fn server() -> Server {
+    Server::always(Reply::json(200, WIDGET)).await
+}
+
+fn widget(namespace: &str) -> Widget {
+    Widget { metadata: ObjectMeta::new(namespace, "a"), size: 3 }
+}
+
+/// The last request: its method, its URI and its body.
+fn last(server: &Server) -> (String, Value) {
+    let seen = server.seen().pop().unwrap();
+    (format!("{} {}", seen.method, seen.uri), serde_json::from_slice(&seen.body).unwrap_or_default())
+}
+
+const BASE: &str = "/apis/example.com/v1/namespaces/ns/widgets";
+
+#[tokio::test]
+async fn each_call_is_its_request() {
+    let server = server().await;
+    let api: Api<Widget> = Api::namespaced(server.client(), "ns");
+    let (post, delete) = (PostOptions::default(), DeleteOptions::default());
+
+    assert_eq!(soon(api.get("a")).await.unwrap().size, 3);
+    assert_eq!(last(&server).0, format!("GET {BASE}/a"));
+
+    soon(api.create(&widget(""), &PostOptions { field_manager: "me".into(), ..post.clone() })).await.unwrap();
+    let (request, body) = last(&server);
+    assert_eq!(request, format!("POST {BASE}?fieldManager=me"));
+    let types = json!({"apiVersion": "example.com/v1", "kind": "Widget"});
+    assert_eq!(json!({"apiVersion": body["apiVersion"], "kind": body["kind"]}), types, "the server wants to be told");
+
+    soon(api.update(&widget("ns"), &PostOptions { dry_run: true, ..post.clone() })).await.unwrap();
+    assert_eq!(last(&server).0, format!("PUT {BASE}/a?dryRun=All"));
+    soon(api.update_status(&widget("ns"), &PostOptions { field_validation: "Strict".into(), ..post.clone() }))
+        .await
+        .unwrap();
+    assert_eq!(last(&server).0, format!("PUT {BASE}/a/status?fieldValidation=Strict"));
+
+    for (patch, kind) in [
+        (Patch::Merge(json!({})), "application/merge-patch+json"),
+        (Patch::Json(json!([])), "application/json-patch+json"),
+        (Patch::Strategic(json!({})), "application/strategic-merge-patch+json"),
+        (Patch::Apply(json!({})), "application/apply-patch+yaml"),
+    ] {
+        soon(api.patch("a", &patch, &PostOptions { force: true, ..post.clone() })).await.unwrap();
+        assert_eq!(last(&server), (format!("PATCH {BASE}/a?force=true"), patch.body().clone()));
+        assert_eq!(server.seen().pop().unwrap().header("content-type"), Some(kind));
+        soon(api.patch_status("a", &patch, &post)).await.unwrap();
+        assert_eq!(last(&server).0, format!("PATCH {BASE}/a/status"));
+    }
+
+    soon(api.delete("a", &delete)).await.unwrap();
+    assert_eq!(last(&server), (format!("DELETE {BASE}/a"), json!({})));
+    let background = DeleteOptions { propagation_policy: Some(PropagationPolicy::Background), ..delete };
+    let which = ListOptions { label_selector: "a=b".into(), ..ListOptions::default() };
+    soon(api.delete_collection(&which, &background)).await.unwrap();
+    assert_eq!(
+        last(&server),
+        (format!("DELETE {BASE}?labelSelector=a%3Db"), json!({"propagationPolicy": "Background"}))
+    );
+}
+
+#[tokio::test]
+async fn list_and_watch_options_become_parameters() {
+    let server = Server::always(Reply::json(200, r#"{"items":[]}"#)).await;
+    let api: Api<Widget> = Api::all(server.client());
+    soon(api.list(&ListOptions::default())).await.unwrap();
+    assert_eq!(last(&server).0, "GET /apis/example.com/v1/widgets");
+    let options = ListOptions {
+        label_selector: "a=b".into(),
+        field_selector: "c=d".into(),
+        resource_version: "7".into(),
+        resource_version_match: Some(ResourceVersionMatch::Exact),
+        limit: 5,
+        continue_token: "t".into(),
+    };
+    soon(api.list(&options)).await.unwrap();
+    let expected =
+        "continue=t&fieldSelector=c%3Dd&labelSelector=a%3Db&limit=5&resourceVersion=7&resourceVersionMatch=Exact";
+    assert_eq!(last(&server).0, format!("GET /apis/example.com/v1/widgets?{expected}"));
+
+    drop(soon(api.watch(&WatchOptions::default())).await);
+    assert_eq!(last(&server).0, "GET /apis/example.com/v1/widgets?watch=true");
+    let options = WatchOptions {
+        resource_version: "7".into(),
+        resource_version_match: Some(ResourceVersionMatch::NotOlderThan),
+        allow_bookmarks: true,
+        send_initial_events: true,
+        timeout: Some(Duration::from_millis(100)),
+        ..WatchOptions::default()
+    };
+    drop(soon(api.watch(&options)).await);
+    let expected = "allowWatchBookmarks=true&resourceVersion=7&resourceVersionMatch=NotOlderThan&sendInitialEvents=true\
+                    &timeoutSeconds=1&watch=true";
+    assert_eq!(last(&server).0, format!("GET /apis/example.com/v1/widgets?{expected}"));
+}
+
+#[tokio::test]
+async fn keys_and_handles_have_to_agree_on_the_namespace() {
+    let server = server().await;
+    let namespaced: Api<Widget> = Api::namespaced(server.client(), "ns");
+    let all: Api<Widget> = Api::all(server.client());
+    let machines: Api<Machine> = Api::all(server.client());
+    let misplaced: Api<Machine> = Api::namespaced(server.client(), "ns");
+    soon(namespaced.get(ObjectKey::new("ns", "a"))).await.unwrap();
+    soon(all.get(&ObjectKey::new("ns", "a"))).await.unwrap();
+    assert_eq!(last(&server).0, format!("GET {BASE}/a"));
+    soon(all.create(&widget("ns"), &PostOptions::default())).await.unwrap();
+    assert_eq!(last(&server).0, format!("POST {BASE}"));
+    soon(machines.get("a")).await.unwrap();
+    assert_eq!(last(&server).0, "GET /api/v1/machines/a");
+    let sent = server.seen().len();
+    for (error, word) in [
+        (soon(namespaced.get(ObjectKey::new("other", "a"))).await.map(drop), "\"other\""),
+        (soon(all.get("a")).await.map(drop), "neither handle nor object"),
+        (soon(all.create(&widget(""), &PostOptions::default())).await.map(drop), "neither handle nor object"),
+        (soon(machines.get(ObjectKey::new("ns", "a"))).await.map(drop), "cluster-scoped"),
+        (soon(misplaced.get("a")).await.map(drop), "cluster-scoped"),
+        (soon(misplaced.list(&ListOptions::default())).await.map(drop), "cluster-scoped"),
+        (soon(namespaced.get("a/b")).await.map(drop), "\"a/b\""),
+        (soon(namespaced.get("")).await.map(drop), "empty"),
+    ] {
+        let error = error.unwrap_err();
+        assert!(matches!(&error, ApiError::InvalidRequest(_)) && error.to_string().contains(word), "{word}: {error}");
+    }
+    assert_eq!(server.seen().len(), sent, "nothing was sent");
+}
+
+#[tokio::test]
+async fn an_unnamed_namespace_is_that_of_the_configuration() {
+    let server = server().await;
+    let mut config = server.config();
+    config.namespace = "team".into();
+    let api: Api<Widget> = Api::namespaced(RestClient::new(config).unwrap(), "");
+    assert_eq!(api.namespace(), Some("team"));
+}
+
+#[tokio::test]
+async fn a_resource_known_at_run_time_needs_no_type() {
+    let server = server().await;
+    let resource = ApiResource::new("example.com/v1", "Widget", "widgets", Scope::Namespaced);
+    let api: Api<DynamicObject> = Api::namespaced_with(server.client(), resource, "ns");
+    let read = soon(api.get("a")).await.unwrap();
+    assert_eq!(read.data["size"], 3);
+    soon(api.update(&read, &PostOptions::default())).await.unwrap();
+    assert_eq!(last(&server).1["kind"], "Widget");
+}
+
+#[tokio::test]
+async fn it_serves_through_the_seams() {
+    async fn read<A: ListWatch<Widget> + ObjectApi<Widget>>(api: A) -> (usize, u32, Vec<WatchEvent<Widget>>) {
+        let listed = api.list(&ListOptions::default()).await.unwrap().items.len();
+        let got = ObjectApi::get(&api, &ObjectKey::new("ns", "a")).await.unwrap().size;
+        let events = api.watch(&WatchOptions::default()).await.unwrap();
+        (listed, got, events.map(Result::unwrap).collect().await)
+    }
+    let frames = [r#"{"type":"DELETED","object":{"metadata":{"name":"a"},"size":1}}"#];
+    let server = Server::start([
+        Reply::json(200, format!(r#"{{"items":[{WIDGET}]}}"#)),
+        Reply::json(200, WIDGET),
+        Reply::watch(&frames, End::Proper),
+    ])
+    .await;
+    let (listed, got, events) = soon(read(Api::<Widget>::all(server.client()))).await;
+    assert_eq!((listed, got), (1, 3));
+    assert!(matches!(&events[..], [WatchEvent::Deleted(widget)] if widget.size == 1), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_outlives_its_time_by_little() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::watch(&[], End::Stall)).await;
+    let api: Api<Widget> = Api::all(server.client());
+    let options = WatchOptions { timeout: Some(Duration::from_secs(60)), ..WatchOptions::default() };
+    let mut events = api.watch(&options).await.unwrap();
+    let error = tokio::time::timeout(Duration::from_secs(120), events.next()).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, ApiError::Timeout(_)), "{error}");
+}
