@@ -126,8 +126,9 @@ impl Machine {
     }
 
     /// The record by which to take the lock now.
-    fn claim(&self, transitions: i32, now: Now) -> LeaderElectionRecord {
-        let time = Some(self.precision.cut(now.wall));
+    fn claim(&mut self, transitions: i32, now: Now) -> LeaderElectionRecord {
+        let moment = self.fresh_time(now);
+        let time = Some(self.precision.cut(moment));
         LeaderElectionRecord {
             holder_identity: self.config.identity.clone(),
             lease_duration_seconds: self.config.published_seconds().unwrap_or(i32::MAX),

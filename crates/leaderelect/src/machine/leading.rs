@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use super::{Action, Effect, Failure, Leading, LossReason, Machine, Phase, Request, Sent};
+use super::{Action, Effect, Failure, LossReason, Machine, Phase, Request, Sent};
 use crate::clock::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, Snapshot, Version};
 
@@ -17,9 +17,17 @@ impl Machine {
             self.slow_paths += 1;
             return Request::Read;
         }
+        let mut moment = self.fresh_time(now);
+        let Phase::Leading(leading) = &self.phase else { return Request::Read };
         let mut record = leading.base.record.clone();
-        let moment = renew_time(leading, self.in_doubt.last().map(|doubt| &doubt.record), self.precision.step(), now);
+        // Once a second has passed, the record says so, even if the wall clock stands still or was set back.
+        let second_passed = now.elapsed.saturating_sub(leading.counted.elapsed) >= Duration::from_secs(1);
+        let shown = whole_second(&record);
+        if second_passed && moment.as_second() <= shown {
+            moment = Timestamp::from_second(shown.saturating_add(1)).unwrap_or(moment);
+        }
         record.renew_time = Some(self.precision.cut(moment));
+        self.last_written = self.last_written.max(record.renew_time);
         record.lease_duration_seconds = self.config.published_seconds().unwrap_or(i32::MAX);
         Request::Update { base: leading.base.version.clone(), record }
     }
@@ -137,18 +145,6 @@ impl Machine {
         // A server that asks for more patience than the term has left is asked again anyway.
         self.next_try = if asked < leading.deadline.elapsed { usual.max(asked) } else { usual };
     }
-}
-
-/// The time to write: now, but later than before by what the lock can tell, and in a later second whenever one has passed
-/// since, even if the wall clock stands still or was set back.
-fn renew_time(leading: &Leading, in_doubt: Option<&LeaderElectionRecord>, step: SignedDuration, now: Now) -> Timestamp {
-    let newest = in_doubt.and_then(|record| record.renew_time).max(leading.base.record.renew_time);
-    let Some(last) = newest else { return now.wall };
-    let later = |by| last.0.checked_add(by).unwrap_or(now.wall);
-    let moment = now.wall.max(later(step));
-    let second_passed = now.elapsed.saturating_sub(leading.counted.elapsed) >= Duration::from_secs(1);
-    let unseen = moment.as_second() <= whole_second(&leading.base.record);
-    if second_passed && unseen { later(SignedDuration::from_secs(1)) } else { moment }
 }
 
 fn whole_second(record: &LeaderElectionRecord) -> i64 {

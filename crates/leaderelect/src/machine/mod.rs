@@ -18,6 +18,9 @@ mod releasing;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use pintle_meta::MicroTime;
+
 use crate::clock::{Deadline, Now};
 use crate::config::{JITTER_FACTOR, LeaderElectionConfig};
 use crate::record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
@@ -46,6 +49,9 @@ pub struct Machine {
     in_doubt: Vec<Doubt>,
     /// The record of the last term, which is over: should it still stand, nobody leads by it.
     last_term: Option<(String, LeaderElectionRecord)>,
+    /// The latest time in any record that was sent. Each record has a later one, so no two are ever alike, whatever the
+    /// wall clock does: a record in doubt cannot be mistaken for another.
+    last_written: Option<MicroTime>,
     slow_paths: u64,
 }
 
@@ -137,6 +143,7 @@ impl Machine {
             reported: None,
             in_doubt: Vec::new(),
             last_term: None,
+            last_written: None,
             slow_paths: 0,
         }
     }
@@ -342,6 +349,14 @@ impl Machine {
     /// When the write in doubt was sent that is found stored.
     fn settle(&self, found: &LeaderElectionRecord) -> Option<Now> {
         self.in_doubt.iter().find(|doubt| doubt.record == *found).map(|doubt| doubt.sent)
+    }
+
+    /// The time to write: now, but later than in any record before by what the lock can tell.
+    fn fresh_time(&mut self, now: Now) -> Timestamp {
+        let later = self.last_written.and_then(|last| last.0.checked_add(self.precision.step()).ok());
+        let moment = later.map_or(now.wall, |later| later.max(now.wall));
+        self.last_written = Some(self.precision.cut(moment));
+        moment
     }
 
     fn jittered_retry(&mut self) -> Duration {

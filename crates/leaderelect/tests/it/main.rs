@@ -8,6 +8,7 @@ mod contender;
 mod elector;
 mod fake;
 mod flaws;
+mod machine;
 mod simulation;
 mod table;
 mod world;

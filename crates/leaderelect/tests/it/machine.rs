@@ -1,0 +1,80 @@
+//! Single steps of the machine, where the order of things is too rare to wait for.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_leaderelect::machine::{Action, Event, Failure, Machine, Request};
+use pintle_leaderelect::{LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, TimePrecision, Version};
+
+fn at(seconds: u64, wall: i64) -> Now {
+    Now { elapsed: Duration::from_secs(seconds), wall: Timestamp::from_second(1_800_000_000 + wall).unwrap() }
+}
+
+/// The one request among the actions.
+fn sent(actions: &[Action]) -> Request {
+    let requests = actions.iter().filter_map(|action| match action {
+        Action::Send { request, .. } => Some(request.clone()),
+        _ => None,
+    });
+    let [request] = &requests.collect::<Vec<_>>()[..] else { panic!("not one request in {actions:?}") };
+    request.clone()
+}
+
+fn stored(record: &LeaderElectionRecord) -> Event {
+    let version = Version { uid: "uid".into(), resource_version: "1".into() };
+    Event::Read(Ok(Some(Snapshot { version, record: record.clone() })))
+}
+
+fn written() -> Event {
+    Event::Written(Ok(Version { uid: "uid".into(), resource_version: "1".into() }))
+}
+
+#[test]
+fn a_write_in_doubt_is_never_mistaken_for_an_older_record() {
+    for precision in [TimePrecision::Micros, TimePrecision::Seconds] {
+        let mut machine = Machine::new(LeaderElectionConfig::new("me"), precision, at(0, 100));
+        assert_eq!(sent(&machine.step(Event::Tick, at(0, 100))), Request::Read);
+        let Request::Create(first) = sent(&machine.step(Event::Read(Ok(None)), at(0, 100))) else { panic!() };
+        assert!(matches!(machine.step(written(), at(0, 100))[..], [.., Action::StartLeading { .. }]));
+        // The term runs out without a renewal.
+        assert!(matches!(sent(&machine.step(Event::Tick, at(2, 102))), Request::Update { .. }));
+        machine.step(Event::Written(Err(Failure::unknown())), at(5, 105));
+        machine.step(Event::Tick, at(10, 110));
+        machine.step(Event::WorkEnded, at(10, 110));
+        machine.step(Event::Read(Err(Failure::unknown())), at(12, 112));
+        // The record that stands is that of the lost term, so it is taken anew; in the very second of the first one, since
+        // the wall clock was set back.
+        assert_eq!(sent(&machine.step(Event::Tick, at(20, 100))), Request::Read);
+        let Request::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
+        assert_ne!(record, first);
+        assert!(record.renew_time > first.renew_time);
+        machine.step(Event::Written(Err(Failure::unknown())), at(21, 101));
+        assert_eq!(sent(&machine.step(Event::Tick, at(26, 106))), Request::Read);
+        // That write was not done: the old record still stands. So there is no term yet.
+        let actions = machine.step(stored(&first), at(26, 106));
+        assert!(matches!(sent(&actions), Request::Update { .. }), "{actions:?}");
+        assert_eq!(actions.len(), 1, "{actions:?}");
+    }
+}
+
+#[test]
+fn renewals_within_a_second_do_not_prolong_a_term() {
+    // Candidates of client-go cannot tell them apart, so they do not stop a candidate's count.
+    let millis = Duration::from_millis;
+    let config = LeaderElectionConfig::new("me").with_durations(millis(3_000), millis(2_000), millis(300));
+    let now = |time: u64| {
+        let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
+        Now { elapsed: millis(time), wall }
+    };
+    let mut machine = Machine::new(config, TimePrecision::Micros, now(0));
+    machine.step(Event::Tick, now(0));
+    machine.step(Event::Read(Ok(None)), now(0));
+    machine.step(written(), now(0));
+    let mut extended = Vec::new();
+    for time in (300..=2_400).step_by(300) {
+        assert!(matches!(sent(&machine.step(Event::Tick, now(time))), Request::Update { .. }));
+        let actions = machine.step(written(), now(time));
+        extended.extend(actions.iter().any(|action| matches!(action, Action::Extend(_))).then_some(time));
+    }
+    assert_eq!(extended, [1_200, 2_100]);
+}
