@@ -84,6 +84,8 @@ pub enum DelayKind {
 /// A key that is handed out.
 pub(crate) struct Handout<K> {
     pub(crate) ticket: Ticket,
+    /// If it is at hand. It has to be given back with the ticket.
+    pub(crate) hash: Option<u32>,
     pub(crate) key: K,
     pub(crate) priority: i32,
 }

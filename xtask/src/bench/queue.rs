@@ -37,9 +37,17 @@ pub(crate) const AREA: Area = Area {
             "add-drain-8",
             [(Measure::WallPerOp, Goal::Times(4.0)), (Measure::CpuPerOp, Goal::None),]
         ),
-        work!("of that, the adding", "add", [(Measure::WallPerOp, Goal::None)]),
-        work!("of that, the draining by 1", "drain-1", [(Measure::WallPerOp, Goal::None)]),
-        work!("of that, the draining by 8", "drain-8", [(Measure::WallPerOp, Goal::None)]),
+        work!("of that, the adding", "add", [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]),
+        work!(
+            "of that, the draining by 1",
+            "drain-1",
+            [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
+        ),
+        work!(
+            "of that, the draining by 8",
+            "drain-8",
+            [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
+        ),
         work!(
             "8 producers, 8 consumers, 100 k hot keys",
             "hot",
@@ -60,7 +68,7 @@ pub(crate) const AREA: Area = Area {
             "the same, a reference-counted key on our side",
             "cycle-counted",
             "cycle",
-            [(Measure::WallPerOp, Goal::None)]
+            [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
         ),
         work!(
             "1 M keys added after 0 to 1 s",
@@ -91,7 +99,11 @@ pub(crate) const AREA: Area = Area {
             "retried",
             [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
         ),
-        work!("item limiter, when and forget", "item-limiter", [(Measure::WallPerOp, Goal::Times(1.5))]),
+        work!(
+            "item limiter, when and forget",
+            "item-limiter",
+            [(Measure::WallPerOp, Goal::Times(1.5)), (Measure::CpuPerOp, Goal::Times(1.5)),]
+        ),
         work!("10 M keys queued", "footprint", [(Measure::BytesPerOp, Goal::None)]),
         work!("what is left of that when they are done", "left-over", [(Measure::PeakBytes, Goal::None)]),
     ],

@@ -122,8 +122,9 @@ impl<K: Eq> Engine<K> {
             self.ripen_one(ticket, now);
             return (ticket, Some(key));
         }
-        let ticket = self.records.insert(Record::new(key));
-        self.index.insert(fold(hash), ticket);
+        let hash = fold(hash);
+        let ticket = self.records.insert(Record::new(key, hash));
+        self.index.insert(hash, ticket);
         self.idle += 1;
         (ticket, None)
     }
@@ -221,7 +222,7 @@ impl<K> Engine<K> {
                 observer.lock().delayed(self.waiting);
             }
         }
-        record.deadline = deadline;
+        record.set_deadline(deadline);
         record.state.set(State::WAITING);
         record.kind = kind;
         self.delays.push(deadline, ticket);

@@ -82,7 +82,7 @@ impl<K> Engine<K> {
         if record.failures == 0 {
             return self.remove(ticket, hash);
         }
-        record.deadline = now;
+        record.set_deadline(now);
         None
     }
 
@@ -111,7 +111,8 @@ impl<K> Engine<K> {
 
     fn has_expired(&self, record: &Record<K>, now: u64) -> bool {
         let expires = self.keep_failures.and_then(|keep| record.deadline.checked_add(keep));
-        record.key.is_some() && record.state.is_idle() && expires.is_some_and(|expires| expires < now)
+        let idle = record.key.is_some() && record.state.is_idle() && record.hash().is_none();
+        idle && expires.is_some_and(|expires| expires < now)
     }
 
     /// Drops an idle record.
@@ -151,7 +152,8 @@ impl<K: Clone> Engine<K> {
         if let Some(observer) = &self.observer {
             observer.lock().handed_out(ticket, record.priority, now);
         }
-        Some(Handout { ticket, key: record.key().clone(), priority: record.priority })
+        let hash = record.hash();
+        Some(Handout { ticket, hash, key: record.key().clone(), priority: record.priority })
     }
 }
 

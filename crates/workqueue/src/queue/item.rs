@@ -20,14 +20,14 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard means that the key is done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
-    hash: u64,
+    hash: u32,
     ticket: Ticket,
     priority: i32,
     key: K,
 }
 
 impl<K, C: Clock> WorkItem<K, C> {
-    pub(super) fn new(shared: Arc<Shared<K, C>>, handout: Handout<K>, hash: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared<K, C>>, handout: Handout<K>, hash: u32) -> Self {
         Self { shared, hash, ticket: handout.ticket, priority: handout.priority, key: handout.key }
     }
 

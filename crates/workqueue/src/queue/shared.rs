@@ -125,10 +125,10 @@ impl<K, C: Clock> Shared<K, C> {
     }
 
     /// The guard of `ticket` is gone.
-    pub(super) fn done(&self, ticket: Ticket, hash: u64) {
+    pub(super) fn done(&self, ticket: Ticket, hash: u32) {
         let mut state = self.lock();
         let now = self.now_if(state.engine.needs_time_for_done(ticket));
-        let unused = state.engine.done(ticket, fold(hash), now);
+        let unused = state.engine.done(ticket, hash, now);
         self.settle(state);
         drop(unused);
     }
@@ -292,7 +292,7 @@ impl<K: Hash + Eq + Clone, C: Clock> Shared<K, C> {
     }
 
     fn item(self: &Arc<Self>, handout: Handout<K>) -> WorkItem<K, C> {
-        let hash = self.hash(&handout.key);
+        let hash = handout.hash.unwrap_or_else(|| fold(self.hash(&handout.key)));
         WorkItem::new(Arc::clone(self), handout, hash)
     }
 
