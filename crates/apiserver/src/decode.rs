@@ -232,7 +232,7 @@ impl<'a> Patcher<'a> {
                 return Err(Failure::invalid_named(&self.kind.group, &kind, name, vec![fault]));
             }
             if version.is_empty() {
-                return Err(Failure::plain(500, "apiVersion must be specified in the patched object"));
+                return Err(Failure::internal("apiVersion must be specified in the patched object"));
             }
             return Ok(());
         }

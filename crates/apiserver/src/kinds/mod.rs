@@ -228,6 +228,15 @@ impl Kind {
         self.types.get_or_init(read).clone()
     }
 
+    /// Brings an object of a built-in kind into the form in which Go writes it.
+    pub fn normalise(&self, object: &mut Value) {
+        if !self.custom
+            && let Some(schema) = self.schema()
+        {
+            *object = schema.normalised(std::mem::take(object));
+        }
+    }
+
     /// The stored object as this version shows it.
     pub fn shown(&self, stored: &Arc<Value>) -> Arc<Value> {
         self.strategy.from_stored(stored)

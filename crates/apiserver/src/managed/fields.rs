@@ -116,6 +116,7 @@ fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut V
 
 fn check_scalar(scalar: Scalar, value: &Value) -> Option<String> {
     let fits = match scalar {
+        Scalar::Raw => true,
         Scalar::String | Scalar::Bytes | Scalar::Duration => value.is_string(),
         Scalar::Bool => value.is_boolean(),
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => value.is_number(),
@@ -125,6 +126,7 @@ fn check_scalar(scalar: Scalar, value: &Value) -> Option<String> {
     };
     let wanted = match scalar {
         _ if fits => return None,
+        Scalar::Raw => "JSON",
         Scalar::Bool => "boolean",
         Scalar::Int32 | Scalar::Int64 | Scalar::Number => "numeric (int or float)",
         Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Untyped => "any scalar",

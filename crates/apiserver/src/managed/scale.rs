@@ -38,7 +38,9 @@ pub fn keep_scale_entries(object: &mut Value, scale: &Value, replicas: &str, api
             kept.0.insert(id, managed);
         }
     }
-    for id in written.0.into_iter().filter(|(_, managed)| !managed.set.is_empty()).map(|(id, _)| id) {
+    for id in
+        written.0.into_iter().filter(|(_, managed)| managed.set.contains(&steps(".spec.replicas"))).map(|(id, _)| id)
+    {
         let own = ManagerId { api_version: if id.applied { String::new() } else { api_version.into() }, ..id };
         // What else the manager owns through the same path stays its own.
         let rest = kept.0.get(&own).map(|known| known.set.clone()).unwrap_or_default();

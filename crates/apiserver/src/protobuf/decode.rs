@@ -122,16 +122,19 @@ fn value(content: Content<'_>, of: &Type, depth: usize) -> Result<Value, String>
             message(as_bytes(content)?, of, &[], &mut object, depth)?;
             Ok(Value::Object(object))
         }
-        Type::Any => {
-            let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
-            if raw.is_empty() {
-                return Ok(Value::Null);
-            }
-            serde_json::from_slice(raw).map_err(|error| error.to_string())
-        }
+        Type::Any => embedded(content),
         Type::Union(union) => union_value(content, *union, depth),
         Type::List(_) | Type::Map(_) => Err("a list within a list".into()),
     }
+}
+
+/// JSON in a message of its own.
+fn embedded(content: Content<'_>) -> Result<Value, String> {
+    let raw = part(content, 1)?.map(as_bytes).transpose()?.unwrap_or_default();
+    if raw.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(raw).map_err(|error| error.to_string())
 }
 
 fn scalar_value(content: Content<'_>, scalar: Scalar) -> Result<Value, String> {
@@ -152,6 +155,7 @@ fn scalar_value(content: Content<'_>, scalar: Scalar) -> Result<Value, String> {
         },
         Scalar::Time => timestamp(content)?.map_or(Value::Null, |time| Time(time).to_string().into()),
         Scalar::MicroTime => timestamp(content)?.map_or(Value::Null, |time| MicroTime(time).to_string().into()),
+        Scalar::Raw => embedded(content)?,
         Scalar::Duration => go_duration(integer_part(content, 1)?).into(),
     })
 }

@@ -133,6 +133,7 @@ impl Api {
         let mut warnings = super::meta::drop_repeated_owners(object);
         warnings.extend(validate::metadata_warnings(kind, object));
         warnings.extend(kind.strategy.warnings(object, None));
+        kind.normalise(object);
         Ok(warnings)
     }
 

@@ -169,6 +169,7 @@ impl Api {
         let mut warnings = meta::drop_repeated_owners(new);
         warnings.extend(validate::metadata_warnings(kind, new));
         warnings.extend(kind.strategy.warnings(new, Some(old)));
+        kind.normalise(new);
         Ok(warnings)
     }
 

@@ -90,8 +90,14 @@ impl Reader {
             (Node::Map(members), Type::Struct { of, .. }) => self.members(members, of),
             (Node::Map(members), Type::Map(map)) => {
                 let mut out = Map::new();
-                for (name, node) in members {
-                    let value = self.below(&format!(".{name}"), |reader| reader.value(node, &map.value))?;
+                for (at, (name, node)) in members.iter().enumerate() {
+                    if members[..at].iter().any(|(earlier, _)| earlier == name) {
+                        self.findings.push(Finding::Duplicate(format!("{}.{name}", self.path)));
+                    }
+                    let mut value = self.below(&format!(".{name}"), |reader| reader.value(node, &map.value))?;
+                    if value.is_null() && matches!(map.value, Type::Scalar(Scalar::Bytes)) {
+                        value = "".into();
+                    }
                     put(&mut out, name, value);
                 }
                 Ok(Value::Object(out))

@@ -54,7 +54,7 @@ pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<De
     match schema.is_custom() {
         true if named.is_empty() => {
             let text = String::from_utf8_lossy(body);
-            return Err(unrecognized(format!("Object 'Kind' is missing in '{text}'")));
+            return Err(unrecognized(format!("Object 'Kind' is missing in '{text}' ({})", excerpt(body))));
         }
         true if version != expected.api_version => return Err(other_version(&version, expected.api_version)),
         true => {}

@@ -15,6 +15,7 @@ mod scalar;
 mod table;
 mod types;
 mod yaml;
+mod yaml11;
 
 pub use convert::{DecodeError, Decoded, Finding};
 pub use decode::{Expected, Format, decode, excerpt, strict_error, strict_words};

@@ -27,7 +27,7 @@ impl Scalar {
             Self::Int64 => "int64",
             Self::Number => "float64",
             Self::Bytes => "[]uint8",
-            Self::Untyped => "interface {}",
+            Self::Untyped | Self::Raw => "interface {}",
         }
     }
 
@@ -39,7 +39,7 @@ impl Scalar {
             Self::Int32 | Self::Int64 | Self::Number | Self::IntOrString => 0.into(),
             Self::Quantity => "0".into(),
             Self::Duration => "0s".into(),
-            Self::Time | Self::MicroTime | Self::Bytes | Self::Untyped => Value::Null,
+            Self::Time | Self::MicroTime | Self::Bytes | Self::Untyped | Self::Raw => Value::Null,
         }
     }
 
@@ -85,7 +85,7 @@ impl Scalar {
                     Err(_) => Err(Refused::Form("illegal base64 data at input byte 0".into())),
                 }
             }
-            Self::Untyped => Ok(node.clone().into_value()),
+            Self::Untyped | Self::Raw => Ok(node.clone().into_value()),
         }
     }
 }

@@ -55,6 +55,8 @@ pub enum Scalar {
     Bytes,
     /// Any single value.
     Untyped,
+    /// JSON of any shape, taken as a single value.
+    Raw,
 }
 
 /// A JSON schema, or else something simpler.

@@ -6,7 +6,7 @@ use super::{Finding, Node};
 
 /// Reads the first document. A key that stands twice is a finding; the later one counts.
 pub(super) fn read(body: &[u8]) -> Result<(Node, Vec<Finding>), String> {
-    let text = String::from_utf8_lossy(body);
+    let text = super::yaml11::spell_booleans(&String::from_utf8_lossy(body));
     let Some(document) = serde_yaml::Deserializer::from_str(&text).next() else { return Ok((Node::Null, Vec::new())) };
     let node = Node::deserialize(document).map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))?;
     let mut findings = Vec::new();
@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn yaml_becomes_json_with_its_anchors_and_merge_keys() {
-        let text = b"base: &b {x: 1, y: 2.0}\nthen:\n  <<: *b\n  x: 3\n---\nsecond: 1\n";
+        let text = b"base: &b {x: 1, z: 2.0}\nthen:\n  <<: *b\n  x: 3\n---\nsecond: 1\n";
         let (node, findings) = read(text).unwrap();
-        assert_eq!(node.into_value(), json!({"base": {"x": 1, "y": 2}, "then": {"x": 3, "y": 2}}));
+        assert_eq!(node.into_value(), json!({"base": {"x": 1, "z": 2}, "then": {"x": 3, "z": 2}}));
         assert_eq!(findings, []);
     }
 
