@@ -12,6 +12,8 @@ pub(crate) struct Failure {
     pub(crate) status: Box<Status>,
     /// A bare text in place of the Status, as the outermost layers of a server answer.
     pub(crate) text: Option<&'static str>,
+    /// It came before any API had a look, from a layer that answers for itself.
+    pub(crate) early: bool,
 }
 
 /// The outcome of a step of a request.
@@ -29,7 +31,7 @@ impl Failure {
             details: None,
             code,
         };
-        Self { status: Box::new(status), text: None }
+        Self { status: Box::new(status), text: None, early: false }
     }
 
     /// A failure of that reason, without details.
@@ -183,7 +185,7 @@ impl Failure {
 
 impl From<Box<Status>> for Failure {
     fn from(status: Box<Status>) -> Self {
-        Self { status, text: None }
+        Self { status, text: None, early: false }
     }
 }
 

@@ -14,6 +14,7 @@ pub use tokens::TokenFileError;
 pub(crate) use tokens::Tokens;
 
 use crate::failure::{Failure, Outcome};
+use crate::kinds::{Cluster, GroupResource};
 
 /// The group whose members may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
@@ -49,11 +50,49 @@ impl User {
     }
 }
 
+/// A service account by its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServiceAccount<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl<'a> ServiceAccount<'a> {
+    pub(crate) fn new(namespace: &'a str, name: &'a str) -> Self {
+        Self { namespace, name }
+    }
+
+    /// The account that a user is, if it is one.
+    pub(crate) fn of(user: &'a User) -> Option<Self> {
+        let (namespace, name) = user.name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+        Some(Self { namespace, name })
+    }
+
+    /// The user that the account acts as.
+    pub(crate) fn user(self, uid: &str) -> User {
+        let Self { namespace, name } = self;
+        User {
+            name: format!("system:serviceaccount:{namespace}:{name}"),
+            uid: uid.into(),
+            groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")],
+            extra: BTreeMap::new(),
+        }
+    }
+}
+
 /// Finds out who asks. Without tokens everybody is an administrator.
-pub(crate) fn authenticate(tokens: Option<&Tokens>, headers: &HeaderMap) -> Outcome<User> {
+pub(crate) fn authenticate(tokens: Option<&Tokens>, cluster: &dyn Cluster, headers: &HeaderMap) -> Outcome<User> {
     let Some(tokens) = tokens else { return Ok(User::admin()) };
     let Some(token) = bearer_token(headers) else { return Ok(User::anonymous()) };
     let mut user = tokens.user(token).cloned().ok_or_else(Failure::unauthorized)?;
+    if let Some(account) = ServiceAccount::of(&user) {
+        let accounts = GroupResource::new("", "serviceaccounts");
+        let stored = cluster.object(&accounts, account.namespace, account.name);
+        // A token dies with the account that it was made for.
+        if stored.is_none_or(|stored| stored["metadata"]["uid"] != user.uid) {
+            return Err(Failure::unauthorized());
+        }
+    }
     user.groups.push(AUTHENTICATED.into());
     Ok(user)
 }
@@ -84,16 +123,15 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
     if name.is_empty() {
         if !uid.is_empty() || !groups.is_empty() || !extra.is_empty() {
-            return Err(Failure::bad_request(
-                "impersonating a group, a uid or extra data needs a user to impersonate too",
-            ));
+            let why = "a group, a uid or extra data is to be impersonated, but no user";
+            return Err(Failure { early: true, ..Failure::bad_request(why) });
         }
         return Ok(None);
     }
+    let account = name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
     if groups.is_empty()
-        && let Some(account) = name.strip_prefix("system:serviceaccount:")
+        && let Some((namespace, _)) = account
     {
-        let namespace = account.split(':').next().unwrap_or_default();
         groups.extend(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
     }
     let anonymous = name == "system:anonymous" || groups.iter().any(|group| group == UNAUTHENTICATED);

@@ -53,13 +53,13 @@ impl Clause {
     }
 
     fn wildcards(&self) -> u8 {
-        u8::from(self.kind == "*") + u8::from(self.subtype == "*")
+        u8::from(self.kind == "*") + u8::from(matches!(self.subtype.as_str(), "*" | ""))
     }
 
     /// The media type that the clause allows, preferring JSON.
     pub(crate) fn media(&self) -> Option<Media> {
         match (self.kind.as_str(), self.subtype.as_str()) {
-            ("application", "json" | "*") | ("*", "*") => Some(Media::Json),
+            ("application", "json" | "*") | ("*", "*" | "") => Some(Media::Json),
             ("application", "yaml") => Some(Media::Yaml),
             _ => None,
         }
@@ -85,7 +85,8 @@ pub(crate) fn clauses(header: &str) -> Vec<Clause> {
 fn clause(text: &str) -> Option<Clause> {
     let mut parts = text.split(';').map(str::trim);
     let (kind, subtype) = match parts.next()? {
-        "*" => ("*", "*"),
+        // The router of the built-in kinds does not know it; that of custom resources does.
+        "*" => ("*", ""),
         media => media.split_once('/')?,
     };
     let parameters: Vec<(String, String)> = parts

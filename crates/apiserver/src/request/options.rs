@@ -239,6 +239,9 @@ impl DeleteOptions {
     /// Reads a body, which replaces the query.
     pub(crate) fn from_body(body: &Value) -> Outcome<Self> {
         let wrong = |why: &str| Failure::bad_request(format!("DeleteOptions in the body cannot be read: {why}"));
+        if body.is_null() {
+            return Ok(Self::default());
+        }
         let object = body.as_object().ok_or_else(|| wrong("it is no object"))?;
         let text = |value: Option<&Value>, field: &str| match value {
             None | Some(Value::Null) => Ok(None),

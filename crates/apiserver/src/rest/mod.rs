@@ -17,6 +17,7 @@ mod review;
 mod rewrite;
 mod scale;
 mod token;
+mod token_request;
 mod update;
 
 pub(crate) use delete::{CLEANUP, Deleted};

@@ -23,9 +23,16 @@ const LARGEST: usize = 3 * 1024 * 1024;
 /// How much of a body that is too large is read, so that the client gets to see why it is refused.
 const READ_ON: usize = 16 * 1024 * 1024;
 
+/// Longer bodies are sent in chunks, as Go does, and do not say how long they are.
+const LONGEST_WITH_LENGTH: usize = 2048;
+
 /// A body that is known in full.
 pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+    let bytes = bytes.into();
+    if bytes.len() > LONGEST_WITH_LENGTH {
+        return StreamBody::new(stream::iter([Ok(Frame::data(bytes))])).boxed_unsync();
+    }
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// The frames of a watch, as they come. Dropping the body ends the watch.

@@ -1,9 +1,12 @@
 //! Answers as bytes.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use jiff::Timestamp;
 use pintle_meta::Status;
@@ -125,7 +128,7 @@ pub(super) fn failure(call: &Call, failure: &Failure) -> Response<Body> {
     if let Some(seconds) = failure.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
-    if failure.code() == 403 {
+    if failure.code() == 403 || failure.early {
         response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     }
     response
@@ -149,11 +152,32 @@ fn value(call: &Call, code: u16, format: &Format, value: &Value) -> Response<Bod
 }
 
 fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<Body> {
-    let _ = call;
-    let mut response = Response::new(body::full(bytes));
+    let zipped = (bytes.len() > ZIPPED_FROM && takes_gzip(call)).then(|| gzip(&bytes)).flatten();
+    let is_zipped = zipped.is_some();
+    let mut response = Response::new(body::full(zipped.unwrap_or(bytes)));
     *response.status_mut() = status_code(code);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media.content_type()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media.content_type()));
+    if is_zipped {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
     response
+}
+
+/// Answers up to this size are sent as they are.
+const ZIPPED_FROM: usize = 128 * 1024;
+
+/// Whether the client takes gzip, in the one spelling that counts.
+pub(super) fn takes_gzip(call: &Call) -> bool {
+    call.header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip")
+}
+
+/// The same, compressed.
+pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok().map(Bytes::from)
 }
 
 fn status_code(code: u16) -> StatusCode {

@@ -88,7 +88,7 @@ async fn serve(api: &Arc<Api>, call: &mut Call, incoming: Incoming) -> Outcome<R
     }
     call.user = {
         let tokens = api.tokens.read().unwrap_or_else(PoisonError::into_inner);
-        auth::authenticate(tokens.as_ref(), &call.headers)?
+        auth::authenticate(tokens.as_ref(), &api.db, &call.headers)?
     };
     authorize(api, call, &target, &verb)?;
     let before = befalls(api, call, &target, &verb);

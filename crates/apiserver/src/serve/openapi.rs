@@ -1,12 +1,14 @@
 //! `/openapi/v2` and `/openapi/v3`.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
+use http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY,
+};
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use super::Call;
-use super::encode::Reply;
+use super::encode::{self, Reply};
 use crate::discovery;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Registry;
@@ -66,7 +68,8 @@ fn v2(kinds: &Registry, call: &Call) -> Reply {
     let hash = discovery::etag(&document);
     let mut headers = HeaderMap::new();
     insert(&mut headers, ETAG, &format!("\"{hash}\""));
-    headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     if matches_tag(call, &hash) {
         return Reply::Raw { code: 304, headers, body: Bytes::new() };
     }
@@ -75,7 +78,11 @@ fn v2(kinds: &Registry, call: &Call) -> Reply {
         false => ("application/json", document),
     };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    Reply::Raw { code: 200, headers, body }
+    let zipped = if encode::takes_gzip(call) { encode::gzip(&body) } else { None };
+    if zipped.is_some() {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    Reply::Raw { code: 200, headers, body: zipped.unwrap_or(body) }
 }
 
 /// A document that describes nothing. A client that finds its kind in none leaves validation to the server.

@@ -58,7 +58,8 @@ fn route(api: &Api, call: &Call, path: &ResourcePath) -> Outcome<Place> {
     let (method, collection) = (&call.method, path.name.is_empty());
     let across = kind.namespaced() && path.namespace.is_empty();
     if across && !(collection && matches!(*method, Method::GET | Method::HEAD)) {
-        let wrong_method = !kind.custom && collection;
+        let create_only = kind.verbs.iter().all(|verb| verb == "create");
+        let wrong_method = !kind.custom && collection && !create_only;
         return Err(if wrong_method { Failure::method_not_allowed() } else { absent() });
     }
     if path.old_watch && *method != Method::GET {
@@ -111,8 +112,11 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<(
     if verbs.iter().any(|verb| wanted.contains(verb)) {
         return Ok(());
     }
-    if !collection && path.subresource.is_empty() && call.method == Method::GET && verbs == ["create"] {
+    if !collection && path.subresource.is_empty() && verbs == ["create"] {
         return Err(Failure::no_such_resource());
+    }
+    if kind.custom && collection && matches!(call.method, Method::PUT | Method::PATCH) {
+        return Err(Failure::bad_request("name must be provided"));
     }
     if !kind.custom {
         return Err(Failure::method_not_allowed());

@@ -97,6 +97,19 @@ pub(super) async fn evict(api: &Arc<Api>, call: &mut Call, place: Place, incomin
     Ok(created(format))
 }
 
+/// POST of a request for a service account's token.
+pub(super) async fn token(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
+    let format = negotiate::negotiate(call, Offer::Transient, false)?;
+    let kind = Arc::new(Kind::of_bodies("authentication.k8s.io", "v1", "TokenRequest"));
+    let body = write::read_object(call, incoming, false).await?;
+    let options = WriteOptions::parse(&call.query, Write::Create)?;
+    let decoded = decode::object(&kind, &body, options.field_validation)?;
+    call.warnings.extend(decoded.warnings);
+    let place = Place { subresource: None, ..place };
+    let answer = api.request_token(&place, &decoded.value, options.dry_run)?;
+    Ok(Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format })
+}
+
 fn check_namespace(place: &Place, body: &Value) -> Outcome<()> {
     match body["metadata"]["namespace"].as_str() {
         Some(namespace) if !namespace.is_empty() && namespace != place.namespace => Err(Failure::bad_request(

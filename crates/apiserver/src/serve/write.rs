@@ -32,6 +32,7 @@ pub(super) async fn serve(
         (verb, Some("scale")) => return subresource::scale(api, call, place, verb, incoming).await,
         ("create", Some("binding")) => return subresource::bind(api, call, place, incoming).await,
         ("create", None) if is_binding => return subresource::bind(api, call, place, incoming).await,
+        ("create", Some("token")) => return subresource::token(api, call, place, incoming).await,
         ("create", Some("eviction")) => return subresource::evict(api, call, place, incoming).await,
         _ => (),
     }
