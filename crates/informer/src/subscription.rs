@@ -226,7 +226,6 @@ impl<T: Object> Queue<T> {
 
 impl<T> State<T> {
     fn pop(&mut self, synced: &watch::Sender<bool>) -> Option<Event<T>> {
-        self.initial_in_hand = false;
         let popped = self.fifo.pop();
         self.initial_in_hand = matches!(popped, Some((_, Change::Added { is_initial: true, .. })));
         self.note_synced(synced);

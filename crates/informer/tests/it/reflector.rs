@@ -288,6 +288,29 @@ fn watches_that_end_after_one_event_each_make_no_hot_loop() {
 }
 
 #[test]
+fn short_watches_count_only_in_a_row() {
+    let mut rig = Rig::watching(5);
+    for revision in 6..26 {
+        rig.receive(WatchEvent::Added(pod_at("b", revision)));
+        if revision % 5 == 0 {
+            rig.pass(SECOND);
+        }
+        assert_eq!(rig.end(), format!("WATCH rv={revision}"));
+        rig.open();
+    }
+}
+
+#[test]
+fn an_object_without_a_revision_does_not_move_the_reflector_back() {
+    let mut rig = Rig::watching(5);
+    let mut pod = pod_at("b", 1);
+    pod.metadata.resource_version.clear();
+    rig.receive(WatchEvent::Added(pod));
+    assert_eq!(rig.outputs, ["added b@"]);
+    assert_eq!(rig.end(), "WATCH rv=5");
+}
+
+#[test]
 fn a_watch_lasts_for_a_time_by_chance_and_is_given_up_when_the_server_forgets_to_end_it() {
     let mut timeouts = Vec::new();
     let mut rig = Rig::new();

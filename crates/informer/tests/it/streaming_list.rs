@@ -94,6 +94,10 @@ fn a_stream_without_an_end_gives_way_to_a_list_after_its_deadline() {
     assert_eq!(until, start + Duration::from_secs(20), "events do not put it off");
     assert_eq!(rig.answer(Input::TimedOut), "LIST rv=0 limit=500");
     assert_eq!(rig.errors.len(), 1);
+    rig.list(&["a"], 5);
+    rig.open();
+    rig.receive_error(expired());
+    assert_eq!(rig.wake(), "LIST rv=5 limit=0", "it is not asked twice");
 }
 
 #[test]
@@ -111,6 +115,16 @@ fn streams_that_end_early_are_not_asked_for_without_end() {
     let mut short = Rig::streaming();
     short.open();
     assert_eq!(short.end(), "LIST rv=0 limit=500");
+
+    let mut anew = Rig::streaming();
+    for _ in 0..5 {
+        anew.open();
+        anew.pass(Duration::from_secs(2));
+        assert_eq!(anew.end(), "WATCH rv= initial", "each round has its own count");
+        anew.open_fails(failure(500, Reason::InternalError));
+        anew.list_fails(failure(500, Reason::InternalError));
+        assert_eq!(anew.wake(), "WATCH rv= initial");
+    }
 }
 
 #[test]
