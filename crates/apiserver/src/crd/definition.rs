@@ -87,13 +87,12 @@ pub(super) fn storage_versions(definition: &Value) -> impl Iterator<Item = &str>
 fn unknown_formats(schema: &Value, found: &mut Vec<String>) {
     match schema {
         Value::Object(members) => {
-            if let Some(format) = members.get("format").and_then(Value::as_str) {
-                if members.get("type") == Some(&"string".into())
-                    && !format.is_empty()
-                    && !formats::KNOWN.contains(&format)
-                {
-                    found.push(format.into());
-                }
+            if let Some(format) = members.get("format").and_then(Value::as_str)
+                && members.get("type") == Some(&"string".into())
+                && !format.is_empty()
+                && !formats::KNOWN.contains(&format)
+            {
+                found.push(format.into());
             }
             members.iter().filter(|(key, _)| !matches!(key.as_str(), "default" | "enum" | "example")).for_each(
                 |(_, value)| {

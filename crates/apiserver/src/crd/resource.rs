@@ -237,7 +237,7 @@ impl Strategy for Custom {
         object
     }
 
-    fn from_stored(&self, object: &Arc<Value>) -> Arc<Value> {
+    fn shown(&self, object: &Arc<Value>) -> Arc<Value> {
         let label = text_at(object, "/apiVersion");
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);

@@ -37,7 +37,7 @@ fn check_made(schema: Value, spec: Value, expected: Value, unknown: &[&str]) {
     let kind = kind(schema);
     let mut object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
     let gone = kind.strategy.prune(&mut object);
-    kind.defaults(&mut object);
+    kind.strategy.defaults(&mut object);
     assert_eq!(object["spec"], expected, "{spec}");
     assert_eq!(gone, unknown, "{spec}");
 }
@@ -83,7 +83,7 @@ fn unknown_fields_are_pruned_and_missing_ones_filled_in() {
 fn check_faults(schema: Value, spec: Value, expected: &[&str]) {
     let kind = kind(schema);
     let object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
-    let faults = kind.validate_create(&object);
+    let faults = kind.strategy.validate_create(&object);
     let found: Vec<_> = faults
         .iter()
         .map(|fault| format!("{} {}", &fault.reason.as_str()["FieldValue".len()..], fault.field))
@@ -333,8 +333,8 @@ proptest! {
         for kind in kinds(&established(&definition)) {
             let mut object = value.clone();
             kind.strategy.prune(&mut object);
-            kind.defaults(&mut object);
-            kind.validate_create(&object);
+            kind.strategy.defaults(&mut object);
+            kind.strategy.validate_create(&object);
             kind.strategy.cells(&object, jiff::Timestamp::UNIX_EPOCH);
         }
     }

@@ -27,11 +27,11 @@ impl Strategy for Deployment {
                 if text_at(strategy, "/type").is_empty() {
                     set(strategy, "type", "RollingUpdate".into());
                 }
-                if text_at(strategy, "/type") == "RollingUpdate" {
-                    if let Some(rolling) = member(strategy, "rollingUpdate") {
-                        default(rolling, "maxUnavailable", "25%");
-                        default(rolling, "maxSurge", "25%");
-                    }
+                if text_at(strategy, "/type") == "RollingUpdate"
+                    && let Some(rolling) = member(strategy, "rollingUpdate")
+                {
+                    default(rolling, "maxUnavailable", "25%");
+                    default(rolling, "maxSurge", "25%");
                 }
             }
             default(spec, "revisionHistoryLimit", 10);
@@ -158,16 +158,16 @@ impl Strategy for ReplicationController {
         let labels = object.pointer("/spec/template/metadata/labels").cloned();
         if let Some(spec) = workload_spec(object) {
             default(spec, "replicas", 1);
-            if let Some(labels) = labels.clone() {
-                if spec.get("selector").is_none_or(super::edit::is_empty) {
-                    set(spec, "selector", labels);
-                }
+            if let Some(labels) = labels.clone()
+                && spec.get("selector").is_none_or(super::edit::is_empty)
+            {
+                set(spec, "selector", labels);
             }
         }
-        if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata")) {
-            if metadata.get("labels").is_none_or(super::edit::is_empty) {
-                set(metadata, "labels", labels);
-            }
+        if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata"))
+            && metadata.get("labels").is_none_or(super::edit::is_empty)
+        {
+            set(metadata, "labels", labels);
         }
         if let Some(status) = member(object, "status") {
             default(status, "replicas", 0);
@@ -224,10 +224,10 @@ impl Strategy for StatefulSet {
                 if text_at(strategy, "/type").is_empty() {
                     set(strategy, "type", "RollingUpdate".into());
                 }
-                if text_at(strategy, "/type") == "RollingUpdate" {
-                    if let Some(rolling) = member(strategy, "rollingUpdate") {
-                        default(rolling, "partition", 0);
-                    }
+                if text_at(strategy, "/type") == "RollingUpdate"
+                    && let Some(rolling) = member(strategy, "rollingUpdate")
+                {
+                    default(rolling, "partition", 0);
                 }
             }
             default(spec, "revisionHistoryLimit", 10);
@@ -320,11 +320,11 @@ impl Strategy for DaemonSet {
                 if text_at(strategy, "/type").is_empty() {
                     set(strategy, "type", "RollingUpdate".into());
                 }
-                if text_at(strategy, "/type") == "RollingUpdate" {
-                    if let Some(rolling) = member(strategy, "rollingUpdate") {
-                        default(rolling, "maxUnavailable", 1);
-                        default(rolling, "maxSurge", 0);
-                    }
+                if text_at(strategy, "/type") == "RollingUpdate"
+                    && let Some(rolling) = member(strategy, "rollingUpdate")
+                {
+                    default(rolling, "maxUnavailable", 1);
+                    default(rolling, "maxSurge", 0);
                 }
             }
             default(spec, "revisionHistoryLimit", 10);
@@ -479,7 +479,7 @@ fn share_faults(object: &Value, pointer: &str, field: &str) -> Option<FieldFault
         Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
             "must be greater than or equal to 0"
         }
-        Value::String(text) if !text.strip_suffix('%').is_some_and(|share| share.parse::<u32>().is_ok()) => {
+        Value::String(text) if text.strip_suffix('%').is_none_or(|share| share.parse::<u32>().is_err()) => {
             "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
              validation is '[0-9]+%')"
         }

@@ -21,10 +21,10 @@ impl Strategy for Job {
         }
         let labels =
             object.pointer("/spec/template/metadata/labels").filter(|labels| !super::edit::is_empty(labels)).cloned();
-        if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata")) {
-            if metadata.get("labels").is_none_or(super::edit::is_empty) {
-                set(metadata, "labels", labels);
-            }
+        if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata"))
+            && metadata.get("labels").is_none_or(super::edit::is_empty)
+        {
+            set(metadata, "labels", labels);
         }
         member(object, "status");
     }

@@ -52,10 +52,10 @@ impl<'a> Check<'a> {
 
     /// A text that is there and not empty is one of some.
     pub(super) fn one_of(mut self, field: &str, known: &[&str]) -> Self {
-        if let Some(value) = self.value(field).filter(|value| !is_empty(value)) {
-            if !value.as_str().is_some_and(|text| known.contains(&text)) {
-                self.faults.push(FieldFault::unsupported(self.path(field), value, known));
-            }
+        if let Some(value) = self.value(field).filter(|value| !is_empty(value))
+            && !value.as_str().is_some_and(|text| known.contains(&text))
+        {
+            self.faults.push(FieldFault::unsupported(self.path(field), value, known));
         }
         self
     }
@@ -96,10 +96,10 @@ impl<'a> Check<'a> {
 
     /// A part that is there.
     pub(super) fn inside(mut self, field: &str, rules: impl FnOnce(Check<'a>) -> Check<'a>) -> Self {
-        if has(self.object, &pointer(field)) {
-            if let Some(part) = self.value(field) {
-                self.faults.extend(rules(Check::at(part, &self.path(field))).faults);
-            }
+        if has(self.object, &pointer(field))
+            && let Some(part) = self.value(field)
+        {
+            self.faults.extend(rules(Check::at(part, &self.path(field))).faults);
         }
         self
     }

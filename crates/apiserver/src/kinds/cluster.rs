@@ -116,10 +116,10 @@ impl Strategy for PersistentVolume {
                 default(path, "type", "");
             }
         }
-        if let Some(status) = member(object, "status") {
-            if text_at(status, "/phase").is_empty() {
-                set(status, "phase", "Pending".into());
-            }
+        if let Some(status) = member(object, "status")
+            && text_at(status, "/phase").is_empty()
+        {
+            set(status, "phase", "Pending".into());
         }
     }
 
@@ -128,13 +128,13 @@ impl Strategy for PersistentVolume {
     }
 
     fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
-        if subresource == Some("status") && text_at(new, "/status/phase") != text_at(old, "/status/phase") {
-            if let Some(status) = new.get_mut("status") {
-                let sent =
-                    text_at(status, "/lastPhaseTransitionTime") != text_at(old, "/status/lastPhaseTransitionTime");
-                if !sent || !has(status, "/lastPhaseTransitionTime") {
-                    set(status, "lastPhaseTransitionTime", context.time().into());
-                }
+        if subresource == Some("status")
+            && text_at(new, "/status/phase") != text_at(old, "/status/phase")
+            && let Some(status) = new.get_mut("status")
+        {
+            let sent = text_at(status, "/lastPhaseTransitionTime") != text_at(old, "/status/lastPhaseTransitionTime");
+            if !sent || !has(status, "/lastPhaseTransitionTime") {
+                set(status, "lastPhaseTransitionTime", context.time().into());
             }
         }
     }

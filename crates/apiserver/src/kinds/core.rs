@@ -72,11 +72,11 @@ impl Strategy for Secret {
             set(object, "type", "Opaque".into());
         }
         let texts = object.get("stringData").and_then(Value::as_object).cloned().unwrap_or_default();
-        if !texts.is_empty() {
-            if let Some(data) = member(object, "data") {
-                for (key, text) in texts {
-                    set(data, &key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
-                }
+        if !texts.is_empty()
+            && let Some(data) = member(object, "data")
+        {
+            for (key, text) in texts {
+                set(data, &key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
             }
         }
         remove(object, "stringData");
@@ -218,10 +218,10 @@ impl Strategy for Namespace {
     fn defaults(&self, object: &mut Value) {
         Self::label(object);
         member(object, "spec");
-        if let Some(status) = member(object, "status") {
-            if text_at(status, "/phase").is_empty() {
-                set(status, "phase", "Active".into());
-            }
+        if let Some(status) = member(object, "status")
+            && text_at(status, "/phase").is_empty()
+        {
+            set(status, "phase", "Active".into());
         }
     }
 
@@ -308,10 +308,10 @@ impl Strategy for PersistentVolumeClaim {
         if let Some(spec) = member(object, "spec") {
             claim_spec(spec);
         }
-        if let Some(status) = member(object, "status") {
-            if text_at(status, "/phase").is_empty() {
-                set(status, "phase", "Pending".into());
-            }
+        if let Some(status) = member(object, "status")
+            && text_at(status, "/phase").is_empty()
+        {
+            set(status, "phase", "Pending".into());
         }
     }
 

@@ -25,7 +25,6 @@ mod pods;
 mod policy;
 mod rbac;
 mod registry;
-mod rules;
 mod scale;
 mod services;
 mod storage;
@@ -239,7 +238,7 @@ impl Kind {
 
     /// The stored object as this version shows it.
     pub fn shown(&self, stored: &Arc<Value>) -> Arc<Value> {
-        self.strategy.from_stored(stored)
+        self.strategy.shown(stored)
     }
 }
 

@@ -143,14 +143,14 @@ impl Strategy for HorizontalPodAutoscaler {
                 let kind = text_at(metric.object(), "/type").to_owned();
                 let known: Vec<&str> = METRICS.iter().map(|(kind, _)| *kind).collect();
                 let source = METRICS.iter().find(|(name, _)| *name == kind).map(|(_, source)| *source);
-                let metric = match source {
+
+                match source {
                     // Both the type and what belongs to it are looked at.
                     None => metric.one_of("type", &known).one_of("type", &known),
                     Some(source) => {
                         metric.required_because(source, "must populate information for the given metric source")
                     }
-                };
-                metric
+                }
             })
             .refuse(least == Some(0) && !outside, || {
                 let why = "must specify at least one Object or External metric to support scaling to zero replicas";

@@ -66,10 +66,10 @@ impl Strategy for Service {
         if was != "ExternalName" && is != "ExternalName" {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
                 let value = old.pointer(&format!("/spec/{key}")).cloned();
-                if spec.get(key).is_none_or(is_empty) {
-                    if let Some(value) = value {
-                        set(spec, key, value);
-                    }
+                if spec.get(key).is_none_or(is_empty)
+                    && let Some(value) = value
+                {
+                    set(spec, key, value);
                 }
             }
             if matches!(is.as_str(), "NodePort" | "LoadBalancer") {
@@ -341,11 +341,11 @@ fn allocation_faults(object: &Value) -> Vec<FieldFault> {
         let why = "this cluster is not configured for dual-stack services";
         faults.push(FieldFault::invalid_text("spec.ipFamilyPolicy", policy, why));
     }
-    if let Ok(address) = text_at(object, "/spec/clusterIP").parse::<Ipv4Addr>() {
-        if address.octets()[..3] != [10, 0, 0] {
-            let why = format!("failed to allocate IP {address}: the provided network does not match the current range");
-            faults.push(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
-        }
+    if let Ok(address) = text_at(object, "/spec/clusterIP").parse::<Ipv4Addr>()
+        && address.octets()[..3] != [10, 0, 0]
+    {
+        let why = format!("failed to allocate IP {address}: the provided network does not match the current range");
+        faults.push(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
     }
     for (at, port) in list(object, "/spec/ports").enumerate() {
         if let Some(number) =

@@ -49,7 +49,7 @@ impl Cluster for Empty {
 
 /// What sets one kind apart. Each method does nothing unless a kind has a rule there.
 ///
-/// Handlers call [`super::Kind`], which adds what all kinds have in common (metadata, status split, generation) around these.
+/// The handlers add what all kinds have in common (metadata, status split, generation) around these.
 /// The order of a write: [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
 /// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit), then validation.
 pub trait Strategy: Send + Sync {
@@ -121,7 +121,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// A stored object as this version shows it.
-    fn from_stored(&self, stored: &Arc<Value>) -> Arc<Value> {
+    fn shown(&self, stored: &Arc<Value>) -> Arc<Value> {
         Arc::clone(stored)
     }
 

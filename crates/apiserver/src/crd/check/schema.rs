@@ -57,11 +57,11 @@ fn plain(schema: &Value, path: &str) -> Vec<FieldFault> {
     for key in UNSUPPORTED.iter().filter(|key| schema.get(**key).is_some_and(|value| !value.is_null())) {
         faults.push(FieldFault::forbidden(format!("{path}.{key}"), format!("{key} is not supported")));
     }
-    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-        if let Err(error) = Regex::new(pattern) {
-            let why = format!("must be a valid regular expression, but isn't: {error}");
-            faults.push(FieldFault::invalid_text(format!("{path}.pattern"), pattern, why));
-        }
+    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
+        && let Err(error) = Regex::new(pattern)
+    {
+        let why = format!("must be a valid regular expression, but isn't: {error}");
+        faults.push(FieldFault::invalid_text(format!("{path}.pattern"), pattern, why));
     }
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         let field = format!("{path}.x-kubernetes-preserve-unknown-fields");

@@ -80,11 +80,11 @@ fn add_tolerations(pod: &mut Value) {
         if !has(spec, "/tolerations") {
             set(spec, "tolerations", json!([]));
         }
-        if let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut) {
-            if !tolerates(tolerations, taint) {
-                tolerations
-                    .push(json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
-            }
+        if let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut)
+            && !tolerates(tolerations, taint)
+        {
+            tolerations
+                .push(json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
 }

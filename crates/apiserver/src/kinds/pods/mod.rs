@@ -54,7 +54,8 @@ impl Strategy for Pod {
     fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Value, old: &Value, subresource: Option<&str>) {
         match subresource {
             Some("status") => {
-                for key in ["ownerReferences"] {
+                {
+                    let key = "ownerReferences";
                     let value = old.pointer(&format!("/metadata/{key}")).cloned();
                     set_metadata(pod, key, value.unwrap_or_default());
                 }
