@@ -38,6 +38,7 @@
 //!   what comes back.
 //! - [`Api`] is the typed handle on one resource. It is the [`ListWatch`](pintle_meta::ListWatch) of a reflector and the
 //!   [`ObjectApi`](pintle_meta::ObjectApi) of an elector or controller.
+//! - [`Pages`] are a long list in pieces.
 //! - [`Error`] is how a request fails; [`ConfigError`] is why a client cannot be made.
 //! - [`Warning`]s are what a server has to remark on requests that it served.
 
@@ -47,6 +48,7 @@ mod base;
 mod client;
 mod error;
 mod execute;
+mod pages;
 mod request;
 mod response;
 mod retry;
@@ -60,6 +62,7 @@ mod watch;
 pub use api::{Api, EventStream};
 pub use client::{RestClient, RestClientBuilder, Timeouts};
 pub use error::{AuthError, ConfigError, Error, InvalidRequest, Phase, RequestLine};
+pub use pages::Pages;
 pub use request::Request;
 pub use response::Response;
 pub use stream::ByteStream;

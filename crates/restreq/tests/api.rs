@@ -210,3 +210,64 @@ async fn a_watch_outlives_its_time_by_little() {
     let error = tokio::time::timeout(Duration::from_secs(120), events.next()).await.unwrap().unwrap().unwrap_err();
     assert!(matches!(error, ApiError::Timeout(_)), "{error}");
 }
+
+/// A page with these names, and the token of the next one.
+fn page(names: &[&str], token: &str) -> Reply {
+    let items: Vec<_> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
+    let metadata = json!({"resourceVersion": "7", "continue": token});
+    Reply::json(200, json!({"kind": "WidgetList", "metadata": metadata, "items": items}).to_string())
+}
+
+fn queries(server: &Server) -> Vec<String> {
+    server.seen().iter().map(|seen| seen.uri.split_once('?').unwrap_or_default().1.to_owned()).collect()
+}
+
+#[tokio::test]
+async fn pages_follow_their_tokens_and_the_revision_is_for_the_first() {
+    let options = ListOptions {
+        resource_version: "5".into(),
+        resource_version_match: Some(ResourceVersionMatch::Exact),
+        label_selector: "a".into(),
+        limit: 2,
+        ..ListOptions::default()
+    };
+    let server = Server::start([page(&["a", "b"], "t1"), page(&["c", "d"], "t2"), page(&["e"], "")]).await;
+    let api: Api<Widget> = Api::all(server.client());
+    let whole = soon(api.list_all(&options)).await.unwrap();
+    let names: Vec<_> = whole.items.iter().map(|widget| widget.metadata.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
+    assert_eq!((whole.metadata.resource_version.as_str(), whole.metadata.continue_token.as_str()), ("7", ""));
+    assert_eq!(
+        queries(&server),
+        [
+            "labelSelector=a&limit=2&resourceVersion=5&resourceVersionMatch=Exact",
+            "continue=t1&labelSelector=a&limit=2",
+            "continue=t2&labelSelector=a&limit=2",
+        ]
+    );
+    let single = Server::start([page(&[], "")]).await;
+    let api: Api<Widget> = Api::all(single.client());
+    assert!(soon(api.list_all(&ListOptions::default())).await.unwrap().items.is_empty());
+    assert_eq!(queries(&single), ["limit=500"]);
+}
+
+#[tokio::test]
+async fn a_list_whose_revision_expires_on_the_way_is_fetched_at_once() {
+    let gone = || Reply::json(410, r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410}"#);
+    let options = ListOptions { resource_version: "5".into(), limit: 1, ..ListOptions::default() };
+    let server = Server::start([page(&["a"], "t"), gone(), page(&["a", "b"], "")]).await;
+    let api: Api<Widget> = Api::all(server.client());
+    assert_eq!(soon(api.list_all(&options)).await.unwrap().items.len(), 2);
+    assert_eq!(queries(&server), ["limit=1&resourceVersion=5", "continue=t&limit=1", "resourceVersion=5"]);
+
+    let server = Server::start([page(&["a"], "t"), gone()]).await;
+    let api: Api<Widget> = Api::all(server.client());
+    let mut pages = api.pages(&options);
+    soon(pages.next()).await.unwrap().unwrap();
+    assert!(soon(pages.next()).await.unwrap().unwrap_err().is_expired());
+    assert!(soon(pages.next()).await.is_none());
+
+    let server = Server::start([gone()]).await;
+    let api: Api<Widget> = Api::all(server.client());
+    assert!(soon(api.list_all(&options)).await.unwrap_err().is_expired(), "the first page has no second way");
+}
