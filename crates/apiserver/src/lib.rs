@@ -75,3 +75,8 @@ mod watch;
 
 pub use auth::TokenFileError;
 pub use server::{ApiServer, Builder, LoadError, StartError};
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

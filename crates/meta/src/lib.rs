@@ -64,3 +64,8 @@ pub use seams::{ListWatch, ObjectApi};
 pub use status::{Reason, Status, StatusCause, StatusDetails};
 pub use time::{MicroTime, Time};
 pub use watch::{Bookmark, RawFrame, WatchEvent};
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

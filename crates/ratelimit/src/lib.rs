@@ -39,3 +39,8 @@ pub use throttle::{Accept, Throttle, WaitError};
 
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

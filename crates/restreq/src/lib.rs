@@ -68,3 +68,8 @@ pub use response::Response;
 pub use stream::ByteStream;
 pub use warning::{IgnoreWarnings, LogWarnings, Warning, WarningHandler};
 pub use watch::{FrameSplitter, FrameTooLarge, Watch};
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -113,3 +113,8 @@ pub use rate_limiting::{AddOptions, RateLimitingQueue};
 
 #[cfg(feature = "prometheus-client")]
 pub use metrics::PrometheusMetrics;
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
