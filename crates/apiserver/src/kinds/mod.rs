@@ -29,6 +29,8 @@ mod scale;
 mod services;
 mod storage;
 mod strategy;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use events::stored_event;
 pub use registry::{Origin, Registry, compare_versions};

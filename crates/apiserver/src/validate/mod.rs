@@ -3,6 +3,8 @@
 mod fault;
 mod metadata;
 mod names;
+#[cfg(test)]
+mod tests;
 
 pub use fault::{FaultReason, FieldFault};
 pub use metadata::{metadata, metadata_update, metadata_warnings};
