@@ -226,11 +226,6 @@ impl<'a> Patcher<'a> {
             if kind.is_empty() {
                 return Err(refused("Object 'Kind' is missing in the patched object".into()));
             }
-            if kind != self.kind.kind {
-                let name = patched.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-                let fault = FieldFault::invalid_text("kind", &kind, format!("must be {}", self.kind.kind));
-                return Err(Failure::invalid_named(&self.kind.group, &kind, name, vec![fault]));
-            }
             if version.is_empty() {
                 return Err(Failure::internal("apiVersion must be specified in the patched object"));
             }

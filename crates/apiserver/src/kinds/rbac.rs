@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::check::Check;
 use super::edit::{default, is_empty, items, member, set, text_at};
+use super::{Context, Strategy};
 use crate::validate::{FieldFault, NameRule};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -16,10 +16,14 @@ pub(super) struct Role {
 }
 
 impl Strategy for Role {
-    fn defaults(&self, object: &mut Value) {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
         if object.get("rules").is_none_or(is_empty) {
             set(object, "rules", Value::Null);
         }
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, _: &Value, _: Option<&str>) {
+        self.prepare_for_create(context, new);
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {

@@ -81,10 +81,11 @@ fn check_value(of: &Type, value: &Value, path: &mut String, faults: &mut Vec<Str
             }
         }
         (Shape::Map, value) => fault(format!("expected map, got {}", go_value(value))),
-        (Shape::List, Value::Array(items)) => match of {
-            Type::List(list) => check_items(list, items, path, faults),
-            _ => {}
-        },
+        (Shape::List, Value::Array(items)) => {
+            if let Type::List(list) = of {
+                check_items(list, items, path, faults);
+            }
+        }
         (Shape::List, value) => fault(format!("expected list, got {}", go_value(value))),
     }
 }

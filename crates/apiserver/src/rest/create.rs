@@ -119,6 +119,7 @@ impl Api {
     /// Everything between decoding and the store: what the schema does not know goes, defaults come, rules are held.
     fn complete(&self, kind: &Arc<Kind>, object: &mut Value) -> Outcome<Vec<String>> {
         let context = self.context();
+        super::meta::check_types(kind, object)?;
         if kind.splits_status() && kind.kind != "Node" {
             object.as_object_mut().map(|object| object.remove("status"));
         }

@@ -2,6 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use crate::failure::{Failure, Outcome};
+use crate::kinds::Kind;
+use crate::validate::FieldFault;
+
 /// The metadata of an object; made, if there is none.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
@@ -24,6 +28,27 @@ pub(crate) fn member<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
 /// A text in the metadata; empty where it is absent.
 pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     member(object, name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A custom resource must call itself what it is; of built-in kinds, decoding has seen to it.
+pub(crate) fn check_types(kind: &Kind, object: &Value) -> Outcome<()> {
+    if !kind.custom {
+        return Ok(());
+    }
+    let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let wrong = |field: &str, wanted: &str| FieldFault::invalid_text(field, says(field), format!("must be {wanted}"));
+    let api_version = kind.api_version();
+    let mut faults = Vec::new();
+    if says("apiVersion") != api_version {
+        faults.push(wrong("apiVersion", &api_version));
+    }
+    if says("kind") != kind.kind {
+        faults.push(wrong("kind", &kind.kind));
+    }
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::invalid_named(&kind.group, says("kind"), text(object, "name"), faults)),
+    }
 }
 
 /// The finalizers.

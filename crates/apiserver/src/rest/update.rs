@@ -145,6 +145,7 @@ impl Api {
         let kind = &place.kind;
         let subresource = place.subresource.as_deref();
         let context = self.context();
+        meta::check_types(kind, new)?;
         kind.strategy.defaults(new);
         if !applied {
             manager.track(kind, Some(old), new, subresource);

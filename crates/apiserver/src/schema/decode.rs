@@ -80,7 +80,11 @@ pub fn strict_error(findings: &[Finding], expected: &Expected<'_>) -> Option<Str
 
 /// The same without the kind in front, as patches tell it.
 pub fn strict_words(findings: &[Finding]) -> Option<String> {
-    let all: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    let told = |finding: &Finding| match finding {
+        Finding::Other(text) if text.starts_with("line ") => format!("yaml: unmarshal errors:\n  {text}"),
+        finding => finding.to_string(),
+    };
+    let all: Vec<_> = findings.iter().map(told).collect();
     (!all.is_empty()).then(|| format!("strict decoding error: {}", all.join(", ")))
 }
 
@@ -110,7 +114,12 @@ fn type_meta(members: Members, name: &str) -> Result<(Option<String>, Members), 
     for (key, node) in members {
         match node {
             node if !key.eq_ignore_ascii_case(name) => rest.push((key, node)),
-            Node::String(text) => found = Some(text),
+            Node::String(text) => {
+                // The second of two keeps its place, to be found there.
+                if found.replace(text.clone()).is_some() {
+                    rest.push((name.into(), Node::String(text)));
+                }
+            }
             Node::Null => {}
             other => {
                 return Err(format!(

@@ -33,7 +33,10 @@ fn resolve(node: Node, text: &str, findings: &mut Vec<Finding>) -> Node {
                     }
                     node => match out.iter_mut().find(|(known, _)| *known == key) {
                         Some(known) => {
-                            findings.push(Finding::Other(repeated(&key, text)));
+                            let finding = Finding::Other(repeated(&key, text));
+                            if !findings.contains(&finding) {
+                                findings.push(finding);
+                            }
                             known.1 = node;
                         }
                         None => out.push((key, node)),
@@ -54,10 +57,17 @@ fn resolve(node: Node, text: &str, findings: &mut Vec<Finding>) -> Node {
 }
 
 fn repeated(key: &str, text: &str) -> String {
-    let stands =
-        |line: &&str| line.trim_start_matches(['-', ' ']).strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+    let stands = |line: &&str| {
+        let mut places = line.match_indices(key).map(|(at, _)| line.get(at + key.len()..).unwrap_or_default());
+        places.any(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
+    };
     let lines = text.lines().enumerate().filter(|(_, line)| stands(line)).map(|(at, _)| at + 1);
-    format!("line {}: key {key:?} already set in map", lines.last().unwrap_or(1))
+    // Go quotes the keys that are texts.
+    let shown = match matches!(key, "true" | "false") || key.parse::<f64>().is_ok() {
+        true => key.to_owned(),
+        false => format!("{key:?}"),
+    };
+    format!("line {}: key {shown} already set in map", lines.last().unwrap_or(1))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 /// Puts `true` and `false` in place of the plain scalars `yes`, `no`, `on`, `off`, `y`, `n`, keys included.
 pub(super) fn spell_booleans(text: &str) -> String {
-    let mut scan = Scan { out: String::with_capacity(text.len()), quote: None, block: None, depth: 0 };
+    let mut scan = Scan { out: String::with_capacity(text.len()), quote: None, block: None, depth: 0, tagged: false };
     for line in text.split_inclusive('\n') {
         scan.line(line);
     }
@@ -17,6 +17,8 @@ struct Scan {
     block: Option<usize>,
     /// How many brackets are open.
     depth: usize,
+    /// A tag says what the next scalar is.
+    tagged: bool,
 }
 
 impl Scan {
@@ -61,12 +63,16 @@ impl Scan {
                 self.block = Some(indent);
                 rest.len()
             }
-            (None, '&' | '!' | '*') => rest.find(char::is_whitespace).unwrap_or(rest.len()),
+            (None, '&' | '!' | '*') => {
+                self.tagged |= first == '!';
+                rest.find(char::is_whitespace).unwrap_or(rest.len())
+            }
             (None, c) if c.is_whitespace() => c.len_utf8(),
             (None, _) => {
                 let length = self.plain(rest);
                 let scalar = rest[..length].trim_end();
-                self.out.push_str(boolean(scalar).unwrap_or(scalar));
+                let tagged = std::mem::take(&mut self.tagged);
+                self.out.push_str(boolean(scalar).filter(|_| !tagged).unwrap_or(scalar));
                 self.out.push_str(&rest[scalar.len()..length]);
                 return &rest[length..];
             }
@@ -141,6 +147,7 @@ mod tests {
             ("a: 'it''s\n  on'\nb: on", "a: 'it''s\n  on'\nb: true"),
             ("a: x:on", "a: x:on"),
             ("a: &b no", "a: &b false"),
+            ("a: !!str no", "a: !!str no"),
             ("url: http://no/yes", "url: http://no/yes"),
         ] {
             assert_eq!(spell_booleans(text), spelt);
