@@ -16,14 +16,15 @@ use tokio_util::sync::CancellationToken;
 use crate::reconcile::WebsiteReconciler;
 use crate::website::Website;
 
-const WORKERS: usize = 4;
+const WORKERS: usize = 8;
 
 /// A replica at work. Dropping it kills it.
 pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
     stop: CancellationToken,
-    task: JoinHandle<()>,
+    /// None once it has been waited for.
+    task: Option<JoinHandle<()>>,
 }
 
 impl Replica {
@@ -37,7 +38,7 @@ impl Replica {
                 tracing::error!(%error, "a replica ended");
             }
         });
-        Ok(Self { name: name.into(), status, stop, task })
+        Ok(Self { name: name.into(), status, stop, task: Some(task) })
     }
 
     pub(crate) fn is_leader(&self) -> bool {
@@ -46,14 +47,18 @@ impl Replica {
 
     /// As if its node lost power: nothing is finished, and the lease is not released.
     pub(crate) async fn kill(&mut self) {
-        self.task.abort();
-        let _aborted = (&mut self.task).await;
+        if let Some(task) = self.task.take() {
+            task.abort();
+            let _aborted = task.await;
+        }
     }
 
     /// Stops in order: work is finished, then the lease is released.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
-        let _ended = (&mut self.task).await;
+        if let Some(task) = self.task.take() {
+            let _ended = task.await;
+        }
     }
 
     /// Reconciles so far, retries among them, and how long keys waited for a worker.
@@ -66,7 +71,9 @@ impl Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(task) = &self.task {
+            task.abort();
+        }
     }
 }
 
