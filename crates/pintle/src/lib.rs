@@ -7,7 +7,43 @@
 //! [`kubeconfig`] instead; nothing else changes.
 //!
 //! ```
-//! # // EXAMPLE
+//! use pintle::apiserver::ApiServer;
+//! use pintle::controller::{Action, Controller, Request};
+//! use pintle::informer::SharedInformer;
+//! use pintle::meta::{ObjectMeta, PostOptions};
+//! use pintle::restreq::{Api, RestClient};
+//! use serde::{Deserialize, Serialize};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! #[derive(Clone, Debug, Deserialize, Serialize)]
+//! struct ConfigMap {
+//!     metadata: ObjectMeta,
+//! }
+//! pintle::meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::start().await?;
+//! let client = RestClient::new(server.client_config())?;
+//! let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+//! maps.create(&ConfigMap { metadata: ObjectMeta::new("default", "settings") }, &PostOptions::default()).await?;
+//!
+//! let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps);
+//! let (lister, stop) = (informer.lister(), CancellationToken::new());
+//! let done = stop.clone();
+//! let controller = Controller::for_(&informer).reconciler(move |request: Request| {
+//!     let (found, done) = (lister.get(&request.key), done.clone());
+//!     async move {
+//!         // `None` here means that the object was deleted.
+//!         println!("{}: {found:?}", request.key);
+//!         done.cancel();
+//!         Ok(Action::await_change())
+//!     }
+//! });
+//! controller.run(&stop).await?;
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! # The crates
@@ -21,7 +57,7 @@
 //!
 //! # Reading on
 //!
-//! The pages of the repository's docs folder are here as well, in [`_documentation`].
+//! The site that `cargo xtask docs` builds has the pages of the repository's docs folder as well, in `_documentation`.
 
 #[doc(inline)]
 #[cfg(feature = "apiserver")]
@@ -48,6 +84,7 @@ pub use pintle_restreq as restreq;
 pub use pintle_workqueue as workqueue;
 
 /// The pages of the repository's docs folder.
+#[cfg(pintle_docs)]
 pub mod _documentation {
     #[doc = include_str!("../../../docs/ARCHITECTURE.md")]
     pub mod architecture {}

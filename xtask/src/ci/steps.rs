@@ -99,7 +99,7 @@ fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
 
 fn doc(sh: &Shell) -> anyhow::Result<Done> {
     let run = Quiet::cargo(sh, "doc").args("doc --workspace --no-deps --all-features --locked");
-    run.env("RUSTDOCFLAGS", "-D warnings").run()?;
+    run.env("RUSTDOCFLAGS", "-D warnings --cfg pintle_docs").run()?;
     Ok(Done::default())
 }
 

@@ -83,7 +83,7 @@ async fn kill_the_leader(
     objects: usize,
     progress: &Progress,
 ) -> Result<Duration> {
-    observer.wait(objects / 4, objects, progress, |_| true).await?;
+    observer.wait(objects / 4, objects, progress, |_| replicas.iter().any(Replica::is_leader)).await?;
     let leader = replicas.iter_mut().find(|replica| replica.is_leader()).context("nobody leads")?;
     let killed = Instant::now();
     leader.kill().await;

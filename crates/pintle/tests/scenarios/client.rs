@@ -1,0 +1,67 @@
+use pintle::apiserver::ApiServer;
+use pintle::kubeconfig::{self, Environment, Overrides};
+use pintle::meta::{DynamicObject, ListOptions, ObjectKey, PostOptions, Reason, Resource, Secret};
+use pintle::restreq::Api;
+
+use crate::support::{ConfigMap, client, create, server};
+
+#[tokio::test]
+async fn a_kubeconfig_of_the_server_leads_back_to_it_over_tls() {
+    let server = ApiServer::builder().tls(true).start().await.unwrap();
+    let folder = std::env::temp_dir().join(format!("pintle-scenario-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("kubeconfig");
+    std::fs::write(&path, server.kubeconfig()).unwrap();
+
+    let config = kubeconfig::infer(Some(path), &Overrides::default(), &Environment::empty(&folder)).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(config.server.starts_with("https://127.0.0.1:"), "{}", config.server);
+    let maps: Api<ConfigMap> = Api::namespaced(client(config), "default");
+    let created = create(&maps, "a").await;
+    assert_eq!(maps.get("a").await.unwrap(), created);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_unauthorized_by_type_and_is_not_shown() {
+    let folder = std::env::temp_dir().join(format!("pintle-scenario-tokens-{}", std::process::id()));
+    std::fs::write(&folder, "right,admin,1,\"system:masters\"\n").unwrap();
+    let server = ApiServer::builder().token_auth_file(&folder).start().await.unwrap();
+    std::fs::remove_file(&folder).unwrap();
+    let mut config = server.client_config();
+    config.token = Some(Secret::new("hush-wrong"));
+    let maps: Api<ConfigMap> = Api::namespaced(client(config), "default");
+    let error = maps.list(&ListOptions::default()).await.unwrap_err();
+    assert_eq!(error.reason(), Some(&Reason::Unauthorized));
+    assert!(!format!("{error:?} {error}").contains("hush"), "{error:?}");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_object_is_the_same_through_every_type_it_can_have() {
+    let server = server().await;
+    let client = client(server.client_config());
+    let own: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let created = create(&own, "a").await;
+
+    let generated: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(client.clone(), "default");
+    let dynamic: Api<DynamicObject> = Api::namespaced_with(client, ConfigMap::api_resource(), "default");
+    assert_eq!(generated.get("a").await.unwrap().metadata.uid.as_ref(), Some(&created.metadata.uid));
+    assert_eq!(dynamic.get("a").await.unwrap().metadata, created.metadata);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_stale_write_conflicts_and_changes_nothing() {
+    let server = server().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    let old = create(&maps, "a").await;
+    let mut new = old.clone();
+    new.data.insert("k".into(), "v".into());
+    maps.update(&new, &PostOptions::default()).await.unwrap();
+
+    let error = maps.update(&old, &PostOptions::default()).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+    assert_eq!(maps.get(ObjectKey::new("default", "a")).await.unwrap().data, new.data);
+    server.shutdown().await;
+}

@@ -1,0 +1,97 @@
+use std::sync::{Arc, Mutex};
+
+use pintle::apiserver::ApiServer;
+use pintle::controller::{Action, Controller, ReconcileError, Request};
+use pintle::informer::SharedInformer;
+use pintle::meta::DeleteOptions;
+use pintle::restreq::Api;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{ConfigMap, client, create, eventually, server};
+
+/// A controller that notes of each key whether its object was there.
+struct Notes {
+    seen: Arc<Mutex<Vec<(String, bool)>>>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Notes {
+    fn take(maps: &Api<ConfigMap>) -> Self {
+        let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (lister, notes) = (informer.lister(), seen.clone());
+        let controller = Controller::for_(&informer).reconciler(move |request: Request| {
+            let found = lister.get(&request.key).is_some();
+            notes.lock().unwrap().push((request.key.name().to_owned(), found));
+            let panics = request.key.name() == "poison" && request.failures == 0;
+            async move {
+                assert!(!panics, "poisoned on purpose");
+                Ok::<_, ReconcileError>(Action::await_change())
+            }
+        });
+        let stop = CancellationToken::new();
+        let token = stop.clone();
+        let task = tokio::spawn(async move { controller.run(&token).await.unwrap() });
+        Self { seen, stop, task }
+    }
+
+    async fn wait_for(&self, name: &str, found: bool, times: usize) {
+        eventually((name, found, times), async || {
+            let seen = self.seen.lock().unwrap();
+            (seen.iter().filter(|note| note.0 == name && note.1 == found).count() >= times).then_some(())
+        })
+        .await;
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_objects_key_reaches_the_reconciler() {
+    let server = server().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    create(&maps, "a").await;
+    let notes = Notes::take(&maps);
+    notes.wait_for("a", true, 1).await;
+    maps.delete("a", &DeleteOptions::default()).await.unwrap();
+    notes.wait_for("a", false, 1).await;
+    notes.end().await;
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_key_one_try() {
+    let server = server().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    let notes = Notes::take(&maps);
+    create(&maps, "poison").await;
+    create(&maps, "sound").await;
+    notes.wait_for("sound", true, 1).await;
+    notes.wait_for("poison", true, 2).await;
+    notes.end().await;
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_controller_goes_on_when_a_server_that_vanished_is_back() {
+    let first = server().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(first.client_config()), "default");
+    create(&maps, "before").await;
+    let notes = Notes::take(&maps);
+    notes.wait_for("before", true, 1).await;
+
+    // The one that comes back has lost everything, so what it knows is older than what the watch has seen.
+    let port = first.url().rsplit(':').next().unwrap().parse().unwrap();
+    first.shutdown().await;
+    let second = eventually("the port is free again", async || ApiServer::builder().port(port).start().await.ok()).await;
+    create(&maps, "after").await;
+    notes.wait_for("after", true, 1).await;
+    notes.wait_for("before", false, 1).await;
+    notes.end().await;
+    second.shutdown().await;
+}

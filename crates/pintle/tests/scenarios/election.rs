@@ -1,0 +1,55 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use pintle::leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock};
+use pintle::restreq::Api;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{client, eventually, server};
+
+/// Contends until `stop`; while it leads, `leading` is one higher. It never gets above one.
+fn contend(name: &str, leases: Api<Lease>, leading: &Arc<AtomicU32>, stop: &CancellationToken) -> JoinHandle<()> {
+    let config = LeaderElectionConfig::new(name).with_durations(
+        Duration::from_secs(2),
+        Duration::from_millis(1200),
+        Duration::from_millis(200),
+    );
+    let mut elector = LeaderElector::new(LeaseLock::new(leases, "default", "lock"), config).unwrap();
+    let (leading, stop) = (leading.clone(), stop.clone());
+    tokio::spawn(async move {
+        let callbacks = LeaderCallbacks::new(move |leadership: Leadership| {
+            let leading = leading.clone();
+            async move {
+                assert_eq!(leading.fetch_add(1, Ordering::SeqCst), 0, "two lead at once");
+                leadership.cancelled().await;
+                leading.fetch_sub(1, Ordering::SeqCst);
+            }
+        });
+        elector.run(&stop, callbacks).await;
+    })
+}
+
+#[tokio::test]
+async fn a_leader_that_stops_hands_over_and_no_two_lead_at_once() {
+    let server = server().await;
+    let leases: Api<Lease> = Api::all(client(server.client_config()));
+    let leading = Arc::new(AtomicU32::new(0));
+    let stops = [CancellationToken::new(), CancellationToken::new()];
+    let first = contend("first", leases.clone(), &leading, &stops[0]);
+    let holder = async || {
+        let lease = leases.get(pintle::meta::ObjectKey::new("default", "lock")).await.ok()?;
+        lease.spec.holder_identity.filter(|holder| !holder.is_empty())
+    };
+    assert_eq!(eventually("somebody leads", holder).await, "first");
+
+    let second = contend("second", leases.clone(), &leading, &stops[1]);
+    stops[0].cancel();
+    first.await.unwrap();
+    eventually("the other one leads", async || holder().await.filter(|holder| holder == "second")).await;
+    stops[1].cancel();
+    second.await.unwrap();
+    assert_eq!(leading.load(Ordering::SeqCst), 0);
+    server.shutdown().await;
+}

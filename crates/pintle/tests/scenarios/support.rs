@@ -1,0 +1,54 @@
+//! What the scenarios share.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use pintle::apiserver::ApiServer;
+use pintle::meta::{ClientConfig, ObjectMeta, PostOptions};
+use pintle::restreq::{Api, RestClient};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tokio::time::{Instant, sleep};
+
+/// A user's own struct: all that it takes is the line below it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct ConfigMap {
+    pub(crate) metadata: ObjectMeta,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) data: BTreeMap<String, String>,
+}
+
+pintle::meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+
+impl ConfigMap {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { metadata: ObjectMeta::new("default", name), data: BTreeMap::new() }
+    }
+}
+
+pub(crate) async fn server() -> ApiServer {
+    ApiServer::start().await.expect("a loopback port")
+}
+
+/// A client without the brake, which only makes tests slow.
+pub(crate) fn client(mut config: ClientConfig) -> RestClient {
+    config.qps = Some(0.0);
+    RestClient::new(config).expect("a usable configuration")
+}
+
+pub(crate) async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
+    api.create(&ConfigMap::new(name), &PostOptions::default()).await.expect("it is not there yet")
+}
+
+/// Waits until `check` gives something.
+pub(crate) async fn eventually<T>(what: impl Debug, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    const LIMIT: Duration = Duration::from_secs(45);
+    let started = Instant::now();
+    loop {
+        if let Some(found) = check().await {
+            return found;
+        }
+        assert!(started.elapsed() < LIMIT, "{what:?} did not come about within {LIMIT:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
