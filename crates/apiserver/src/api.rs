@@ -14,6 +14,7 @@ use crate::store::History;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// How much of the past is kept.
+    pub(crate) first_revision: u64,
     pub(crate) history: History,
     /// How many events a watcher may lag before it is cut.
     pub(crate) watch_buffer: usize,
@@ -30,6 +31,7 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            first_revision: 1,
             history: History::default(),
             watch_buffer: 4096,
             bookmark_interval: Duration::from_secs(60),
@@ -55,7 +57,7 @@ pub(crate) struct Api {
 impl Api {
     pub(crate) fn new(settings: Settings, tokens: Option<Tokens>) -> Self {
         let clock = Arc::new(Clock::new());
-        let db = Db::new(settings.history, settings.watch_buffer, clock.clone());
+        let db = Db::new(settings.first_revision, settings.history, settings.watch_buffer, clock.clone());
         let random = settings.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {
             db,

@@ -34,8 +34,8 @@ struct Inner {
 }
 
 impl Db {
-    pub(crate) fn new(history: History, feed_length: usize, clock: Arc<Clock>) -> Self {
-        let store = Store::new(history);
+    pub(crate) fn new(first: u64, history: History, feed_length: usize, clock: Arc<Clock>) -> Self {
+        let store = Store::new(first, history);
         let revision = watch::Sender::new(store.revision());
         let all = broadcast::Sender::new(BACKGROUND_FEED);
         Self { inner: Mutex::new(Inner { store, feeds: HashMap::new() }), revision, all, clock, feed_length }

@@ -45,7 +45,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let mut builder = ApiServer::builder().port(arguments.port).tls(arguments.tls);
+    let mut builder = ApiServer::builder().port(arguments.port).tls(arguments.tls).first_revision(first_revision());
     if let Some(path) = arguments.token_auth_file {
         builder = builder.token_auth_file(path);
     }
@@ -65,4 +65,9 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     server.shutdown().await;
     Ok(())
+}
+
+/// Microseconds of the clock: above all that an earlier server on the same port gave out, so that its clients list anew.
+fn first_revision() -> u64 {
+    jiff::Timestamp::now().as_microsecond().try_into().unwrap_or(1)
 }

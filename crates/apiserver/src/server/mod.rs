@@ -179,6 +179,14 @@ impl Builder {
         self
     }
 
+    /// The version that the server is at before its first write; 1 unless set. A server that takes the place of another wants one
+    /// above all that the other gave out: its clients then learn that they know nothing of it, where they would otherwise wait
+    /// for versions that they believe to have seen.
+    pub fn first_revision(mut self, revision: u64) -> Self {
+        self.settings.first_revision = revision;
+        self
+    }
+
     /// How many changes are kept for each resource; watches and lists of what is older are refused. 100 000 unless set.
     pub fn history(mut self, changes: usize) -> Self {
         self.settings.history.max_changes = changes;

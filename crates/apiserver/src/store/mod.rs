@@ -69,9 +69,11 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// An empty store at revision 1, as a new etcd is.
-    pub(crate) fn new(history: History) -> Self {
-        Self { revision: 1, compacted: 0, history, tables: HashMap::new() }
+    /// An empty store at that revision; a new etcd is at 1. Of what was before it nothing is known.
+    pub(crate) fn new(first: u64, history: History) -> Self {
+        let revision = first.max(1);
+        let compacted = if revision == 1 { 0 } else { revision };
+        Self { revision, compacted, history, tables: HashMap::new() }
     }
 
     /// The revision of the last write.

@@ -48,7 +48,7 @@ proptest! {
     fn each_kept_revision_reads_as_it_was_and_its_changes_lead_to_now(steps in steps()) {
         let resources = resources();
         let now = Instant::now();
-        let mut store = Store::new(History::default());
+        let mut store = Store::new(1, History::default());
         let mut worlds: BTreeMap<u64, [World; 2]> = [(1, Default::default())].into();
         let mut compacted = 0;
         for (number, step) in steps.into_iter().enumerate() {
@@ -125,7 +125,7 @@ proptest! {
 
 #[test]
 fn a_deletion_carries_the_last_content_with_its_own_revision() {
-    let (mut store, [resource, _]) = (Store::new(History::default()), resources());
+    let (mut store, [resource, _]) = (Store::new(1, History::default()), resources());
     let created = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     let deleted = store.remove(Instant::now(), &resource, "a/x", created.revision).unwrap();
     assert_eq!(deleted.revision, created.revision + 1);
@@ -135,7 +135,7 @@ fn a_deletion_carries_the_last_content_with_its_own_revision() {
 
 #[test]
 fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
-    let (mut store, [resource, _]) = (Store::new(History::default()), resources());
+    let (mut store, [resource, _]) = (Store::new(1, History::default()), resources());
     let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     assert_eq!(**change.new.value(), json!({"metadata": {"name": "a", "resourceVersion": "2"}, "data": {"k": "1"}}));
     assert_eq!(serde_json::from_slice::<Value>(change.new.json()).unwrap(), **change.new.value());
@@ -144,7 +144,7 @@ fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
 #[test]
 fn history_is_bounded_by_number_and_by_age() {
     let (start, [resource, other]) = (Instant::now(), resources());
-    let mut store = Store::new(History { max_changes: 3, max_age: Duration::from_secs(10) });
+    let mut store = Store::new(1, History { max_changes: 3, max_age: Duration::from_secs(10) });
     for number in 0..5 {
         store.put(start, &resource, &format!("a/{number}"), Expect::Absent, object("1")).unwrap();
     }
@@ -158,7 +158,7 @@ fn history_is_bounded_by_number_and_by_age() {
 
 #[test]
 fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
-    let (mut store, [resource, other]) = (Store::new(History::default()), resources());
+    let (mut store, [resource, other]) = (Store::new(1, History::default()), resources());
     let first = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     store.put(Instant::now(), &other, "a/x", Expect::Absent, object("1")).unwrap();
     store.forget_past(&resource);

@@ -30,7 +30,7 @@ pub(crate) struct Replica {
 impl Replica {
     /// Starts a replica that shares nothing with others but the cluster.
     pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
-        let manager = manager(name, RestClient::new(config.clone())?)?;
+        let manager = manager(name, config)?;
         let (status, stop) = (manager.status(), CancellationToken::new());
         let token = stop.clone();
         let task = tokio::spawn(async move {
@@ -77,7 +77,8 @@ impl Drop for Replica {
     }
 }
 
-fn manager(name: &str, client: RestClient) -> Result<Manager> {
+fn manager(name: &str, config: &ClientConfig) -> Result<Manager> {
+    let client = RestClient::new(config.clone())?;
     let sites: SharedInformer<Website> = SharedInformer::new(Api::all(client.clone()));
     let config_maps: SharedInformer<ConfigMap> = SharedInformer::new(Api::all(client.clone()));
     let deployments: SharedInformer<Deployment> = SharedInformer::new(Api::all(client.clone()));
@@ -94,7 +95,8 @@ fn manager(name: &str, client: RestClient) -> Result<Manager> {
         .owns(&deployments)
         .with(|options| options.max_concurrent_reconciles = WORKERS)
         .reconciler(reconciler);
-    let leases: Api<Lease> = Api::all(client);
+    // Renewals have connections of their own: no amount of work can delay them.
+    let leases: Api<Lease> = Api::all(RestClient::new(config.clone())?);
     let lock = LeaseLock::new(leases, "default", "website-controller");
     Ok(Manager::builder().controller(controller).leader_election(LeaderElector::new(lock, election(name))?).build())
 }

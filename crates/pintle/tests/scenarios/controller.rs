@@ -85,10 +85,13 @@ async fn the_controller_goes_on_when_a_server_that_vanished_is_back() {
     let notes = Notes::take(&maps);
     notes.wait_for("before", true, 1).await;
 
-    // The one that comes back has lost everything, so what it knows is older than what the watch has seen.
+    // The one that comes back has lost everything.
     let port = first.url().rsplit(':').next().unwrap().parse().unwrap();
     first.shutdown().await;
-    let second = eventually("the port is free again", async || ApiServer::builder().port(port).start().await.ok()).await;
+    let second = eventually("the port is free again", async || {
+        ApiServer::builder().port(port).first_revision(1_000).start().await.ok()
+    })
+    .await;
     create(&maps, "after").await;
     notes.wait_for("after", true, 1).await;
     notes.wait_for("before", false, 1).await;

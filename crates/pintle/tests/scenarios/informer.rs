@@ -32,11 +32,8 @@ async fn converges_despite(rules: Vec<Rule>) {
 
 #[tokio::test]
 async fn the_cache_converges_though_watches_expire() {
-    converges_despite(vec![
-        Rule::once(Fault::CutAfter(3)).verb("watch"),
-        Rule::times(Fault::Expire, 2).verb("watch"),
-    ])
-    .await;
+    converges_despite(vec![Rule::once(Fault::CutAfter(3)).verb("watch"), Rule::times(Fault::Expire, 2).verb("watch")])
+        .await;
 }
 
 #[tokio::test]
