@@ -39,8 +39,8 @@ impl Clock {
     }
 
     /// Sets how far the server's wall time runs ahead of the machine's.
-    pub(crate) fn set_skew(&self, ahead: SignedDuration) {
-        let millis = i64::try_from(ahead.as_millis()).unwrap_or(0);
+    pub(crate) fn set_ahead(&self, ahead: Duration) {
+        let millis = i64::try_from(ahead.as_millis()).unwrap_or(i64::MAX);
         self.skew_millis.store(millis, Ordering::Relaxed);
     }
 

@@ -112,7 +112,8 @@ impl Faults {
         let Inner { rules, random, hits } = &mut *inner;
         let mut about_watches = rules.iter_mut().filter(|rule| rule.fault.is_about_watches());
         let fault = about_watches.find_map(|rule| {
-            rule.strikes(&request, random).then(|| match rule.fault {
+            let struck = rule.strikes(&request, random);
+            struck.then_some(match rule.fault {
                 Fault::CutAfter(frames) => WatchFault::CutAfter(frames),
                 Fault::CutMidFrame(frames) => WatchFault::CutMidFrame(frames),
                 _ => WatchFault::Expired,

@@ -64,6 +64,7 @@ impl Answer {
 pub struct Rule {
     pub(super) fault: Fault,
     verb: Option<String>,
+    group: Option<String>,
     resource: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
@@ -89,6 +90,7 @@ impl Rule {
         Self {
             fault,
             verb: None,
+            group: None,
             resource: None,
             namespace: None,
             name: None,
@@ -102,6 +104,12 @@ impl Rule {
     /// Only requests of that verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub fn verb(mut self, verb: impl Into<String>) -> Self {
         self.verb = Some(verb.into());
+        self
+    }
+
+    /// Only requests to that API group; the empty one is the core group.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
         self
     }
 
@@ -145,6 +153,7 @@ impl Rule {
     pub(super) fn strikes(&mut self, request: &Request<'_>, random: &mut fastrand::Rng) -> bool {
         let same = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
         let matches = same(&self.verb, request.verb)
+            && same(&self.group, request.group)
             && same(&self.resource, request.resource)
             && same(&self.namespace, request.namespace)
             && same(&self.name, request.name)

@@ -64,11 +64,6 @@ impl Clause {
             _ => None,
         }
     }
-
-    /// Whether a protobuf answer is what the clause wants. None is written, so such a clause is skipped.
-    pub(crate) fn is_protobuf(&self) -> bool {
-        self.kind == "application" && self.subtype == "vnd.kubernetes.protobuf"
-    }
 }
 
 /// The clauses of an `Accept` header, best first: by quality, then the more exact, then as written. An absent or empty

@@ -34,10 +34,6 @@ impl Place {
     pub(crate) fn key(&self) -> String {
         key(&self.namespace, &self.name)
     }
-
-    pub(crate) fn is_status(&self) -> bool {
-        self.subresource.as_deref() == Some("status")
-    }
 }
 
 /// An object as an answer shows it: in the version that was asked for, without its `apiVersion` and `kind`, which the encoder

@@ -59,7 +59,7 @@ impl Token {
         }
         let start = wire.start.strip_prefix('/').unwrap_or(&wire.start);
         if start.split('/').any(|part| part == "..") {
-            return Err(wrong(&format!("{}", wire.start)));
+            return Err(wrong(&wire.start));
         }
         Ok(Self { revision: u64::try_from(wire.rv).ok(), start: start.into() })
     }

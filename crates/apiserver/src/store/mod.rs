@@ -95,11 +95,6 @@ impl Store {
         self.tables.get(resource).into_iter().flat_map(|table| table.range(range))
     }
 
-    /// The number of objects of a resource.
-    pub(crate) fn len(&self, resource: &str) -> usize {
-        self.tables.get(resource).map_or(0, Table::len)
-    }
-
     /// Writes an object, if what is there is as expected. The value's `metadata.resourceVersion` is set to the new revision.
     pub(crate) fn put(
         &mut self,

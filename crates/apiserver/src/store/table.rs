@@ -23,10 +23,6 @@ impl Table {
         self.objects.get(key)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.objects.len()
-    }
-
     pub(super) fn floor(&self) -> u64 {
         self.floor
     }

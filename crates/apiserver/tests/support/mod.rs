@@ -14,18 +14,18 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 /// Longer than anything here takes; a test that waits so long has failed.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An answer that has been read in full.
 #[derive(Debug)]
-pub struct Answer {
-    pub code: u16,
-    pub headers: http::HeaderMap,
-    pub body: Value,
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: Value,
 }
 
 /// Sends a request and reads the head of its answer.
-pub async fn send(
+pub(crate) async fn send(
     server: &ApiServer,
     method: Method,
     path: &str,
@@ -45,7 +45,7 @@ pub async fn send(
 }
 
 /// Sends a request and reads its whole answer; a text is a JSON string.
-pub async fn call(server: &ApiServer, method: Method, path: &str, body: Value) -> Answer {
+pub(crate) async fn call(server: &ApiServer, method: Method, path: &str, body: Value) -> Answer {
     let media = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let text = if body.is_null() { String::new() } else { body.to_string() };
     let response = send(server, method, path, &[("content-type", media)], &text).await;
@@ -53,25 +53,25 @@ pub async fn call(server: &ApiServer, method: Method, path: &str, body: Value) -
 }
 
 /// Reads an answer in full.
-pub async fn read(response: Response<Incoming>) -> Answer {
+pub(crate) async fn read(response: Response<Incoming>) -> Answer {
     let (head, body) = response.into_parts();
     let bytes = body.collect().await.expect("a whole body").to_bytes();
     let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
     Answer { code: head.status.as_u16(), headers: head.headers, body }
 }
 
-pub async fn get(server: &ApiServer, path: &str) -> Answer {
+pub(crate) async fn get(server: &ApiServer, path: &str) -> Answer {
     call(server, Method::GET, path, Value::Null).await
 }
 
-pub async fn delete(server: &ApiServer, path: &str) -> Answer {
+pub(crate) async fn delete(server: &ApiServer, path: &str) -> Answer {
     call(server, Method::DELETE, path, Value::Null).await
 }
 
-pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Creates a config map and answers its version.
-pub async fn create_map(server: &ApiServer, name: &str, labels: Value) -> u64 {
+pub(crate) async fn create_map(server: &ApiServer, name: &str, labels: Value) -> u64 {
     let object = json!({"metadata": {"name": name, "labels": labels}, "data": {"k": "v"}});
     let answer = call(server, Method::POST, CONFIG_MAPS, object).await;
     assert_eq!(answer.code, 201, "{:?}", answer.body);
@@ -79,26 +79,26 @@ pub async fn create_map(server: &ApiServer, name: &str, labels: Value) -> u64 {
 }
 
 /// Merges a patch into a config map and answers its version.
-pub async fn patch_map(server: &ApiServer, name: &str, patch: Value) -> u64 {
+pub(crate) async fn patch_map(server: &ApiServer, name: &str, patch: Value) -> u64 {
     let answer = call(server, Method::PATCH, &format!("{CONFIG_MAPS}/{name}"), patch).await;
     assert_eq!(answer.code, 200, "{:?}", answer.body);
     version(&answer.body)
 }
 
 /// The version that an object carries.
-pub fn version(object: &Value) -> u64 {
+pub(crate) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).expect("a version")
 }
 
 /// A watch in progress.
-pub struct Watch {
+pub(crate) struct Watch {
     body: Incoming,
     rest: Vec<u8>,
 }
 
 /// How a watch goes on.
 #[derive(Debug, PartialEq)]
-pub enum Next {
+pub(crate) enum Next {
     Event(Value),
     /// The stream ended as it should.
     End,
@@ -107,14 +107,14 @@ pub enum Next {
 }
 
 impl Watch {
-    pub async fn start(server: &ApiServer, query: &str) -> Self {
+    pub(crate) async fn start(server: &ApiServer, query: &str) -> Self {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
         let response = send(server, Method::GET, &path, &[], "").await;
         assert_eq!(response.status(), 200);
         Self { body: response.into_body(), rest: Vec::new() }
     }
 
-    pub async fn next(&mut self) -> Next {
+    pub(crate) async fn next(&mut self) -> Next {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
@@ -129,7 +129,7 @@ impl Watch {
     }
 
     /// The next event as `TYPE name version`.
-    pub async fn told(&mut self) -> String {
+    pub(crate) async fn told(&mut self) -> String {
         match self.next().await {
             Next::Event(event) => {
                 let object = &event["object"];
