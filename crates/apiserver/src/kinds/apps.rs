@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::check::Check;
 use super::edit::{default, integer_at, member, present, set, set_metadata, text_at};
-use super::pods::{claim_spec, pod_template, validate_template};
+use super::pods::{claim_spec, pod_template, template_warnings, validate_template};
 use super::{Context, Scale, Strategy};
 use crate::selector::LabelSelector;
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults};
@@ -16,6 +16,10 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(super) struct Deployment;
 
 impl Strategy for Deployment {
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        template_warnings(object, old, "/spec/template")
+    }
+
     fn scale(&self) -> Option<&Scale> {
         Some(Scale::workload())
     }
@@ -112,6 +116,10 @@ impl Strategy for Deployment {
 pub(super) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        template_warnings(object, old, "/spec/template")
+    }
+
     fn scale(&self) -> Option<&Scale> {
         Some(Scale::workload())
     }
@@ -150,6 +158,10 @@ impl Strategy for ReplicaSet {
 pub(super) struct ReplicationController;
 
 impl Strategy for ReplicationController {
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        template_warnings(object, old, "/spec/template")
+    }
+
     fn scale(&self) -> Option<&Scale> {
         Some(Scale::workload())
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::check::Check;
 use super::edit::{default, has, list, member, present, set, text_at};
-use super::pods::{pod_template, validate_template};
+use super::pods::{pod_template, template_warnings, validate_template};
 use super::{Context, Strategy};
 use crate::selector::LabelSelector;
 use crate::validate::{FieldFault, NameRule};
@@ -14,6 +14,10 @@ use crate::validate::{FieldFault, NameRule};
 pub(super) struct Job;
 
 impl Strategy for Job {
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        template_warnings(object, old, "/spec/template")
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = member(object, "spec") {
             job_spec(spec);
@@ -126,6 +130,10 @@ impl Strategy for Job {
 pub(super) struct CronJob;
 
 impl Strategy for CronJob {
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        template_warnings(object, old, "/spec/jobTemplate/spec/template")
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = member(object, "spec") {
             default(spec, "concurrencyPolicy", "Allow");

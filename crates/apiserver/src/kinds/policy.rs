@@ -28,6 +28,10 @@ impl Strategy for PodDisruptionBudget {
         self.defaults(object);
     }
 
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
         let both = has(object, "/spec/minAvailable") && has(object, "/spec/maxUnavailable");
         let mut labels = Vec::new();

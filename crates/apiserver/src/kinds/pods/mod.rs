@@ -16,7 +16,7 @@ use crate::validate::FieldFault;
 
 pub(super) use container::port_name_faults;
 pub(super) use defaults::{claim_spec, pod_template};
-pub(super) use validate::template as validate_template;
+pub(super) use validate::{template as validate_template, template_warnings};
 
 /// `v1` Pod.
 #[derive(Clone, Copy, Debug)]

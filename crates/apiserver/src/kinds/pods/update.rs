@@ -85,15 +85,22 @@ fn ephemeral_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
 
 fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     let mut faults = validate::pod(new);
-    let names = |pod: &Value, key: &str| {
-        list(pod, &format!("/spec/{key}")).map(|container| text_at(container, "/name").to_owned()).collect::<Vec<_>>()
-    };
     for key in ["containers", "initContainers"] {
-        if names(new, key) != names(old, key) {
+        let count = |pod: &Value| list(pod, &format!("/spec/{key}")).count();
+        if count(new) != count(old) {
             let why = "pod updates may not add or remove containers";
             return vec![FieldFault::forbidden(format!("spec.{key}"), why)];
         }
     }
+    for (at, gate) in list(new, "/spec/schedulingGates").enumerate() {
+        if !list(old, "/spec/schedulingGates").any(|known| known == gate) {
+            let why = "only deletion is allowed, but found new scheduling gate";
+            faults.push(FieldFault::forbidden(format!("spec.schedulingGates[{at}].name"), why));
+        }
+    }
+    // While a pod is gated, where it may run can be narrowed down.
+    let gated = list(old, "/spec/schedulingGates").next().is_some();
+    let narrowed = gated && narrows(new, old);
     let removed = list(old, "/spec/tolerations").any(|toleration| {
         !list(new, "/spec/tolerations").any(|other| without_seconds(other) == without_seconds(toleration))
     });
@@ -109,10 +116,11 @@ fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
         for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"] {
             set(&mut spec, key, Value::Null);
         }
+        if narrowed {
+            set(&mut spec, "nodeSelector", Value::Null);
+        }
         spec
     };
-    let gates_added =
-        list(new, "/spec/schedulingGates").any(|gate| !list(old, "/spec/schedulingGates").any(|known| known == gate));
     let grace = |pod: &Value| pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
     let grace_changed = grace(new) != grace(old) && !(grace(new) == Some(1) && grace(old).is_some_and(|old| old < 0));
     let deadline = |pod: &Value| pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64);
@@ -130,10 +138,16 @@ fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
             Some(_) => {}
         }
     }
-    if fixed(new) != fixed(old) || gates_added || grace_changed {
+    if fixed(new) != fixed(old) || grace_changed {
         faults.push(FieldFault::forbidden("spec", FIXED));
     }
     faults
+}
+
+/// Whether the node selector keeps all that it had.
+fn narrows(new: &Value, old: &Value) -> bool {
+    let mut before = old.pointer("/spec/nodeSelector").and_then(Value::as_object).into_iter().flatten();
+    before.all(|(key, value)| new.pointer("/spec/nodeSelector").and_then(|now| now.get(key)) == Some(value))
 }
 
 fn without_seconds(toleration: &Value) -> Value {

@@ -58,7 +58,9 @@ pub(in crate::kinds) fn template(template: &Value, path: &str) -> Vec<FieldFault
 
 /// What to warn of.
 pub(super) fn warnings(pod: &Value) -> Vec<String> {
-    let mut found = container::warnings(pod);
+    let mut found = name_warning(pod, "the Pod's hostname");
+    found.extend(deprecations(pod, ""));
+    found.extend(container::warnings(pod));
     for (at, secret) in list(pod, "/spec/imagePullSecrets").enumerate() {
         if text_at(secret, "/name").is_empty() {
             found.push(format!("spec.imagePullSecrets[{at}].name: invalid empty name \"\""));
@@ -85,6 +87,50 @@ pub(super) fn warnings(pod: &Value) -> Vec<String> {
             found.push(format!("spec.topologySpreadConstraints[{at}].labelSelector: {WHY}"));
         }
     }
+    found
+}
+
+/// What to warn of in the name of what makes pods, or of a pod: it ends up in host names.
+pub(in crate::kinds) fn name_warning(object: &Value, used: &str) -> Vec<String> {
+    let name = text_at(object, "/metadata/name");
+    let why = name_faults(NameRule::Label, name, false);
+    if name.is_empty() || why.is_empty() {
+        return Vec::new();
+    }
+    let why = why.join(" ");
+    vec![format!(
+        "metadata.name: this is used in {used}, which can result in surprising behavior; a DNS label is recommended: [{why}]"
+    )]
+}
+
+/// What to warn of in a pod, or in a template at a path that ends in a dot: labels and annotations that were replaced.
+pub(in crate::kinds) fn deprecations(pod: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (old, new) in [("beta.kubernetes.io/arch", "kubernetes.io/arch"), ("beta.kubernetes.io/os", "kubernetes.io/os")]
+    {
+        if pod.pointer("/spec/nodeSelector").and_then(|selector| selector.get(old)).is_some() {
+            found.push(format!("{path}spec.nodeSelector[{old}]: deprecated since v1.14; use \"{new}\" instead"));
+        }
+    }
+    let critical = "scheduler.alpha.kubernetes.io/critical-pod";
+    if pod.pointer("/metadata/annotations").and_then(|annotations| annotations.get(critical)).is_some() {
+        let why = "non-functional in v1.16+; use the \"priorityClassName\" field instead";
+        found.push(format!("{path}metadata.annotations[{critical}]: {why}"));
+    }
+    found
+}
+
+/// What to warn of in a kind that makes pods from a template.
+pub(in crate::kinds) fn template_warnings(object: &Value, old: Option<&Value>, pointer: &str) -> Vec<String> {
+    if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
+        return Vec::new();
+    }
+    let mut found = match old {
+        None => name_warning(object, "Pod names and hostnames"),
+        Some(_) => Vec::new(),
+    };
+    let path = format!("{}.", pointer.trim_start_matches('/').replace('/', "."));
+    found.extend(deprecations(object.pointer(pointer).unwrap_or(&Value::Null), &path));
     found
 }
 
