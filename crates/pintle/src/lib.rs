@@ -92,3 +92,8 @@ pub mod _documentation {
     #[doc = include_str!("../../../docs/STYLE.md")]
     pub mod style {}
 }
+
+// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
