@@ -95,13 +95,28 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     };
     let mut decoded =
         schema::decode(&bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
-    decoded.findings.extend(kind.strategy.prune(&mut decoded.object).into_iter().map(Finding::Unknown));
+    decoded.findings.extend(unknown(kind, &mut decoded.object));
     if validation == FieldValidation::Strict
         && let Some(why) = schema::strict_error(&decoded.findings, &expected)
     {
         return Err(Failure::bad_request(why));
     }
     Ok(Decoded { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
+}
+
+/// Drops what the schema of a custom resource does not know, and tells of it. What calls itself another kind has no schema to be held
+/// against; of another version, nothing is known.
+fn unknown(kind: &Kind, object: &mut Value) -> Vec<Finding> {
+    let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    if kind.custom && says("kind") != kind.kind {
+        return Vec::new();
+    }
+    if kind.custom && says("apiVersion") != kind.api_version() {
+        let known = ["apiVersion", "kind", "metadata"];
+        let fields = object.as_object().into_iter().flatten().map(|(name, _)| name);
+        return fields.filter(|name| !known.contains(&name.as_str())).cloned().map(Finding::Unknown).collect();
+    }
+    kind.strategy.prune(object).into_iter().map(Finding::Unknown).collect()
 }
 
 fn warnings(findings: &[Finding], validation: FieldValidation) -> Vec<String> {
@@ -206,7 +221,7 @@ impl<'a> Patcher<'a> {
         let mut decoded = schema.read(patched).map_err(|error| refused(error.to_string()))?;
         let mut findings = patch.findings().to_vec();
         findings.append(&mut decoded.findings);
-        findings.extend(self.kind.strategy.prune(&mut decoded.object).into_iter().map(Finding::Unknown));
+        findings.extend(unknown(self.kind, &mut decoded.object));
         if self.manager.options.field_validation == FieldValidation::Strict
             && let Some(why) = schema::strict_words(&findings)
         {
