@@ -42,6 +42,10 @@ impl Strategy for Ingress {
             .each("spec.rules", |rule, _| {
                 let empty = has(rule.object(), "/http") && list(rule.object(), "/http/paths").next().is_none();
                 let rule = rule.refuse(empty, || FieldFault::required("http.paths", ""));
+                let host = text_at(rule.object(), "/host").to_owned();
+                let rule = rule.refuse(host.parse::<IpAddr>().is_ok(), || {
+                    FieldFault::invalid_text("host", &host, "must be a DNS name, not an IP address")
+                });
                 rule.name("host", NameRule::Subdomain).each("http.paths", |path, _| {
                     let text = text_at(path.object(), "/path");
                     let exact = text_at(path.object(), "/pathType") != "ImplementationSpecific";

@@ -92,6 +92,16 @@ fn spec_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
             return vec![FieldFault::forbidden(format!("spec.{key}"), why)];
         }
     }
+    // An image is looked at as what may change, and once more as what every container has.
+    for key in ["containers", "initContainers"] {
+        let containers = list(new, &format!("/spec/{key}"))
+            .map(|container| text_at(container, "/image"))
+            .enumerate()
+            .collect::<Vec<_>>();
+        for (at, _) in containers.iter().filter(|(_, image)| image.is_empty()) {
+            faults.push(FieldFault::required(format!("spec.{key}[{at}].image"), ""));
+        }
+    }
     for (at, gate) in list(new, "/spec/schedulingGates").enumerate() {
         if !list(old, "/spec/schedulingGates").any(|known| known == gate) {
             let why = "only deletion is allowed, but found new scheduling gate";
