@@ -50,7 +50,7 @@ fn times_in_microseconds() {
 #[test]
 fn negative_numbers() {
     check(
-        concat!("azhzAAoTCgJ2MRINRGVsZXRlT3B0aW9ucxINCP///////////wESABoAIgA=",),
+        "azhzAAoTCgJ2MRINRGVsZXRlT3B0aW9ucxINCP///////////wESABoAIgA=",
         json!({"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":-1,"preconditions":{}}),
     );
 }

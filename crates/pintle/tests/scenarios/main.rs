@@ -3,6 +3,8 @@
 //! Each scenario has a server of its own, so they run side by side. Time is real here, since sockets are; whoever waits, waits
 //! for a condition, with a limit that only a failure reaches.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
 mod client;
 mod controller;
 mod election;
