@@ -120,7 +120,14 @@ impl Failure {
     /// 422 with everything spelt out.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, faults: Vec<FieldFault>) -> Self {
         let causes: Vec<_> = faults.into_iter().map(StatusCause::from).collect();
-        let told: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let mut told: Vec<String> = Vec::new();
+        for cause in &causes {
+            let one = format!("{}: {}", cause.field, cause.message);
+            // What is found twice counts twice, but is told once.
+            if !told.contains(&one) {
+                told.push(one);
+            }
+        }
         let told = match &told[..] {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

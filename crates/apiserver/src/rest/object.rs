@@ -43,6 +43,8 @@ pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) value: Arc<Value>,
+    /// It is a custom resource.
+    custom: bool,
     /// What it came from, if it is shown just as it is stored.
     stored: Option<Arc<Stored>>,
 }
@@ -54,12 +56,18 @@ impl Served {
         if !Arc::ptr_eq(&value, stored.value()) {
             return Self::value(kind, Arc::unwrap_or_clone(value));
         }
-        Self { api_version: kind.api_version(), kind: kind.kind.clone(), value, stored: Some(stored.clone()) }
+        Self {
+            api_version: kind.api_version(),
+            kind: kind.kind.clone(),
+            value,
+            custom: kind.custom,
+            stored: Some(stored.clone()),
+        }
     }
 
     /// An object that is not stored, or not yet.
     pub(crate) fn value(kind: &Kind, value: Value) -> Self {
-        Self::untyped(kind.api_version(), kind.kind.clone(), value)
+        Self { custom: kind.custom, ..Self::untyped(kind.api_version(), kind.kind.clone(), value) }
     }
 
     /// An object of a kind that is known by its name alone.
@@ -68,7 +76,7 @@ impl Served {
             object.remove("apiVersion");
             object.remove("kind");
         }
-        Self { api_version, kind, value: Arc::new(value), stored: None }
+        Self { api_version, kind, value: Arc::new(value), custom: false, stored: None }
     }
 
     /// Whether it is shown just as it is stored.
@@ -84,7 +92,8 @@ impl Served {
     /// The object as JSON, with or without its `apiVersion` and `kind`.
     pub(crate) fn json(&self, types: bool) -> Bytes {
         let body = match &self.stored {
-            Some(stored) => stored.json().clone(),
+            Some(stored) => stored.json(self.custom).clone(),
+            None if self.custom => self.value.to_string().into(),
             None => serde_json::to_vec(&Ordered(&self.value)).unwrap_or_default().into(),
         };
         if !types {

@@ -143,7 +143,11 @@ fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
         faults.extend(
             qualified_name_faults(name).iter().map(|why| FieldFault::invalid_text("metadata.finalizers", name, why)),
         );
-        if !kind.custom && !name.contains('/') && !STANDARD_FINALIZERS.contains(name) {
+        if !kind.custom
+            && kind.group != "apiextensions.k8s.io"
+            && !name.contains('/')
+            && !STANDARD_FINALIZERS.contains(name)
+        {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             faults.push(FieldFault::invalid_text(format!("metadata.finalizers[{at}]"), name, why));
         }
