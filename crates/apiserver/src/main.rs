@@ -67,7 +67,11 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Microseconds of the clock: above all that an earlier server on the same port gave out, so that its clients list anew.
+/// Tenths of a second since 2026: above what an earlier server on the same port gave out, unless it wrote more than ten times a
+/// second all its life, so that its clients list anew. It stays below 2^32 for a decade, like the versions of real clusters,
+/// since tools take larger ones for the far future.
 fn first_revision() -> u64 {
-    jiff::Timestamp::now().as_microsecond().try_into().unwrap_or(1)
+    const START_OF_2026: i64 = 1_767_225_600;
+    let tenths = jiff::Timestamp::now().as_millisecond() / 100 - START_OF_2026 * 10;
+    tenths.try_into().unwrap_or(1)
 }
