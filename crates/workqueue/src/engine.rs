@@ -27,8 +27,9 @@ use crate::sync::{Arc, Mutex};
 
 /// The three layers in one: a queue, its delays, and its retries, with one record a key.
 ///
-/// Times are nanoseconds since `epoch`. A key whose delay is over is queued when the queue is next looked at, or the key itself
-/// is the matter: whoever waits for keys looks at once, and an add need not do the work of others. Keys come with their hash, so that hashing is done outside of the lock.
+/// Times are nanoseconds since `epoch`. A key whose delay is over is queued when the queue is next looked at, or the key
+/// itself is the matter: whoever waits for keys looks at once, and an add need not do the work of others. Keys come with
+/// their hash, so that hashing is done outside of the lock.
 pub(crate) struct Engine<K> {
     records: Slab<Record<K>>,
     index: Index,
@@ -106,6 +107,14 @@ pub struct Counts {
     pub idle: usize,
 }
 
+impl Counts {
+    /// How many keys have work to do that nobody is doing yet, queued or not: what the metric `depth` says, in client-go as
+    /// here.
+    pub fn depth(&self) -> usize {
+        self.queued + self.redirtied
+    }
+}
+
 impl<K> Engine<K> {
     pub(crate) fn new<C>(config: Config<K, C>, epoch: Instant) -> (Self, C, String) {
         let engine = Self {
@@ -153,8 +162,9 @@ impl<K> Engine<K> {
         self.mode
     }
 
-    /// Tightens the mode; never loosens it.
-    pub(crate) fn shut_down(&mut self, mode: ShutdownMode) {
+    /// Tightens the mode; never loosens it. What is due by now is still queued.
+    pub(crate) fn shut_down(&mut self, mode: ShutdownMode, now: u64) {
+        self.ripen(now);
         self.mode = self.mode.max(Some(mode));
     }
 

@@ -27,6 +27,8 @@ use crate::sync::Arc;
 /// Handles are cheap to clone and all mean the same queue. It serves plain threads ([`blocking_get`](Queue::blocking_get))
 /// and tasks of any executor ([`get`](Queue::get)) at the same time.
 ///
+/// The `Eq`, `Clone` and `Drop` of a key may run under the queue's lock, so they must not use the queue.
+///
 /// The number of keys is bounded by the number of distinct keys that are added: adding one again costs nothing.
 ///
 /// ```

@@ -9,8 +9,8 @@ use std::sync::{PoisonError, TryLockError};
 
 pub(crate) use imp::{Arc, MutexGuard, atomic};
 
-/// A mutex without poison: a panic while it is held is in the caller's own code (a key's `Eq`, a limiter), and every
-/// engine here makes such calls before it changes anything, so what the next holder finds is whole.
+/// A mutex without poison. A panic while it is held is in code of the caller's: the `Eq` or `Clone` of a key, a limiter, an
+/// order. What it concerns may be stuck then, but nothing else is: no other state is half-changed at such a call.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 

@@ -60,7 +60,7 @@ fn pending() -> impl Strategy<Value = Pending> {
 
 fn config() -> ProptestConfig {
     let persistence = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig { cases: 500, failure_persistence: Some(Box::new(persistence)), ..ProptestConfig::default() }
+    ProptestConfig { cases: 300, failure_persistence: Some(Box::new(persistence)), ..ProptestConfig::default() }
 }
 
 proptest! {
@@ -194,6 +194,7 @@ proptest! {
                 Op::Done(_) | Op::Retry(_) => {}
                 Op::Advance(millis) => clock.advance(Duration::from_millis(millis)),
                 Op::ShutDown(mode) => {
+                    model.ripen();
                     drop(queue.shut_down(mode));
                     model.mode = model.mode.max(Some(mode));
                 }

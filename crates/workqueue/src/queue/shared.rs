@@ -19,7 +19,7 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 /// What all handles and guards of a queue share.
 pub(crate) struct Shared<K, C> {
     inbox: Inbox<K>,
-    /// Held for one step of the engine at a time, never while waking, waiting, or dropping a key that a caller gave.
+    /// Held for one step of the engine at a time, never while waking or waiting.
     state: Mutex<State<K>>,
     hasher: DefaultHashBuilder,
     epoch: Instant,
@@ -116,7 +116,7 @@ impl<K, C: Clock> Shared<K, C> {
         let now = self.now_if(state.engine.needs_time());
         let State { engine, collector, .. } = &mut *state;
         collector.close(&self.inbox, engine, now);
-        engine.shut_down(mode);
+        engine.shut_down(mode, now);
         let mut wakes = Wakes::default();
         state.waiters.notify_all(&mut wakes);
         state.settle_drainers(&mut wakes);
