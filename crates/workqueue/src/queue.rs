@@ -153,7 +153,7 @@ impl<K: Hash + Eq + Clone, C: Clock> Queue<K, C> {
     }
 
     /// Begins to shut down, or tightens a shutdown that has begun; never loosens one. The returned [`Drain`] says when that
-    /// is over; it need not be awaited.
+    /// is over. Drop it if you do not want to wait.
     ///
     /// Adds are refused from now on and delays no longer ripen.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {

@@ -12,6 +12,20 @@ type Queue = RateLimitingQueue<&'static str, TokioClock>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// What a multi-threaded runtime asks of what its tasks hold.
+#[test]
+fn handles_guards_and_futures_may_go_to_other_threads() {
+    fn is_send<T: Send>(_: &T) {}
+    fn is_sync<T: Sync>(_: &T) {}
+    let queue = Queue::new();
+    queue.add("a");
+    is_send(&queue);
+    is_sync(&queue);
+    is_send(&queue.get());
+    is_send(&queue.try_get().unwrap());
+    is_send(&queue.shut_down(ShutdownMode::Abandon));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_waiting_get_keeps_the_time_itself() {
     let queue = Queue::new();

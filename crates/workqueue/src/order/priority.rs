@@ -17,6 +17,8 @@ pub struct Priority {
     current: Vec<Option<Place>>,
     len: usize,
     next: u64,
+    /// Pops since `current` grew. As many as it has entries pay for growing it again.
+    pops: usize,
 }
 
 /// What is handed out first is the smallest.
@@ -39,7 +41,7 @@ const KEEP: usize = 256;
 impl Priority {
     /// A key waits as long as there is one of higher priority: a steady flow of those starves it, as in controller-runtime.
     pub fn strict() -> Self {
-        Self { step: None, heap: BinaryHeap::new(), current: Vec::new(), len: 0, next: 0 }
+        Self { step: None, heap: BinaryHeap::new(), current: Vec::new(), len: 0, next: 0, pops: 0 }
     }
 
     /// A key gains a level for each `step` that it waits.
@@ -70,12 +72,13 @@ impl Priority {
     }
 
     fn shrink(&mut self) {
-        if self.len == 0 {
-            self.heap.clear();
-            self.current.clear();
+        if self.heap.capacity() > KEEP && self.heap.len() < self.heap.capacity() / 8 {
+            self.heap.shrink_to(KEEP.max(4 * self.heap.len()));
         }
-        self.heap.shrink_to(KEEP.max(4 * self.len));
-        self.current.shrink_to(KEEP);
+        if self.len == 0 && self.current.len() > 4 * KEEP && self.pops >= self.current.len() {
+            self.heap.clear();
+            self.current = Vec::new();
+        }
     }
 }
 
@@ -83,6 +86,7 @@ impl<K> Order<K> for Priority {
     fn push(&mut self, ticket: Ticket, _key: &K, priority: i32, now: u64) {
         if self.current.len() <= ticket.index() {
             self.current.resize(ticket.index() + 1, None);
+            self.pops = 0;
         }
         self.len += 1;
         let place = self.place(priority, now);
@@ -95,9 +99,8 @@ impl<K> Order<K> for Priority {
             if *current == Some(place) {
                 *current = None;
                 self.len -= 1;
-                if self.heap.capacity() > KEEP && self.heap.len() < self.heap.capacity() / 8 {
-                    self.shrink();
-                }
+                self.pops += 1;
+                self.shrink();
                 return Some(ticket);
             }
         }
