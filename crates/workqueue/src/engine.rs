@@ -66,8 +66,6 @@ pub enum Added {
     Scheduled,
     /// Nothing to do: an earlier add of the key covers this one.
     Merged,
-    /// The key is, or will be, due; many add at the same time, and this one did not wait to be told what became of it.
-    Accepted,
     /// Refused: the queue is shutting down.
     ShutDown,
 }
@@ -224,11 +222,6 @@ impl<K> Engine<K> {
 
     fn instant(&self, now: u64) -> Instant {
         self.epoch + Duration::from_nanos(now)
-    }
-
-    /// Whether it matters when exactly an add is made.
-    pub(crate) fn is_always_timed(&self) -> bool {
-        self.always_timed
     }
 
     pub(crate) fn set_observer(&mut self, observer: Arc<Mutex<Observer>>) {

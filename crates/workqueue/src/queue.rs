@@ -2,7 +2,6 @@
 
 mod drain;
 mod get;
-mod inbox;
 mod item;
 mod shared;
 mod waiters;

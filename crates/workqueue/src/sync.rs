@@ -7,7 +7,7 @@ pub(crate) use std::{sync as imp, thread};
 
 use std::sync::{PoisonError, TryLockError};
 
-pub(crate) use imp::{Arc, MutexGuard, atomic};
+pub(crate) use imp::{Arc, MutexGuard};
 
 /// A mutex without poison. A panic while it is held is in code of the caller's: the `Eq` or `Clone` of a key, a limiter, an
 /// order. What it concerns may be stuck then, but nothing else is: no other state is half-changed at such a call.
@@ -31,7 +31,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

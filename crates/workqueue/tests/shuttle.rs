@@ -109,6 +109,50 @@ fn every_getter_is_woken_for_a_key() {
 }
 
 #[test]
+fn no_add_is_left_lying() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders: Vec<_> = (0..2)
+            .map(|adder| {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    for key in 0..4 {
+                        queue.add(10 * adder + key);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..8 {
+            assert!(queue.blocking_get().is_some());
+        }
+        adders.into_iter().for_each(|adder| adder.join().unwrap());
+        assert_eq!(queue.len(), 0);
+    });
+}
+
+#[test]
+fn an_add_is_seen_by_what_comes_after_it() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders: Vec<_> = (0..2)
+            .map(|adder| {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    for key in 0..3 {
+                        queue.add(10 * adder + key);
+                        let seen = queue.snapshot().into_iter().any(|state| state.key == 10 * adder + key);
+                        assert!(seen);
+                    }
+                })
+            })
+            .collect();
+        adders.into_iter().for_each(|adder| adder.join().unwrap());
+        let report = queue.shut_down(ShutdownMode::FinishInFlight).wait();
+        assert_eq!(report.queued.len(), 6);
+    });
+}
+
+#[test]
 fn a_cancelled_get_passes_its_wake_up_on() {
     explore(|| {
         let (queue, _) = queue();

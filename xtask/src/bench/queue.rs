@@ -86,7 +86,7 @@ pub(crate) const AREA: Area = Area {
             [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
         ),
         work!(
-            "1 M keys rate-limited, taken and forgotten",
+            "1 M keys added rate-limited",
             "rate-limited",
             [
                 (Measure::WallPerOp, Goal::Times(5.0)),

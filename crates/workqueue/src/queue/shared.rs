@@ -7,7 +7,6 @@ use hashbrown::DefaultHashBuilder;
 use pintle_ratelimit::Clock;
 
 use super::drain::{DrainId, Drainers};
-use super::inbox::{Collector, Inbox, Late};
 use super::waiters::{WaiterId, Waiters, Wakes};
 use super::{ShutdownMode, TryGetError, WorkItem};
 use crate::config::Config;
@@ -18,8 +17,7 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 
 /// What all handles and guards of a queue share.
 pub(crate) struct Shared<K, C> {
-    inbox: Inbox<K>,
-    /// Held for one step of the engine at a time, never while waking or waiting.
+    /// Held for one step of the engine at a time, never while waking, waiting, or dropping a key that a caller gave.
     state: Mutex<State<K>>,
     hasher: DefaultHashBuilder,
     epoch: Instant,
@@ -31,7 +29,6 @@ pub(super) struct State<K> {
     pub(super) engine: Engine<K>,
     pub(super) waiters: Waiters,
     pub(super) drainers: Drainers,
-    collector: Collector<K>,
 }
 
 /// What a poll of a waiting `get` came to.
@@ -54,30 +51,12 @@ impl<K, C: Clock> Shared<K, C> {
                 move || nanos(clock.now().saturating_duration_since(epoch))
             }));
         }
-        let state =
-            State { engine, waiters: Waiters::default(), drainers: Drainers::default(), collector: Collector::new() };
-        Self {
-            inbox: Inbox::new(),
-            state: Mutex::new(state),
-            hasher: DefaultHashBuilder::default(),
-            epoch,
-            clock,
-            name,
-        }
+        let state = State { engine, waiters: Waiters::default(), drainers: Drainers::default() };
+        Self { state: Mutex::new(state), hasher: DefaultHashBuilder::default(), epoch, clock, name }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<K>> {
-        let mut state = self.state.lock();
-        self.collect(&mut state);
-        state
-    }
-
-    /// Takes along what was left in the inbox. The first thing under every lock.
-    fn collect(&self, state: &mut State<K>) {
-        if state.collector.is_open() {
-            let State { engine, collector, .. } = state;
-            collector.look(&self.inbox, engine, |engine| self.now_if(engine.needs_time()));
-        }
+        self.state.lock()
     }
 
     /// Nanoseconds since the epoch.
@@ -114,9 +93,7 @@ impl<K, C: Clock> Shared<K, C> {
     pub(super) fn shut_down(&self, mode: ShutdownMode) {
         let mut state = self.lock();
         let now = self.now_if(state.engine.needs_time());
-        let State { engine, collector, .. } = &mut *state;
-        collector.close(&self.inbox, engine, now);
-        engine.shut_down(mode, now);
+        state.engine.shut_down(mode, now);
         let mut wakes = Wakes::default();
         state.waiters.notify_all(&mut wakes);
         state.settle_drainers(&mut wakes);
@@ -148,10 +125,8 @@ impl<K, C: Clock> Shared<K, C> {
 
     /// Ends a locked section: wakes whom it concerns, after unlocking.
     #[inline]
-    pub(super) fn settle(&self, mut state: MutexGuard<'_, State<K>>) {
-        if state.waiters.is_idle() && state.drainers.is_idle() {
-            state.collector.set_sleepers(&self.inbox, false);
-        } else {
+    pub(super) fn settle(&self, state: MutexGuard<'_, State<K>>) {
+        if !state.waiters.is_idle() || !state.drainers.is_idle() {
             self.settle_and_wake(state);
         }
     }
@@ -159,10 +134,6 @@ impl<K, C: Clock> Shared<K, C> {
     fn settle_and_wake(&self, mut state: MutexGuard<'_, State<K>>) {
         let mut wakes = Wakes::default();
         if !state.waiters.is_idle() {
-            if state.collector.is_open() {
-                state.collector.set_sleepers(&self.inbox, true);
-                self.collect(&mut state);
-            }
             if state.engine.is_exhausted() {
                 state.waiters.notify_all(&mut wakes);
             } else {
@@ -184,20 +155,10 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
     }
 
     pub(crate) fn add(&self, key: K, priority: i32) -> Added {
-        let mut late = Late { hash: self.hash(&key), key, priority };
-        if self.inbox.is_open() {
-            match self.inbox.leave(late) {
-                Ok(false) => return Added::Accepted,
-                Ok(true) => {
-                    self.settle(self.lock());
-                    return Added::Accepted;
-                }
-                Err(back) => late = back,
-            }
-        }
-        let mut state = self.lock_to_add();
+        let hash = self.hash(&key);
+        let mut state = self.lock();
         let now = self.now_if(state.engine.needs_time());
-        let (added, unused) = state.engine.add(late.hash, late.key, priority, now);
+        let (added, unused) = state.engine.add(hash, key, priority, now);
         self.settle(state);
         drop(unused);
         added
@@ -250,22 +211,6 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
         let now = self.now();
         let hash = self.hash(key);
         self.lock().engine.num_requeues(hash, key, now)
-    }
-
-    fn lock_to_add(&self) -> MutexGuard<'_, State<K>> {
-        match self.state.try_lock() {
-            Some(mut state) => {
-                self.collect(&mut state);
-                state
-            }
-            None => {
-                let mut state = self.lock();
-                if state.engine.mode().is_none() && !state.engine.is_always_timed() {
-                    state.collector.contended(&self.inbox);
-                }
-                state
-            }
-        }
     }
 
     /// A step that always needs the time.
