@@ -1,11 +1,14 @@
 //! What a user of Pintle writes: from the state of the cache to the wanted state, for one key.
 
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use pintle::controller::{Action, ReconcileError, Reconciler, Request};
 use pintle::informer::Lister;
 use pintle::meta::{ApiError, Object, ObjectApi, PostOptions, Resource};
 use pintle::restreq::Api;
+use tokio::time::timeout;
 
 use crate::children::{config_map, deployment, same_pages, same_replicas};
 use crate::website::Website;
@@ -39,30 +42,34 @@ impl Reconciler for WebsiteReconciler {
 impl WebsiteReconciler {
     async fn publish_pages(&self, site: &Website) -> Result<(), ApiError> {
         let wanted = config_map(site);
-        match self.config_maps.get(&site.key()) {
-            None => create(&self.config_map_api, &wanted).await,
-            Some(live) if same_pages(&live, &wanted) => Ok(()),
+        let written = match self.config_maps.get(&site.key()) {
+            None => create(&self.config_map_api, &wanted).await?,
+            Some(live) if same_pages(&live, &wanted) => return Ok(()),
             Some(live) => {
                 let mut changed = ConfigMap::clone(&live);
                 changed.data = wanted.data;
                 changed.metadata.owner_references = wanted.metadata.owner_references;
-                update(&self.config_map_api, &changed).await
+                Some(self.config_map_api.update(&changed, &PostOptions::default()).await?)
             }
-        }
+        };
+        seen(&self.config_maps, written).await;
+        Ok(())
     }
 
     async fn run_servers(&self, site: &Website) -> Result<(), ApiError> {
         let wanted = deployment(site);
-        match self.deployments.get(&site.key()) {
-            None => create(&self.deployment_api, &wanted).await,
-            Some(live) if same_replicas(&live, &wanted) => Ok(()),
+        let written = match self.deployments.get(&site.key()) {
+            None => create(&self.deployment_api, &wanted).await?,
+            Some(live) if same_replicas(&live, &wanted) => return Ok(()),
             Some(live) => {
                 let mut changed = Deployment::clone(&live);
                 changed.metadata.owner_references = wanted.metadata.owner_references;
                 changed.spec.replicas = wanted.spec.replicas;
-                update(&self.deployment_api, &changed).await
+                Some(self.deployment_api.update(&changed, &PostOptions::default()).await?)
             }
-        }
+        };
+        seen(&self.deployments, written).await;
+        Ok(())
     }
 
     async fn report(&self, site: &Website) -> Result<(), ApiError> {
@@ -70,27 +77,31 @@ impl WebsiteReconciler {
         if site.status == wanted {
             return Ok(());
         }
+        // The update carries the resourceVersion from the cache: a change that the cache has not seen yet is never overwritten.
+        // The server says Conflict, and the key is tried again.
         let changed = Website { status: wanted, ..site.clone() };
-        self.site_api.update_status(&changed, &PostOptions::default()).await.map(drop)
+        let written = self.site_api.update_status(&changed, &PostOptions::default()).await?;
+        seen(&self.sites, Some(written)).await;
+        Ok(())
     }
 }
 
-/// The cache may be behind our own last write: what is there already is as good as created.
-async fn create<T: Resource>(api: &Api<T>, object: &T) -> Result<(), ApiError>
+/// Creates an object. What is there already, from a try whose answer was lost, is as good.
+async fn create<T: Resource>(api: &Api<T>, object: &T) -> Result<Option<T>, ApiError>
 where
     Api<T>: ObjectApi<T>,
 {
     match ObjectApi::create(api, object, &PostOptions::default()).await {
-        Err(error) if error.is_already_exists() => Ok(()),
-        other => other.map(drop),
+        Err(error) if error.is_already_exists() => Ok(None),
+        other => other.map(Some),
     }
 }
 
-/// With the resourceVersion from the cache, so that a change which the cache has not seen yet is never overwritten: the server
-/// says Conflict, and the key is tried again.
-async fn update<T: Resource>(api: &Api<T>, object: &T) -> Result<(), ApiError>
-where
-    Api<T>: ObjectApi<T>,
-{
-    ObjectApi::update(api, object, &PostOptions::default()).await.map(drop)
+/// Waits until the cache has our own write, so that the reconcile which that write causes does not act on the state before it.
+/// Only for a moment: while a watch is down, acting on old state costs no more than a conflict.
+async fn seen<T: Object>(cache: &Lister<T>, written: Option<T>) {
+    const MOMENT: Duration = Duration::from_millis(500);
+    if let Some(written) = written {
+        let _late = timeout(MOMENT, cache.wait_for(written.resource_version())).await;
+    }
 }
