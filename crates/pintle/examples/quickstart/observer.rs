@@ -60,9 +60,11 @@ impl Observer {
         const PATIENCE: Duration = Duration::from_secs(50);
         let started = Instant::now();
         loop {
+            // In this order: what holds by now is then part of what has converged.
+            let holds = also(self);
             let converged = self.converged();
             progress.count(converged, of);
-            if converged >= count && also(self) {
+            if converged >= count && holds {
                 return Ok(());
             }
             if started.elapsed() > PATIENCE {
