@@ -6,7 +6,8 @@ mod handout;
 mod index;
 mod inspect;
 mod record;
-mod slab;
+mod records;
+mod ticket_set;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -17,8 +18,9 @@ pub use self::inspect::KeyState;
 
 use self::delays::Delays;
 use self::index::Index;
-use self::record::{Record, State};
-use self::slab::Slab;
+use self::record::State;
+use self::records::Records;
+use self::ticket_set::TicketSet;
 use crate::config::{Charge, Config, Pending};
 use crate::metrics::Observer;
 use crate::order::{Order, Ticket};
@@ -31,10 +33,10 @@ use crate::sync::{Arc, Mutex};
 /// itself is the matter: whoever waits for keys looks at once, and an add need not do the work of others. Keys come with
 /// their hash, so that hashing is done outside of the lock.
 pub(crate) struct Engine<K> {
-    records: Slab<Record<K>>,
+    records: Records<K>,
     index: Index,
-    /// Of dropped records, with their hashes: to be removed from the index and the slab together.
-    dead: Vec<(u32, Ticket)>,
+    /// Of dropped records: to be removed from the index and the slab together.
+    dead: TicketSet,
     order: Box<dyn Order<K>>,
     delays: Delays,
     limiter: Box<dyn RateLimiter<K>>,
@@ -83,8 +85,6 @@ pub enum DelayKind {
 /// A key that is handed out.
 pub(crate) struct Handout<K> {
     pub(crate) ticket: Ticket,
-    /// If it is at hand. It has to be given back with the ticket.
-    pub(crate) hash: Option<u32>,
     pub(crate) key: K,
     pub(crate) priority: i32,
 }
@@ -117,9 +117,9 @@ impl<K> Engine<K> {
     pub(crate) fn new<C>(config: Config<K, C>, epoch: Instant) -> (Self, C, String) {
         let engine = Self {
             always_timed: config.order.needs_time(),
-            records: Slab::new(),
+            records: Records::new(),
             index: Index::new(),
-            dead: Vec::new(),
+            dead: TicketSet::default(),
             order: config.order,
             delays: Delays::default(),
             limiter: config.limiter,
@@ -249,7 +249,7 @@ impl<K> Engine<K> {
 }
 
 /// Whether an entry of the delays still says what its record says.
-fn is_live<K>(records: &Slab<Record<K>>, deadline: u64, ticket: Ticket) -> bool {
+fn is_live<K>(records: &Records<K>, deadline: u64, ticket: Ticket) -> bool {
     records.get(ticket).is_some_and(|record| record.state.has(State::WAITING) && record.deadline == deadline)
 }
 

@@ -44,13 +44,12 @@ impl<K: Eq> Engine<K> {
         before: Option<u64>,
         priority: i32,
         now: u64,
-        rehash: impl Fn(&K) -> u64,
     ) -> (Added, Option<K>) {
         let shut_down = self.mode.is_some();
         if shut_down && self.charge == Charge::IfScheduled {
             return (self.refuse(), Some(key));
         }
-        self.sweep_idle(now, rehash);
+        self.sweep_idle(now);
         let (ticket, spare) = self.entry(hash, key, now);
         let at = self.instant(now);
         let failures = self.failures_of(ticket, now);
@@ -65,7 +64,7 @@ impl<K: Eq> Engine<K> {
             }
         }
         if shut_down {
-            let unused = self.rest(ticket, fold(hash), now);
+            let unused = self.rest(ticket, now);
             return (self.refuse(), spare.or(unused));
         }
         self.observe(|observer| {
@@ -118,14 +117,32 @@ impl<K: Eq> Engine<K> {
 
     /// The record of `key`, a new idle one if there is none.
     fn entry(&mut self, hash: u64, key: K, now: u64) -> (Ticket, Option<K>) {
-        if let Some(ticket) = self.find(hash, &key) {
+        let hash = fold(hash);
+        let mut dropped = None;
+        let found = self.index.find(hash, |ticket| match &self.records[ticket].key {
+            Some(there) => *there == key,
+            None => {
+                dropped = Some(ticket);
+                false
+            }
+        });
+        if let Some(ticket) = found {
             self.ripen_one(ticket, now);
             return (ticket, Some(key));
         }
-        let hash = fold(hash);
-        let ticket = self.records.insert(Record::new(key, hash));
-        self.index.insert(hash, ticket);
         self.idle += 1;
+        let record = Record::new(key);
+        if let Some(ticket) = dropped {
+            // The index knows it by this hash already.
+            self.dead.remove(ticket);
+            self.records[ticket] = record;
+            return (ticket, None);
+        }
+        if self.index.is_full() {
+            self.sweep_dead();
+        }
+        let ticket = self.records.insert(record);
+        self.index.insert(hash, ticket);
         (ticket, None)
     }
 }
@@ -222,7 +239,7 @@ impl<K> Engine<K> {
                 observer.lock().delayed(self.waiting);
             }
         }
-        record.set_deadline(deadline);
+        record.deadline = deadline;
         record.state.set(State::WAITING);
         record.kind = kind;
         self.delays.push(deadline, ticket);

@@ -1,7 +1,7 @@
 //! What takes keys out: ripening, hand-out, done, and forgetting.
 
 use super::record::{Record, State};
-use super::{BATCH, Engine, Handout, fold, is_live};
+use super::{BATCH, Engine, Handout, is_live};
 use crate::order::Ticket;
 use crate::queue::ShutdownMode;
 
@@ -53,7 +53,7 @@ impl<K> Engine<K> {
     }
 
     /// A key is done with. Gives back the key if its record is dropped.
-    pub(crate) fn done(&mut self, ticket: Ticket, hash: u32, now: u64) -> Option<K> {
+    pub(crate) fn done(&mut self, ticket: Ticket, now: u64) -> Option<K> {
         let record = &mut self.records[ticket];
         debug_assert!(record.state.has(State::RUNNING), "a guard is done once");
         record.state.clear(State::RUNNING);
@@ -70,19 +70,19 @@ impl<K> Engine<K> {
             return None;
         }
         self.idle += 1;
-        self.rest(ticket, hash, now)
+        self.rest(ticket, now)
     }
 
     /// Drops a record that has become idle, or starts the time after which its failures are forgotten.
-    pub(super) fn rest(&mut self, ticket: Ticket, hash: u32, now: u64) -> Option<K> {
+    pub(super) fn rest(&mut self, ticket: Ticket, now: u64) -> Option<K> {
         let record = &mut self.records[ticket];
         if !record.state.is_idle() {
             return None;
         }
         if record.failures == 0 {
-            return self.remove(ticket, hash);
+            return self.remove(ticket);
         }
-        record.set_deadline(now);
+        record.deadline = now;
         None
     }
 
@@ -94,16 +94,15 @@ impl<K> Engine<K> {
 
     /// Looks at two more records for failures that nobody has forgotten. Each failure pays for the search, so there are never
     /// many more expired ones than live ones.
-    pub(super) fn sweep_idle(&mut self, now: u64, rehash: impl Fn(&K) -> u64) {
+    pub(super) fn sweep_idle(&mut self, now: u64) {
         if self.idle == 0 || self.keep_failures.is_none() {
             return;
         }
         for _ in 0..2 {
             self.hand = if self.hand < self.records.bound() { self.hand } else { 0 };
             let ticket = Ticket(self.hand);
-            if let Some(record) = self.records.get(ticket).filter(|record| self.has_expired(record, now)) {
-                let hash = fold(rehash(record.key()));
-                self.remove(ticket, hash);
+            if self.records.get(ticket).is_some_and(|record| self.has_expired(record, now)) {
+                self.remove(ticket);
             }
             self.hand += 1;
         }
@@ -111,22 +110,27 @@ impl<K> Engine<K> {
 
     fn has_expired(&self, record: &Record<K>, now: u64) -> bool {
         let expires = self.keep_failures.and_then(|keep| record.deadline.checked_add(keep));
-        let idle = record.key.is_some() && record.state.is_idle() && record.hash().is_none();
-        idle && expires.is_some_and(|expires| expires < now)
+        record.state.is_idle() && record.failures > 0 && expires.is_some_and(|expires| expires < now)
     }
 
     /// Drops an idle record.
-    fn remove(&mut self, ticket: Ticket, hash: u32) -> Option<K> {
+    fn remove(&mut self, ticket: Ticket) -> Option<K> {
         self.idle -= 1;
-        let key = self.records[ticket].key.take();
-        self.dead.push((hash, ticket));
-        if self.dead.len() >= BATCH || self.index.is_small() {
-            self.index.remove(&self.dead);
-            for (_, ticket) in self.dead.drain(..) {
-                self.records.remove(ticket);
-            }
+        let record = &mut self.records[ticket];
+        record.failures = 0;
+        let key = record.key.take();
+        self.dead.insert(ticket);
+        if self.dead.len() > self.index.capacity() / 4 {
+            self.sweep_dead();
         }
         key
+    }
+
+    /// Makes room in the index, and drops what is left of dropped records.
+    #[cold]
+    pub(super) fn sweep_dead(&mut self) {
+        self.index.sweep(self.dead.len(), |ticket| self.dead.has(ticket));
+        self.dead.drain(|ticket| self.records.remove(ticket));
     }
 }
 
@@ -152,8 +156,7 @@ impl<K: Clone> Engine<K> {
         if let Some(observer) = &self.observer {
             observer.lock().handed_out(ticket, record.priority, now);
         }
-        let hash = record.hash();
-        Some(Handout { ticket, hash, key: record.key().clone(), priority: record.priority })
+        Some(Handout { ticket, key: record.key().clone(), priority: record.priority })
     }
 }
 
@@ -166,7 +169,7 @@ impl<K: Eq> Engine<K> {
         if !self.stop_waiting(ticket) {
             return (None, None);
         }
-        (Some(deadline), self.rest(ticket, fold(hash), now))
+        (Some(deadline), self.rest(ticket, now))
     }
 
     /// Forgets the failures of `key`.
@@ -174,7 +177,7 @@ impl<K: Eq> Engine<K> {
         self.limiter.forget(key);
         let ticket = self.find(hash, key)?;
         self.records[ticket].failures = 0;
-        self.rest(ticket, fold(hash), 0)
+        self.rest(ticket, 0)
     }
 
     /// How many failures of `key` count at `now`.

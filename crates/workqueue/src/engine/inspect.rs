@@ -35,13 +35,13 @@ impl<K: Clone> Engine<K> {
             failures: u32::from(record.failures),
             priority: record.priority,
         };
-        self.live().map(state).collect()
+        self.records.iter().map(state).collect()
     }
 
     /// What is left now.
     pub(crate) fn report(&self) -> ShutdownReport<K> {
         let keys = |flag: fn(State) -> bool| {
-            self.live().filter(|record| flag(record.state)).map(|record| record.key().clone()).collect()
+            self.records.iter().filter(|record| flag(record.state)).map(|record| record.key().clone()).collect()
         };
         ShutdownReport {
             mode: self.mode.unwrap_or(ShutdownMode::FinishBacklog),
@@ -51,9 +51,5 @@ impl<K: Clone> Engine<K> {
             in_flight: keys(|state| state.has(State::RUNNING)),
             refused: self.refused,
         }
-    }
-
-    fn live(&self) -> impl Iterator<Item = &Record<K>> {
-        self.records.iter().map(|(_, record)| record).filter(|record| record.key.is_some())
     }
 }

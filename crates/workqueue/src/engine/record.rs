@@ -3,10 +3,9 @@ use super::DelayKind;
 /// All that is known of one key. Half a line of the cache, for the keys that are counted references.
 #[derive(Debug)]
 pub(super) struct Record<K> {
-    /// `None`: the record is dropped, and waits to be removed from the index.
+    /// `None`: the record is dropped and waits to be removed from the index, or is vacant.
     pub(super) key: Option<K>,
-    /// While [`WAITING`](State::WAITING): when the delay is over. While idle: since when. While [`HASHED`](State::HASHED), which
-    /// is neither: the hash of the key, since computing it again would mean to fetch the key from wherever it is.
+    /// While [`WAITING`](State::WAITING): when the delay is over. While idle: since when. While vacant: the next such record.
     pub(super) deadline: u64,
     /// The highest priority of the adds since the last hand-out.
     pub(super) priority: i32,
@@ -23,20 +22,18 @@ pub(super) struct State(u8);
 
 impl<K> Record<K> {
     /// An idle record.
-    pub(super) fn new(key: K, hash: u32) -> Self {
-        let (state, kind) = (State::HASHED, DelayKind::Reminder);
-        Self { key: Some(key), deadline: u64::from(hash), priority: 0, failures: 0, state, kind }
+    pub(super) fn new(key: K) -> Self {
+        Self { key: Some(key), deadline: 0, priority: 0, failures: 0, state: State(0), kind: DelayKind::Reminder }
     }
 
-    /// The hash of the key, if it is at hand.
-    pub(super) fn hash(&self) -> Option<u32> {
-        self.state.has(State::HASHED).then_some(self.deadline as u32)
+    /// A record of nothing, in a list of such.
+    pub(super) fn vacant(next: u32) -> Self {
+        let deadline = u64::from(next);
+        Self { key: None, deadline, priority: 0, failures: 0, state: State(0), kind: DelayKind::Reminder }
     }
 
-    /// Sets the deadline, or since when the key is idle.
-    pub(super) fn set_deadline(&mut self, deadline: u64) {
-        self.state.clear(State::HASHED);
-        self.deadline = deadline;
+    pub(super) fn next_vacant(&self) -> u32 {
+        self.deadline as u32
     }
 
     /// The key of a record that is not dropped.
@@ -56,9 +53,6 @@ impl State {
     /// To be added when its deadline comes.
     pub(super) const WAITING: Self = Self(4);
 
-    /// The deadline is the hash. Says nothing of the key.
-    pub(super) const HASHED: Self = Self(8);
-
     pub(super) fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
     }
@@ -72,7 +66,7 @@ impl State {
     }
 
     pub(super) fn is_idle(self) -> bool {
-        self.0 & !Self::HASHED.0 == 0
+        self.0 == 0
     }
 
     pub(super) fn is_queued(self) -> bool {

@@ -20,15 +20,14 @@ use crate::sync::Arc;
 #[must_use = "dropping the guard means that the key is done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
-    hash: u32,
     ticket: Ticket,
     priority: i32,
     key: K,
 }
 
 impl<K, C: Clock> WorkItem<K, C> {
-    pub(super) fn new(shared: Arc<Shared<K, C>>, handout: Handout<K>, hash: u32) -> Self {
-        Self { shared, hash, ticket: handout.ticket, priority: handout.priority, key: handout.key }
+    pub(super) fn new(shared: Arc<Shared<K, C>>, handout: Handout<K>) -> Self {
+        Self { shared, ticket: handout.ticket, priority: handout.priority, key: handout.key }
     }
 
     /// The key.
@@ -84,6 +83,6 @@ impl<K: fmt::Debug, C: Clock> fmt::Debug for WorkItem<K, C> {
 
 impl<K, C: Clock> Drop for WorkItem<K, C> {
     fn drop(&mut self) {
-        self.shared.done(self.ticket, self.hash);
+        self.shared.done(self.ticket);
     }
 }

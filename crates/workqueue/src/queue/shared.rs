@@ -10,7 +10,7 @@ use super::drain::{DrainId, Drainers};
 use super::waiters::{WaiterId, Waiters, Wakes};
 use super::{ShutdownMode, TryGetError, WorkItem};
 use crate::config::Config;
-use crate::engine::{Added, Counts, DelayKind, Engine, Handout, fold, nanos};
+use crate::engine::{Added, Counts, DelayKind, Engine, Handout, nanos};
 use crate::metrics::Observer;
 use crate::order::Ticket;
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -102,10 +102,10 @@ impl<K, C: Clock> Shared<K, C> {
     }
 
     /// The guard of `ticket` is gone.
-    pub(super) fn done(&self, ticket: Ticket, hash: u32) {
+    pub(super) fn done(&self, ticket: Ticket) {
         let mut state = self.lock();
         let now = self.now_if(state.engine.needs_time_for_done(ticket));
-        let unused = state.engine.done(ticket, hash, now);
+        let unused = state.engine.done(ticket, now);
         self.settle(state);
         drop(unused);
     }
@@ -124,13 +124,14 @@ impl<K, C: Clock> Shared<K, C> {
     }
 
     /// Ends a locked section: wakes whom it concerns, after unlocking.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle(&self, state: MutexGuard<'_, State<K>>) {
         if !state.waiters.is_idle() || !state.drainers.is_idle() {
             self.settle_and_wake(state);
         }
     }
 
+    #[cold]
     fn settle_and_wake(&self, mut state: MutexGuard<'_, State<K>>) {
         let mut wakes = Wakes::default();
         if !state.waiters.is_idle() {
@@ -172,9 +173,7 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
     pub(crate) fn add_rate_limited(&self, key: K, before: Option<Duration>, priority: i32) -> Added {
         let now = self.now();
         let before = before.map(|after| now.saturating_add(nanos(after)));
-        self.step(key, |engine, hash, key| {
-            engine.add_rate_limited(hash, key, before, priority, now, |key| self.hash(key))
-        })
+        self.step(key, |engine, hash, key| engine.add_rate_limited(hash, key, before, priority, now))
     }
 
     pub(crate) fn replace(&self, key: K, after: Duration, kind: DelayKind) -> Added {
@@ -237,8 +236,7 @@ impl<K: Hash + Eq + Clone, C: Clock> Shared<K, C> {
     }
 
     fn item(self: &Arc<Self>, handout: Handout<K>) -> WorkItem<K, C> {
-        let hash = handout.hash.unwrap_or_else(|| fold(self.hash(&handout.key)));
-        WorkItem::new(Arc::clone(self), handout, hash)
+        WorkItem::new(Arc::clone(self), handout)
     }
 
     /// One poll of a waiting `get`: `waiter` is what the last one left there.
