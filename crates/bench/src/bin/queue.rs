@@ -184,9 +184,15 @@ fn limiter() -> ExponentialFailureRateLimiter {
     ExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1000))
 }
 
-/// Namespaced names of 30 bytes.
+/// Namespaced names of 30 bytes, each in 32 bytes of its own, side by side: as Go's allocator lays them out.
 fn keys(n: usize) -> Vec<Key> {
-    (0..n).map(|i| &*format!("namespace-{:04}/object-{i:08}", i % 1000).leak()).collect()
+    const STRIDE: usize = 32;
+    let mut names = String::with_capacity(n * STRIDE);
+    for i in 0..n {
+        names.push_str(&format!("{:STRIDE$}", format!("namespace-{:04}/object-{i:08}", i % 1000)));
+    }
+    let names: &'static str = names.leak();
+    (0..n).map(|i| names[i * STRIDE..(i + 1) * STRIDE].trim_end()).collect()
 }
 
 /// The same, as keys that are shared by counting: what most Rust programs use.

@@ -120,7 +120,7 @@ impl<K> Engine<K> {
         record.failures = 0;
         let key = record.key.take();
         self.dead.insert(ticket);
-        if self.dead.len() > self.index.capacity() / 4 {
+        if self.dead.len() * 8 > self.index.capacity() * 3 {
             self.sweep_dead();
         }
         key
@@ -183,5 +183,40 @@ impl<K: Eq> Engine<K> {
     /// How many failures of `key` count at `now`.
     pub(crate) fn num_requeues(&self, hash: u64, key: &K, now: u64) -> u32 {
         self.find(hash, key).map_or(0, |ticket| u32::from(self.failures_of(ticket, now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use pintle_ratelimit::StdClock;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// Else the searches for a busy key would become longer with each time that it is done.
+    #[test]
+    fn a_key_that_comes_back_finds_its_old_record() {
+        const BUSY: u64 = 77_777;
+        let (mut engine, ..) = Engine::new(Config::with_clock(StdClock), Instant::now());
+        for key in 0..10_000u64 {
+            engine.add(key << 20, key, 0, 0);
+        }
+        for _ in 0..10_000 {
+            let ticket = engine.handout(0).unwrap_or_else(|| unreachable!("nothing else takes keys")).ticket;
+            engine.done(ticket, 0);
+            engine.add(BUSY, BUSY, 0, 0);
+        }
+        assert_eq!(engine.counts().queued, 1);
+        let bound = engine.records.bound();
+        for _ in 0..10_000 {
+            engine.handout(0);
+            let ticket = engine.find(BUSY, &BUSY).unwrap_or_else(|| unreachable!("it is in flight"));
+            engine.done(ticket, 0);
+            assert_eq!(engine.find(BUSY, &BUSY), None);
+            engine.add(BUSY, BUSY, 0, 0);
+        }
+        assert_eq!((engine.counts().queued, engine.records.bound()), (1, bound));
     }
 }

@@ -23,6 +23,8 @@ struct Chunk<K> {
 
 const CHUNK_BITS: u32 = 9;
 const CHUNK: usize = 1 << CHUNK_BITS;
+/// How many chunks are never given back: a queue that goes up and down around zero allocates nothing.
+const KEEP: usize = 4;
 
 impl<K> Records<K> {
     pub(super) fn new() -> Self {
@@ -58,7 +60,7 @@ impl<K> Records<K> {
         chunk.remove(ticket.0 & (CHUNK as u32 - 1));
         self.len -= 1;
         self.first_free = self.first_free.min(at);
-        if chunk.used == 0 && self.chunks.len() > 1 {
+        if chunk.used == 0 && self.chunks.len() > KEEP {
             self.give_back(at);
         }
     }
@@ -75,14 +77,13 @@ impl<K> Records<K> {
         self.chunks.iter().filter_map(|chunk| chunk.records.as_deref()).flatten().filter(|record| record.key.is_some())
     }
 
-    /// Frees an empty chunk, but keeps the first: a queue that goes up and down around zero allocates nothing.
     #[cold]
     fn give_back(&mut self, at: usize) {
-        if at > 0 {
+        if at >= KEEP {
             self.chunks[at] = Chunk { records: None, free: 0, used: 0 };
         }
         if self.len == 0 {
-            self.chunks.truncate(1);
+            self.chunks.truncate(KEEP);
             self.chunks.shrink_to_fit();
         }
     }
@@ -164,10 +165,10 @@ mod tests {
             assert_eq!(records[*ticket].key(), &key);
             remove(&mut records, *ticket);
         }
-        assert_eq!(records.chunks.iter().filter(|chunk| chunk.records.is_some()).count(), 1);
+        assert_eq!(records.chunks.iter().filter(|chunk| chunk.records.is_some()).count(), KEEP);
         assert_eq!(records.iter().count(), 1);
         remove(&mut records, tickets[0]);
-        assert_eq!((records.len, records.bound()), (0, CHUNK as u32));
+        assert_eq!((records.len, records.bound()), (0, (KEEP * CHUNK) as u32));
     }
 
     #[test]

@@ -14,10 +14,10 @@ pub(crate) use spin::mutex::SpinMutexGuard as MutexGuard;
 /// is released with a plain store, which is a third off an add, get and done.
 ///
 /// A spin lock that everybody spins on is a bad neighbour, so nobody does for long. Who finds the value taken stays away from
-/// it for a hundred sections, then gets in line behind `turn`, a mutex of `std`; only the first in that line looks at the
-/// value, and it lets others run in between, and soon sleeps. A thread that is put aside while it holds the value costs the
-/// others no more than that, whatever their priorities. And to look rarely pays: the data stays in the cache of one core for
-/// many sections, rather than wander at each.
+/// it for some sections, then gets in line behind `turn`, a mutex of `std`; only the first in that line looks at the value, and
+/// it lets others run in between, and soon sleeps. A thread that is put aside while it holds the value costs the others no more
+/// than that, whatever their priorities. And to look rarely pays: the data stays in the cache of one core for many sections,
+/// rather than wander at each.
 ///
 /// # Panics
 ///
@@ -64,8 +64,8 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Five microseconds, where a pause takes ten nanoseconds.
-const SPINS: u32 = 512;
+/// One to five microseconds: a pause takes 10 to 40 ns.
+const SPINS: u32 = 128;
 const YIELDS: u32 = 8;
 const NAP: Duration = Duration::from_micros(50);
 
