@@ -1,5 +1,6 @@
 //! What takes keys out: ripening, hand-out, done, and forgetting.
 
+use super::index::Index;
 use super::record::{Record, State};
 use super::{BATCH, Engine, Handout, is_live};
 use crate::order::Ticket;
@@ -120,8 +121,14 @@ impl<K> Engine<K> {
         record.failures = 0;
         let key = record.key.take();
         self.dead.insert(ticket);
-        if self.dead.len() * 8 > self.index.capacity() * 3 {
+        let many = self.dead.len() * 8 > self.index.capacity() * 3;
+        let over = self.dead.len() == self.records.len() && self.records.has_more_than_it_keeps();
+        if many || over {
             self.sweep_dead();
+        }
+        if over {
+            // A burst is over, and what is left of it may be all that keeps the heap from shrinking.
+            self.index = Index::new();
         }
         key
     }
@@ -129,8 +136,10 @@ impl<K> Engine<K> {
     /// Makes room in the index, and drops what is left of dropped records.
     #[cold]
     pub(super) fn sweep_dead(&mut self) {
+        // The records first: what the index then allocates may take their place, and not keep the heap from shrinking.
+        self.dead.iter().for_each(|ticket| self.records.remove(ticket));
         self.index.sweep(self.dead.len(), |ticket| self.dead.has(ticket));
-        self.dead.drain(|ticket| self.records.remove(ticket));
+        self.dead.clear();
     }
 }
 
@@ -209,8 +218,11 @@ mod tests {
             engine.add(BUSY, BUSY, 0, 0);
         }
         assert_eq!(engine.counts().queued, 1);
-        let bound = engine.records.bound();
-        for _ in 0..10_000 {
+        let mut bound = 0;
+        for round in 0..10_000 {
+            if round == 1 {
+                bound = engine.records.bound();
+            }
             engine.handout(0);
             let ticket = engine.find(BUSY, &BUSY).unwrap_or_else(|| unreachable!("it is in flight"));
             engine.done(ticket, 0);

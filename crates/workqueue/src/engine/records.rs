@@ -31,6 +31,16 @@ impl<K> Records<K> {
         Self { chunks: Vec::new(), first_free: 0, len: 0 }
     }
 
+    /// How many are not vacant.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether emptying it would give anything back.
+    pub(super) fn has_more_than_it_keeps(&self) -> bool {
+        self.chunks.len() > KEEP
+    }
+
     /// One past the highest ticket there ever was since there were none.
     pub(super) fn bound(&self) -> u32 {
         (self.chunks.len() << CHUNK_BITS) as u32
@@ -83,8 +93,8 @@ impl<K> Records<K> {
             self.chunks[at] = Chunk { records: None, free: 0, used: 0 };
         }
         if self.len == 0 {
-            self.chunks.truncate(KEEP);
-            self.chunks.shrink_to_fit();
+            // Not shrunk, which would leave it where it is, perhaps at the end of a heap that could shrink.
+            self.chunks = self.chunks.drain(..KEEP).collect();
         }
     }
 }

@@ -39,18 +39,26 @@ impl TicketSet {
         self.words.get(word).is_some_and(|found| found & bit != 0)
     }
 
-    /// Empties the set, in ascending order.
-    pub(super) fn drain(&mut self, mut take: impl FnMut(Ticket)) {
-        for (at, word) in self.words.iter().enumerate() {
+    /// In ascending order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Ticket> {
+        let tickets = |(at, word): (usize, &u64)| {
             let mut rest = *word;
-            while rest != 0 {
-                take(Ticket(at as u32 * 64 + rest.trailing_zeros()));
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
                 rest &= rest - 1;
-            }
-        }
+                Some(Ticket(at as u32 * 64 + bit))
+            })
+        };
+        self.words.iter().enumerate().flat_map(tickets)
+    }
+
+    pub(super) fn clear(&mut self) {
         self.words.clear();
-        self.words.shrink_to(KEEP);
         self.len = 0;
+        if self.words.capacity() > KEEP {
+            // Not shrunk, which would leave it where it is, perhaps at the end of a heap that could shrink.
+            self.words = Vec::new();
+        }
     }
 }
 
@@ -73,10 +81,9 @@ mod tests {
         set.insert(Ticket(62));
         set.remove(Ticket(62));
         assert!(set.has(Ticket(63)) && !set.has(Ticket(62)) && !set.has(Ticket(1_000_000)));
-        let mut drained = Vec::new();
-        assert_eq!(set.len(), 5);
-        set.drain(|ticket| drained.push(ticket));
-        assert_eq!((set.len(), drained), (0, tickets.to_vec()));
+        assert_eq!((set.len(), set.iter().collect::<Vec<_>>()), (5, tickets.to_vec()));
+        set.clear();
+        assert_eq!((set.len(), set.iter().count()), (0, 0));
         assert!(!set.has(Ticket(63)));
     }
 }
