@@ -13,11 +13,11 @@ pub(crate) use spin::mutex::SpinMutexGuard as MutexGuard;
 /// An uncontended section of the queue costs little more than the two atomic read-modify-writes of `std`'s mutex. A spin lock
 /// is released with a plain store, which is a third off an add, get and done.
 ///
-/// A spin lock that everybody spins on is a bad neighbour, so nobody does for long. Who finds the value taken stays away from
-/// it for some sections, then gets in line behind `turn`, a mutex of `std`; only the first in that line looks at the value, and
-/// it lets others run in between, and soon sleeps. A thread that is put aside while it holds the value costs the others no more
-/// than that, whatever their priorities. And to look rarely pays: the data stays in the cache of one core for many sections,
-/// rather than wander at each.
+/// A spin lock that everybody spins on is a bad neighbour, so here nobody does. Who finds the value taken gets in line behind
+/// `turn`, a mutex of `std`, and sleeps there. Only the first in line looks at the value; it waits for some sections, then lets
+/// others run, and soon sleeps as well. So a thread that is put aside while it holds the value costs the others no more than
+/// that, whatever their priorities. And that hardly anybody looks pays: the data stays in the cache of one core for many
+/// sections, rather than wander at each.
 ///
 /// # Panics
 ///
@@ -44,29 +44,25 @@ impl<T> Mutex<T> {
 
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, T> {
-        (0..SPINS).for_each(|_| hint::spin_loop());
-        if let Some(guard) = self.value.try_lock() {
-            return guard;
-        }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..YIELDS {
-            if let Some(guard) = self.value.try_lock() {
-                return guard;
-            }
-            thread::yield_now();
-        }
+        let mut looks = 0u64;
         loop {
             if let Some(guard) = self.value.try_lock() {
                 return guard;
             }
-            thread::sleep(NAP);
+            match looks {
+                0 => (0..SPINS).for_each(|_| hint::spin_loop()),
+                1..=YIELDS => thread::yield_now(),
+                _ => thread::sleep(NAP),
+            }
+            looks += 1;
         }
     }
 }
 
 /// One to five microseconds: a pause takes 10 to 40 ns.
 const SPINS: u32 = 128;
-const YIELDS: u32 = 8;
+const YIELDS: u64 = 4;
 const NAP: Duration = Duration::from_micros(50);
 
 #[cfg(test)]
