@@ -4,8 +4,8 @@ use crate::order::Ticket;
 /// From a key's hash to its record. The keys themselves are in the records only.
 ///
 /// Open addressing with linear probing, in two arrays. `tags` has a byte a slot, seven bits of the hash, and is looked at eight
-/// at a time: it says at once that a key is not there, and in a queue of a million keys it still fits in the cache of a core.
-/// `slots` has the hash beside the ticket, so growing touches no record at all.
+/// at a time: it says at once that a key is not there, and is two megabytes for a million keys, about what the cache of a core
+/// holds. `slots` has the hash beside the ticket, so growing touches no record at all.
 ///
 /// # Writing and removing by the batch
 ///
@@ -94,14 +94,8 @@ impl Index {
         self.write();
         let least = self.slots.len().clamp(LEAST, KEEP);
         let len = ((self.used - gone) * 2 + 1).next_power_of_two().max(least);
-        if len == self.slots.len() && self.used == gone {
-            self.used = 0;
-            self.tags.fill(FREE);
-            self.slots.fill(EMPTY);
-            return;
-        }
         if len == self.slots.len() {
-            self.sweep_in_place(is_gone);
+            self.sweep_in_place(gone, is_gone);
             return;
         }
         self.used = 0;
@@ -113,7 +107,13 @@ impl Index {
         }
     }
 
-    fn sweep_in_place(&mut self, is_gone: impl Fn(Ticket) -> bool) {
+    fn sweep_in_place(&mut self, gone: usize, is_gone: impl Fn(Ticket) -> bool) {
+        if self.used == gone {
+            self.used = 0;
+            self.tags.fill(FREE);
+            self.slots.fill(EMPTY);
+            return;
+        }
         let mask = self.slots.len() - 1;
         // Beginning behind a free slot, no key is moved across one that it was behind of.
         let Some(start) = self.tags.iter().position(|tag| *tag == FREE) else { return };
