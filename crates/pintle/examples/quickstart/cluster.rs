@@ -7,8 +7,7 @@ use anyhow::{Context, Result, bail};
 use pintle::apiserver::ApiServer;
 use pintle::kubeconfig::{self, Environment, Overrides};
 use pintle::meta::{
-    ApiError, ApiResource, ClientConfig, DeleteOptions, DynamicObject, ListOptions, Object, ObjectKey, PostOptions,
-    Scope,
+    ApiResource, ClientConfig, DeleteOptions, DynamicObject, ListOptions, Object, ObjectKey, PostOptions, Scope,
 };
 use pintle::restreq::{Api, RestClient};
 use tokio::task::JoinSet;
@@ -126,13 +125,24 @@ impl Cluster {
         Ok(())
     }
 
-    async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<(), ApiError> {
+    /// Creates `object` unless it is there. One that an earlier run is still taking away is waited for.
+    async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource.clone());
-        match api.create(object, &PostOptions::default()).await {
-            Ok(created) => self.made.push((resource, created.key())),
-            Err(error) if error.is_already_exists() => {}
-            Err(error) => return Err(error),
+        for _ in 0..300 {
+            match api.create(object, &PostOptions::default()).await {
+                Ok(created) => {
+                    self.made.push((resource, created.key()));
+                    return Ok(());
+                }
+                Err(error) if error.is_already_exists() => {}
+                Err(error) => return Err(error.into()),
+            }
+            match api.get(object.key()).await {
+                Ok(there) if there.metadata.deletion_timestamp.is_none() => return Ok(()),
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => sleep(Duration::from_millis(200)).await,
+            }
         }
-        Ok(())
+        bail!("it is still being deleted after a minute")
     }
 }
