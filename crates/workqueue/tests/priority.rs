@@ -1,10 +1,12 @@
-//! controller-runtime's tests of its priority queue: C1 to C26. C27 is in metrics.rs, C28 are benchmarks. Then what its
-//! queue has not: ageing, and fairness between tenants.
+//! controller-runtime's tests of its priority queue: C1 to C28. C27 is in metrics.rs. C28 are its benchmarks, whose shapes
+//! are here, smaller, and whose times `cargo xtask bench queue` has. Then what its queue has not: ageing, and fairness between
+//! tenants.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod recorder;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -441,6 +443,53 @@ fn c26_no_deadlock_on_shutdown() {
             drop(queue.shut_down(ShutdownMode::FinishInFlight));
         });
     }
+}
+
+fn numbers() -> RateLimitingQueue<u32, ManualClock> {
+    config(ManualClock::new(), &Recorder::default()).into_queue()
+}
+
+fn add_all(queue: &RateLimitingQueue<u32, ManualClock>, keys: Range<u32>) {
+    for key in keys {
+        queue.add(key);
+    }
+}
+
+#[test]
+fn c28a_add_get_done_of_a_thousand() {
+    let queue = numbers();
+    for round in 0..10 {
+        add_all(&queue, 0..1000);
+        let taken: Vec<u32> = (0..1000).map(|_| *queue.try_get().unwrap()).collect();
+        assert_eq!(taken, (0..1000).collect::<Vec<_>>(), "round {round}");
+        assert_eq!(queue.try_get().err(), Some(TryGetError::Empty));
+    }
+}
+
+#[test]
+fn c28b_adds_alone() {
+    let queue = numbers();
+    for _ in 0..10 {
+        add_all(&queue, 0..1000);
+    }
+    assert_eq!(queue.len(), 1000);
+}
+
+#[test]
+fn c28c_adds_against_many_workers() {
+    const BEFORE: u32 = 20_000;
+    const MEANWHILE: u32 = 2000;
+    const WORKERS: usize = 64;
+    let queue = numbers();
+    add_all(&queue, 0..BEFORE);
+    let taken: usize = thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..WORKERS).map(|_| scope.spawn(|| std::iter::from_fn(|| queue.blocking_get()).count())).collect();
+        add_all(&queue, BEFORE..BEFORE + MEANWHILE);
+        assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+    });
+    assert_eq!(taken, (BEFORE + MEANWHILE) as usize);
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl<T> Mutex<T> {
             }
             match looks {
                 0 => (0..SPINS).for_each(|_| hint::spin_loop()),
-                1..=YIELDS => thread::yield_now(),
+                1 => thread::yield_now(),
                 _ => thread::sleep(NAP),
             }
             looks += 1;
@@ -62,7 +62,6 @@ impl<T> Mutex<T> {
 
 /// One to five microseconds: a pause takes 10 to 40 ns.
 const SPINS: u32 = 128;
-const YIELDS: u64 = 4;
 const NAP: Duration = Duration::from_micros(50);
 
 #[cfg(test)]
