@@ -11,7 +11,7 @@ pub(crate) use spin::mutex::SpinMutexGuard as MutexGuard;
 /// # Why not the one of the standard library
 ///
 /// An uncontended section of the queue costs little more than the two atomic read-modify-writes of `std`'s mutex. A spin lock
-/// is released with a plain store, which is a third off an add, get and done.
+/// is released with a plain store, which takes a sixth to a fifth off an add, get and done.
 ///
 /// A spin lock that everybody spins on is a bad neighbour, so here nobody does. Who finds the value taken gets in line behind
 /// `turn`, a mutex of `std`, and sleeps there. Only the first in line looks at the value; it waits for some sections, then lets
