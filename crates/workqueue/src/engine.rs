@@ -35,7 +35,7 @@ use crate::sync::{Arc, Mutex};
 pub(crate) struct Engine<K> {
     records: Records<K>,
     index: Index,
-    /// Of dropped records: to be removed from the index and the slab together.
+    /// Of dropped records: to be removed from the index and made vacant together.
     dead: TicketSet,
     order: Box<dyn Order<K>>,
     delays: Delays,

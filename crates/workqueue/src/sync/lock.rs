@@ -62,6 +62,7 @@ impl<T> Mutex<T> {
 
 /// One to five microseconds: a pause takes 10 to 40 ns.
 const SPINS: u32 = 128;
+/// A plain store wakes nobody, so the wait for it has to be a timed one.
 const NAP: Duration = Duration::from_micros(50);
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
                     *value.lock() += 1;
                 });
             }
-            // Until one of them naps, and the others are in line for their turn.
+            // Until all are on their way, and one has its turn.
             while begun.load(Ordering::SeqCst) < THREADS || value.turn.try_lock().is_ok() {
                 thread::yield_now();
             }
