@@ -68,6 +68,8 @@ pub enum Added {
     Scheduled,
     /// Nothing to do: an earlier add of the key covers this one.
     Merged,
+    /// One of these two. Another thread was at the queue, and this one did not wait to be told which. Only plain adds end so.
+    Accepted,
     /// Refused: the queue is shutting down.
     ShutDown,
 }
@@ -154,6 +156,11 @@ impl<K> Engine<K> {
     /// Whether the next step has to be given the time. Otherwise 0 will do, and the reading of the clock is saved.
     pub(crate) fn needs_time(&self) -> bool {
         !self.delays.is_empty() || self.handout_limit.is_some() || self.idle > 0 || self.always_timed
+    }
+
+    /// Whether it matters when exactly an add is made.
+    pub(crate) fn is_always_timed(&self) -> bool {
+        self.always_timed
     }
 
     pub(crate) fn mode(&self) -> Option<ShutdownMode> {

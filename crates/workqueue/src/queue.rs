@@ -2,6 +2,7 @@
 
 mod drain;
 mod get;
+mod inbox;
 mod item;
 mod shared;
 mod waiters;
@@ -106,6 +107,9 @@ impl<K: Hash + Eq, C: Clock> Queue<K, C> {
     ///
     /// A key that is queued already stays where it is. A key that is in flight is queued when its guard is gone, and only
     /// once for any number of adds.
+    ///
+    /// Does not wait for another thread that is at the queue, unless somebody has to be woken: the key is then
+    /// [`Accepted`](Added::Accepted), and is there for whatever is called next.
     pub fn add(&self, key: K) -> Added {
         self.shared.add(key, 0)
     }

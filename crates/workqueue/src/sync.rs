@@ -6,11 +6,14 @@ mod lock;
 #[cfg(not(pintle_shuttle))]
 pub(crate) use self::lock::{Mutex, MutexGuard};
 #[cfg(not(pintle_shuttle))]
-pub(crate) use std::{sync::Arc, thread};
+pub(crate) use std::{
+    sync::{Arc, atomic},
+    thread,
+};
 
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{
-    sync::{Arc, MutexGuard},
+    sync::{Arc, MutexGuard, atomic},
     thread,
 };
 
@@ -26,5 +29,13 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{ManualClock, Throttle};
-use pintle_workqueue::{Config, RateLimitingQueue, ShutdownMode};
+use pintle_workqueue::{Added, Config, RateLimitingQueue, ShutdownMode};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
@@ -149,6 +149,53 @@ fn an_add_is_seen_by_what_comes_after_it() {
         adders.into_iter().for_each(|adder| adder.join().unwrap());
         let report = queue.shut_down(ShutdownMode::FinishInFlight).wait();
         assert_eq!(report.queued.len(), 6);
+    });
+}
+
+/// Whoever meets the shutdown is told so, and nobody else's key is lost: not even one that did not wait for the lock.
+#[test]
+fn a_shutdown_refuses_no_add_that_was_accepted() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders: Vec<_> = (0..3)
+            .map(|adder| {
+                let queue = queue.clone();
+                thread::spawn(move || (0..2).filter(|key| queue.add(10 * adder + key) != Added::ShutDown).count())
+            })
+            .collect();
+        let worker = thread::spawn({
+            let queue = queue.clone();
+            move || std::iter::from_fn(|| queue.blocking_get()).count()
+        });
+        let drain = queue.shut_down(ShutdownMode::FinishBacklog);
+        let accepted: usize = adders.into_iter().map(|adder| adder.join().unwrap()).sum();
+        let report = drain.wait();
+        assert_eq!((report.complete, report.refused), (true, 6 - accepted as u64));
+        assert_eq!(worker.join().unwrap(), accepted);
+    });
+}
+
+/// The order of a thread's adds is that of its keys, late or not.
+#[test]
+fn keys_keep_the_order_of_the_thread_that_adds_them() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders: Vec<_> = (0..2)
+            .map(|adder| {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    for key in 0..4 {
+                        queue.add(10 * adder + key);
+                    }
+                })
+            })
+            .collect();
+        let taken: Vec<usize> = (0..8).map(|_| *queue.blocking_get().unwrap()).collect();
+        adders.into_iter().for_each(|adder| adder.join().unwrap());
+        for adder in 0..2 {
+            let own: Vec<_> = taken.iter().copied().filter(|key| key / 10 == adder).collect();
+            assert!(own.is_sorted(), "{taken:?}");
+        }
     });
 }
 

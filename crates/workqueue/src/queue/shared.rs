@@ -1,5 +1,7 @@
+use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::ops::{Deref, DerefMut};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -7,6 +9,7 @@ use hashbrown::DefaultHashBuilder;
 use pintle_ratelimit::Clock;
 
 use super::drain::{DrainId, Drainers};
+use super::inbox::{Inbox, Late};
 use super::waiters::{WaiterId, Waiters, Wakes};
 use super::{ShutdownMode, TryGetError, WorkItem};
 use crate::config::Config;
@@ -18,7 +21,8 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 /// What all handles and guards of a queue share.
 pub(crate) struct Shared<K, C> {
     /// Held for one step of the engine at a time, never while waking, waiting, or dropping a key that a caller gave.
-    state: Mutex<State<K>>,
+    pub(super) state: Mutex<State<K>>,
+    pub(super) inbox: Inbox<K>,
     hasher: DefaultHashBuilder,
     epoch: Instant,
     pub(crate) clock: Arc<C>,
@@ -29,6 +33,17 @@ pub(super) struct State<K> {
     pub(super) engine: Engine<K>,
     pub(super) waiters: Waiters,
     pub(super) drainers: Drainers,
+    /// Adds on their way from the inbox to the engine.
+    arrivals: VecDeque<Late<K>>,
+    /// Whether the inbox is closed because somebody waits, or did until a moment ago.
+    awaited: bool,
+}
+
+/// The state, with all adds made that came before.
+pub(super) struct Locked<'a, K> {
+    state: MutexGuard<'a, State<K>>,
+    /// To be dropped after the lock is free.
+    unused: Vec<K>,
 }
 
 /// What a poll of a waiting `get` came to.
@@ -51,12 +66,38 @@ impl<K, C: Clock> Shared<K, C> {
                 move || nanos(clock.now().saturating_duration_since(epoch))
             }));
         }
-        let state = State { engine, waiters: Waiters::default(), drainers: Drainers::default() };
-        Self { state: Mutex::new(state), hasher: DefaultHashBuilder::default(), epoch, clock, name }
+        let inbox = Inbox::new(!engine.is_always_timed());
+        let state = State {
+            engine,
+            waiters: Waiters::default(),
+            drainers: Drainers::default(),
+            arrivals: VecDeque::new(),
+            awaited: false,
+        };
+        Self { state: Mutex::new(state), inbox, hasher: DefaultHashBuilder::default(), epoch, clock, name }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State<K>> {
-        self.state.lock()
+    #[inline]
+    pub(super) fn lock(&self) -> Locked<'_, K> {
+        self.enter(self.state.lock())
+    }
+
+    #[inline]
+    fn enter<'a>(&self, mut state: MutexGuard<'a, State<K>>) -> Locked<'a, K> {
+        let unused = if self.inbox.any() { self.empty_inbox(&mut state) } else { Vec::new() };
+        Locked { state, unused }
+    }
+
+    /// From now on an add has to lock the queue. Those that did not are made.
+    fn close_inbox(&self, state: &mut Locked<'_, K>) {
+        self.inbox.set_open(false);
+        let unused = self.empty_inbox(&mut state.state);
+        state.unused.extend(unused);
+    }
+
+    fn empty_inbox(&self, state: &mut State<K>) -> Vec<K> {
+        let now = self.now_if(state.engine.needs_time());
+        self.inbox.empty(&mut state.arrivals, &mut state.engine, now)
     }
 
     /// Nanoseconds since the epoch.
@@ -92,6 +133,7 @@ impl<K, C: Clock> Shared<K, C> {
 
     pub(super) fn shut_down(&self, mode: ShutdownMode) {
         let mut state = self.lock();
+        self.close_inbox(&mut state);
         let now = self.now_if(state.engine.needs_time());
         state.engine.shut_down(mode, now);
         let mut wakes = Wakes::default();
@@ -125,14 +167,14 @@ impl<K, C: Clock> Shared<K, C> {
 
     /// Ends a locked section: wakes whom it concerns, after unlocking.
     #[inline(always)]
-    pub(super) fn settle(&self, state: MutexGuard<'_, State<K>>) {
-        if !state.waiters.is_idle() || !state.drainers.is_idle() {
+    pub(super) fn settle(&self, state: Locked<'_, K>) {
+        if state.awaited || !state.drainers.is_idle() {
             self.settle_and_wake(state);
         }
     }
 
     #[cold]
-    fn settle_and_wake(&self, mut state: MutexGuard<'_, State<K>>) {
+    fn settle_and_wake(&self, mut state: Locked<'_, K>) {
         let mut wakes = Wakes::default();
         if !state.waiters.is_idle() {
             if state.engine.is_exhausted() {
@@ -145,6 +187,10 @@ impl<K, C: Clock> Shared<K, C> {
             }
         }
         state.settle_drainers(&mut wakes);
+        if state.awaited && state.waiters.is_idle() {
+            state.awaited = false;
+            self.inbox.set_open(state.engine.mode().is_none() && !state.engine.is_always_timed());
+        }
         drop(state);
         wakes.wake();
     }
@@ -156,10 +202,16 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
     }
 
     pub(crate) fn add(&self, key: K, priority: i32) -> Added {
-        let hash = self.hash(&key);
-        let mut state = self.lock();
+        let add = Late { hash: self.hash(&key), key, priority };
+        let (mut state, add) = match self.state.try_lock() {
+            Some(state) => (self.enter(state), add),
+            None => match self.inbox.leave(add) {
+                Ok(()) => return Added::Accepted,
+                Err(add) => (self.lock(), add),
+            },
+        };
         let now = self.now_if(state.engine.needs_time());
-        let (added, unused) = state.engine.add(hash, key, priority, now);
+        let (added, unused) = add.make(&mut state.engine, now);
         self.settle(state);
         drop(unused);
         added
@@ -255,12 +307,32 @@ impl<K: Hash + Eq + Clone, C: Clock> Shared<K, C> {
                 let next_wake = state.engine.next_wake(now);
                 let (id, keeps_time) = state.waiters.join(waker(), next_wake);
                 *waiter = Some(id);
+                if !state.awaited {
+                    state.awaited = true;
+                    self.close_inbox(&mut state);
+                }
                 Step::Wait(next_wake.filter(|_| keeps_time).map(|at| self.instant(at)))
             }
         };
         self.settle(state);
         drop(old);
         step
+    }
+}
+
+impl<K> Deref for Locked<'_, K> {
+    type Target = State<K>;
+
+    #[inline]
+    fn deref(&self) -> &State<K> {
+        &self.state
+    }
+}
+
+impl<K> DerefMut for Locked<'_, K> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State<K> {
+        &mut self.state
     }
 }
 
