@@ -1,4 +1,4 @@
-//! client-go's tests of its base queue, by the numbers of the behaviour tables: Q1 to Q11. Q12 is a benchmark: `cycle` of
+//! client-go's tests of its base queue, by the numbers of the behaviour tables: Q1 to Q11. Q12 is a benchmark: `fresh` of
 //! `cargo xtask bench queue`.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 

@@ -71,6 +71,15 @@ pub(crate) const AREA: Area = Area {
             [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
         ),
         work!(
+            "100 keys: a new queue, add, get, done",
+            "fresh",
+            [
+                (Measure::WallPerOp, Goal::None),
+                (Measure::CpuPerOp, Goal::None),
+                (Measure::AllocationsPerOp, Goal::None),
+            ]
+        ),
+        work!(
             "1 M keys added after 0 to 1 s",
             "add-after",
             [

@@ -37,6 +37,7 @@ var works = map[string]func(m *meter){
 	"add-drain-8":  func(m *meter) { addDrain(m, 1_000_000, true, 8) },
 	"hot":          hot,
 	"cycle":        cycle,
+	"fresh":        fresh,
 	"add-after":    func(m *meter) { addAfter(m, false) },
 	"ripen":        func(m *meter) { addAfter(m, true) },
 	"rate-limited": func(m *meter) { rateLimited(m, false) },
@@ -136,6 +137,25 @@ func cycle(m *meter) {
 			q.Add(key)
 			key, _ := q.Get()
 			q.Done(key)
+		}
+	})
+}
+
+// fresh has 100 keys added, taken and done, on a new queue each time.
+func fresh(m *meter) {
+	const queues = 10_000
+	keys := keys(100)
+	m.measure(queues*len(keys), func() {
+		for range queues {
+			q := workqueue.NewTyped[string]()
+			for _, key := range keys {
+				q.Add(key)
+			}
+			for range keys {
+				key, _ := q.Get()
+				q.Done(key)
+			}
+			q.ShutDown()
 		}
 	})
 }

@@ -26,6 +26,7 @@ const WORKS: &[(&str, Work)] = &[
     ("hot-counted", || hot(&counted(100_000))),
     ("cycle", || cycle(&keys(1)[0])),
     ("cycle-counted", || cycle(&counted(1)[0])),
+    ("fresh", fresh),
     ("add-after", || add_after(false)),
     ("ripen", || add_after(true)),
     ("rate-limited", || rate_limited(false)),
@@ -108,6 +109,22 @@ fn cycle<K: Hash + Eq + Clone>(key: &K) -> Sample {
             drop(queue.blocking_get());
         }
         N
+    })
+}
+
+/// 100 keys are added, taken and done, on a new queue each time.
+fn fresh() -> Sample {
+    const QUEUES: usize = 10_000;
+    let keys = keys(100);
+    measure(|| {
+        for _ in 0..QUEUES {
+            let queue: Queue<Key> = Queue::new();
+            for key in &keys {
+                queue.add(*key);
+            }
+            keys.iter().for_each(|_| drop(queue.blocking_get()));
+        }
+        QUEUES * keys.len()
     })
 }
 
