@@ -24,7 +24,9 @@ const FOR_EVER: [&str; 3] = ["default", "kube-system", "kube-public"];
 /// What a deletion answers with.
 #[derive(Debug)]
 pub(crate) enum Deleted {
-    /// The object: it is still there, or its kind answers so.
+    /// The object, which something still holds.
+    Held(Served),
+    /// The object as it went: its kind answers so, or it is only said what would go.
     Object(Served),
     /// A Status that names what is gone.
     Gone(Box<Status>),
@@ -66,15 +68,21 @@ impl Api {
         // A graceful object is always seen going before it is gone.
         let seen_going = !kind.conduct.graceful || meta::is_deleting(old) && meta::grace_seconds(old) == Some(0);
         if !held && grace == 0 && seen_going {
-            return self.remove(place, stored, options.dry_run);
+            // A dry run shows what the options would take off the object; the deletion itself takes no such step.
+            return match options.dry_run && new != **old {
+                true => Some(Deleted::Object(shown(kind, new))),
+                false => self.remove(place, stored, options.dry_run),
+            };
         }
         let shrinks = meta::is_deleting(old) && meta::grace_seconds(old).is_some_and(|left| grace < left);
         if !meta::is_deleting(old) || shrinks {
             self.mark(kind, &mut new, old, grace);
         }
         let changed = new != **old;
+        let gone = !held && grace == 0;
+        let answer = |object: Served| if gone { Deleted::Object(object) } else { Deleted::Held(object) };
         if options.dry_run {
-            return Some(Deleted::Object(Served::value(kind, Value::clone(&kind.shown(&Arc::new(new))))));
+            return Some(answer(shown(kind, new)));
         }
         let marked = match changed {
             true => {
@@ -82,10 +90,10 @@ impl Api {
             }
             false => stored.clone(),
         };
-        if !held && grace == 0 {
+        if gone {
             self.db.remove(&place.resource_key(), &place.key(), marked.revision()).ok()?;
         }
-        Some(Deleted::Object(Served::stored(kind, &marked)))
+        Some(answer(Served::stored(kind, &marked)))
     }
 
     fn remove(&self, place: &Place, stored: &Arc<Stored>, dry_run: bool) -> Option<Deleted> {
@@ -143,6 +151,11 @@ impl Api {
     }
 }
 
+/// An object that was not stored, as its kind shows it.
+fn shown(kind: &Kind, object: Value) -> Served {
+    Served::value(kind, Arc::unwrap_or_clone(kind.shown(&Arc::new(object))))
+}
+
 /// When a deletion under way ends, if its grace shrinks.
 fn earlier_end(old: &Value, grace: i64) -> Option<String> {
     let end: jiff::Timestamp = text(old, "deletionTimestamp").parse().ok()?;
@@ -175,16 +188,13 @@ fn finalizers_for(kind: &Kind, object: &Value, options: &DeleteOptions) -> Vec<S
         Propagation::Foreground => Some(FOREGROUND),
         Propagation::Orphan => Some(ORPHAN),
     };
-    let mut finalizers: Vec<String> = present
-        .iter()
-        .filter(|name| !matches!(name.as_str(), ORPHAN | FOREGROUND) || Some(name.as_str()) == wanted)
-        .cloned()
-        .collect();
-    if let Some(wanted) = wanted
-        && !has(wanted)
+    let of_policy = |name: &str| matches!(name, ORPHAN | FOREGROUND);
+    if present.iter().filter(|name| of_policy(name)).all(|name| Some(name.as_str()) == wanted) && wanted.is_none_or(has)
     {
-        finalizers.push(wanted.into());
+        return present;
     }
+    let mut finalizers: Vec<String> = present.iter().filter(|name| !of_policy(name)).cloned().collect();
+    finalizers.extend(wanted.map(Into::into));
     finalizers
 }
 

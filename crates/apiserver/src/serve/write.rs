@@ -97,8 +97,13 @@ async fn delete(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incomin
     let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
+    let kind = place.kind.clone();
     Ok(match api.delete(&place, &options)? {
-        Deleted::Object(object) => Reply::Object { code: 200, kind: place.kind.clone(), object, format },
+        // Who asks, in the old words, for the dependents to go too is told that the object itself waits.
+        Deleted::Held(object) if options.orphan_dependents == Some(false) => {
+            Reply::Object { code: 202, kind, object, format }
+        }
+        Deleted::Held(object) | Deleted::Object(object) => Reply::Object { code: 200, kind, object, format },
         Deleted::Gone(status) => Reply::Status { status, format },
     })
 }
