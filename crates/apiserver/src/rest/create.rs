@@ -52,7 +52,7 @@ impl Api {
         wipe(&mut object, origin);
         kind.strategy.defaults(&mut object);
         if origin != Origin::Apply {
-            manager.track(kind, None, &mut object, None);
+            manager.track(kind, None, &mut object, place.subresource.as_deref());
         }
         self.prepare(kind, &mut object);
         let generate = text(&object, "name").is_empty() && !text(&object, "generateName").is_empty();

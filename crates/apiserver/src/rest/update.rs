@@ -68,12 +68,12 @@ impl Api {
         Err(Failure::modified(&kind.resource(), &place.name))
     }
 
-    /// PUT of an absent object creates it where the kind allows; so does apply.
+    /// PUT of an absent object creates it where the kind allows, be it through a subresource; so does apply.
     fn update_absent(&self, place: &Place, change: &Change<'_>, manager: &Manager<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         let absent = || Failure::not_found(&kind.resource(), &place.name);
         match change {
-            Change::Put(body) if kind.conduct.creates_on_update && place.subresource.is_none() => {
+            Change::Put(body) if kind.conduct.creates_on_update => {
                 if !text(body, "uid").is_empty() {
                     let why = format!(
                         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
@@ -231,13 +231,14 @@ fn keep_identity(new: &mut Value, old: &Value) {
     if let Some(time) = stored("creationTimestamp") {
         metadata.insert("creationTimestamp".into(), time);
     }
-    if meta::is_deleting(old) {
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-            match stored(field) {
-                Some(value) => metadata.insert(field.into(), value),
-                None => metadata.remove(field),
-            };
-        }
+    if let Some(time) = stored("deletionTimestamp") {
+        metadata.insert("deletionTimestamp".into(), time);
+    }
+    // Another grace period than the present one is refused by validation.
+    if let Some(seconds) = stored("deletionGracePeriodSeconds")
+        && metadata.get("deletionGracePeriodSeconds").is_none_or(Value::is_null)
+    {
+        metadata.insert("deletionGracePeriodSeconds".into(), seconds);
     }
 }
 
