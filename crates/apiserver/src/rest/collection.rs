@@ -5,7 +5,7 @@ use super::meta::text;
 use super::object::Place;
 use crate::api::Api;
 use crate::failure::Outcome;
-use crate::request::options::{DeleteOptions, ListOptions};
+use crate::request::options::{DeleteOptions, ListOptions, Match};
 
 impl Api {
     /// Deletes a page of the objects that are meant; answers them as they were listed. Objects that go meanwhile are passed
@@ -16,7 +16,7 @@ impl Api {
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Outcome<ListReply> {
-        let listed = self.list(selection, list)?;
+        let listed = self.list(selection, &paged(list))?;
         for item in &listed.items {
             let place = Place::new(selection.kind.clone(), text(&item.value, "namespace"), text(&item.value, "name"));
             match self.delete(&place, options) {
@@ -27,4 +27,14 @@ impl Api {
         }
         Ok(listed)
     }
+}
+
+/// A list that is deleted is read in pages even if no limit was asked for, and a limit makes a version the exact one.
+fn paged(list: &ListOptions) -> ListOptions {
+    let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
+    let mut list = list.clone();
+    if version && list.version_match.is_none() {
+        list.version_match = Some(Match::Exact);
+    }
+    list
 }
