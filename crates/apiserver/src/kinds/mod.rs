@@ -158,6 +158,11 @@ impl Kind {
         }
     }
 
+    /// The same in a version that is gone but for such bodies, with the same fields.
+    pub(crate) fn also_as(self, version: &str) -> Self {
+        Self { types: OnceLock::from(self.schema()), version: version.into(), ..self }
+    }
+
     /// Group and version.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)

@@ -83,8 +83,8 @@ pub(super) async fn evict(api: &Arc<Api>, call: &mut Call, place: Place, incomin
     let body = write::read_object(call, incoming, false).await?;
     let options = WriteOptions::parse(&call.query, Write::Create)?;
     let sent = decode::parse(&body.bytes, body.media).unwrap_or_default();
-    let version = if sent["apiVersion"] == "policy/v1beta1" { "v1beta1" } else { "v1" };
-    let kind = Arc::new(Kind::of_bodies("policy", version, "Eviction"));
+    let kind = Kind::of_bodies("policy", "v1", "Eviction");
+    let kind = Arc::new(if sent["apiVersion"] == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind });
     let decoded = decode::object(&kind, &body, options.field_validation)?;
     check_namespace(&place, &decoded.value)?;
     let mut delete = match &decoded.value["deleteOptions"] {
