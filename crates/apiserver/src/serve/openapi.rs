@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY,
+    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY,
 };
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub(super) fn serve(kinds: &Registry, call: &Call, rest: &[&str]) -> Outcome<Rep
         ["v3"] if !call.path.ends_with('/') => {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-            Ok(Reply::Raw { code: 200, headers, body: text(&discovery::index(kinds)) })
+            Ok(whole(headers, text(&discovery::index(kinds))))
         }
         ["v3", "api", version] => Ok(v3(kinds, call, "", version)),
         ["v3", "apis", group, version] => Ok(v3(kinds, call, group, version)),
@@ -56,7 +56,7 @@ fn v3(kinds: &Registry, call: &Call, group: &str, version: &str) -> Reply {
         headers.remove(CONTENT_TYPE);
         return Reply::Raw { code: 304, headers, body: Bytes::new() };
     }
-    Reply::Raw { code: 200, headers, body }
+    whole(headers, body)
 }
 
 fn v2(kinds: &Registry, call: &Call) -> Reply {
@@ -78,11 +78,19 @@ fn v2(kinds: &Registry, call: &Call) -> Reply {
         false => ("application/json", document),
     };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
-    let zipped = if encode::takes_gzip(call) { encode::gzip(&body) } else { None };
-    if zipped.is_some() {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    match encode::takes_gzip(call).then(|| encode::gzip(&body)).flatten() {
+        None => whole(headers, body),
+        Some(zipped) => {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            Reply::Raw { code: 200, headers, body: zipped }
+        }
     }
-    Reply::Raw { code: 200, headers, body: zipped.unwrap_or(body) }
+}
+
+/// A document that, unlike other long answers, says how long it is.
+fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
+    headers.insert(CONTENT_LENGTH, body.len().into());
+    Reply::Raw { code: 200, headers, body }
 }
 
 /// A document that describes nothing. A client that finds its kind in none leaves validation to the server.
