@@ -94,6 +94,9 @@ pub(super) fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<Body>
             }
         }
         Reply::Status { status, format } => {
+            if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
+                return self::failure(call, &failure);
+            }
             let code = if status.code == 0 { 200 } else { status.code };
             value(call, code, &format, &serde_json::to_value(&*status).unwrap_or_default())
         }

@@ -48,7 +48,7 @@ pub(crate) fn negotiate(call: &Call, offer: Offer, custom: bool) -> Outcome<Form
         if offer == Offer::Watch && media == Media::Yaml {
             break;
         }
-        let Some(transform) = transform(call, clause, offer, media, custom)? else { continue };
+        let Some(transform) = transform(call, clause, offer, custom)? else { continue };
         let pretty = is_pretty(call) || clause.pretty();
         return Ok(Format { media, pretty, transform });
     }
@@ -71,7 +71,7 @@ fn built_in_has(clause: &Clause) -> bool {
 }
 
 /// What the clause wants the answer turned into; none where that is not offered.
-fn transform(call: &Call, clause: &Clause, offer: Offer, media: Media, custom: bool) -> Outcome<Option<Transform>> {
+fn transform(call: &Call, clause: &Clause, offer: Offer, custom: bool) -> Outcome<Option<Transform>> {
     let asked = clause.transform();
     let Asked { name, group, version } = &asked;
     if name.is_empty() {
@@ -83,9 +83,7 @@ fn transform(call: &Call, clause: &Clause, offer: Offer, media: Media, custom: b
     }
     let api_version = format!("meta.k8s.io/{version}");
     match (name.as_str(), offer) {
-        ("Table", _) if media == Media::Json => {
-            Ok(Some(Transform::table(api_version, call.query.text("includeObject"))?))
-        }
+        ("Table", _) => Ok(Some(Transform::table(api_version, call.query.text("includeObject"))?)),
         ("PartialObjectMetadata", Offer::Object | Offer::Watch) => Ok(Some(Transform::Metadata { api_version })),
         ("PartialObjectMetadataList", Offer::List) => Ok(Some(Transform::Metadata { api_version })),
         ("PartialObjectMetadataList", Offer::Object) if custom => Err(Failure::plain(500, "content is not a list")),

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{CREATED, Column};
+use super::{CREATED, Column, NAME};
 
 const COLUMNS: &str = include_str!("columns.txt");
 const DESCRIPTIONS: &str = include_str!("descriptions.txt");
@@ -29,17 +29,18 @@ fn entries(table: &'static str) -> impl Iterator<Item = (&'static str, &'static 
 
 fn read_column(kind: &str, text: &str, descriptions: &HashMap<&str, &str>) -> Column {
     let (text, priority) = text.strip_suffix('*').map_or((text, 0), |text| (text, 1));
-    let (name, type_name) = text.split_once(':').unwrap_or((text, "string"));
+    let (name, type_name) = text.split_once(':').unwrap_or((text, ""));
     let key = format!("{kind}.{name}");
     match name {
-        "Name" => Column { priority, ..Column::name() },
+        "Name" if type_name.is_empty() => Column { priority, ..Column::name() },
         name => Column {
             name: name.into(),
-            kind: type_name.into(),
+            kind: if type_name.is_empty() { "string".into() } else { type_name.into() },
             format: String::new(),
             description: match descriptions.get(key.as_str()) {
                 Some(text) => text.replace("\\n", "\n"),
                 None if name == "Age" => CREATED.into(),
+                None if name == "Name" => NAME.into(),
                 None => String::new(),
             },
             priority,

@@ -37,6 +37,10 @@ pub fn cells(group: &str, kind: &str, object: &Value, now: Timestamp) -> Vec<Val
         ("", "PersistentVolume") => storage::volume(object, age()),
         ("", "PersistentVolumeClaim") => storage::claim(object, age()),
         ("storage.k8s.io", _) => storage::others(kind, object, age()),
+        ("autoscaling", "Scale") => {
+            let replicas = |pointer: &str| Value::from(integer_at(object, pointer).unwrap_or(0));
+            vec![name(), replicas("/spec/replicas"), replicas("/status/replicas"), age()]
+        }
         ("" | "apps" | "batch" | "autoscaling" | "policy", _) if workloads::knows(kind) => {
             workloads::cells(kind, object, now, age())
         }
