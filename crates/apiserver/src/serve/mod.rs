@@ -67,12 +67,12 @@ pub(crate) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Result
         warnings: Vec::new(),
     };
     let outcome = serve(&api, &mut call, incoming).await;
-    let authenticated = !matches!(&outcome, Err(failure) if failure.code() == 401);
+    let scheduled = !matches!(&outcome, Err(failure) if failure.code() == 401 || failure.early);
     let mut response = match outcome {
         Ok(reply) => encode::reply(&call, reply, api.clock.now()),
         Err(failure) => encode::failure(&call, &failure),
     };
-    add_headers(&api, &call, authenticated, &mut response);
+    add_headers(&api, &call, scheduled, &mut response);
     Ok(response)
 }
 
@@ -214,7 +214,7 @@ fn check_timeout(query: &Query) -> Outcome<()> {
     Ok(())
 }
 
-fn add_headers(api: &Api, call: &Call, authenticated: bool, response: &mut Response<Body>) {
+fn add_headers(api: &Api, call: &Call, scheduled: bool, response: &mut Response<Body>) {
     let audit = match call.header("audit-id") {
         "" => api.uuid(),
         id => id.to_owned(),
@@ -224,7 +224,7 @@ fn add_headers(api: &Api, call: &Call, authenticated: bool, response: &mut Respo
         headers.insert("audit-id", audit);
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-    if authenticated {
+    if scheduled {
         // One flow schema and one priority level serve all requests.
         headers
             .insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("3b5d7b35-ff3c-4aa5-a1d0-5a3b1c6f2b01"));

@@ -106,7 +106,8 @@ fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<(
         ("PUT", false) => &["update"],
         ("PATCH", false) => &["patch"],
         ("DELETE", false) if path.subresource.is_empty() => &["delete"],
-        ("POST", false) if !path.subresource.is_empty() => &["create"],
+        // Of custom resources, what the path names does not count for a POST.
+        ("POST", false) if !path.subresource.is_empty() || kind.custom => &["create"],
         _ => &[],
     };
     if verbs.iter().any(|verb| wanted.contains(verb)) {
