@@ -65,9 +65,7 @@ impl Definitions {
         }
         let gone: Vec<_> = self.served.keys().filter(|resource| !present.contains_key(resource)).cloned().collect();
         for resource in gone {
-            self.served.remove(&resource);
-            api.change_kinds(|kinds| kinds.replace_custom(&resource, Vec::new()));
-            api.db.renew(&resource.to_string().into());
+            self.withdraw(api, &resource);
         }
         for (resource, definition) in present {
             let depends_on = serde_json::json!([
@@ -85,6 +83,14 @@ impl Definitions {
             if spec_changed {
                 api.db.renew(&resource.to_string().into());
             }
+        }
+    }
+
+    /// Serves a resource no longer.
+    fn withdraw(&mut self, api: &Api, resource: &GroupResource) {
+        if self.served.remove(resource).is_some() {
+            api.change_kinds(|kinds| kinds.replace_custom(resource, Vec::new()));
+            api.db.renew(&resource.to_string().into());
         }
     }
 
@@ -128,8 +134,12 @@ impl Definitions {
         false
     }
 
-    /// Removes the finalizer, and with it the definition.
-    fn finish(&self, api: &Arc<Api>, definition: &Value) {
+    /// Removes the finalizer, and with it the definition. Where no other holds it, the resource goes first: who sees that the
+    /// definition is gone finds nothing served.
+    fn finish(&mut self, api: &Arc<Api>, definition: &Value) {
+        if finalizers(definition).count() == 1 {
+            self.withdraw(api, &crd::resource(definition));
+        }
         let make = |live: Option<&Value>| {
             let mut new = live.cloned().unwrap_or_default();
             let finalizers: Vec<Value> =
