@@ -66,27 +66,27 @@ impl Strategy for Job {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let mut faults = selector_faults(object);
-        faults.extend(job_faults(object.get("spec").unwrap_or(&Value::Null), "spec"));
-        faults
+        [generated_faults(object), job_spec_faults(object)].concat()
     }
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         if subresource == Some("status") {
             return status_faults(new);
         }
-        let mut faults = Vec::new();
-        let mut keys = vec![
-            "selector",
-            "completionMode",
-            "podFailurePolicy",
-            "backoffLimitPerIndex",
-            "managedBy",
-            "successPolicy",
-        ];
-        if text_at(old, "/spec/completionMode") != "Indexed" {
+        // The rules for the spec are among those for any Job, and again among those for a change.
+        let spec = job_spec_faults(new);
+        let mut faults = [generated_faults(new), spec.clone(), spec].concat();
+        let mut keys = Vec::new();
+        if text_at(new, "/spec/completionMode") != "Indexed" {
             keys.push("completions");
+        } else if new.pointer("/spec/completions") != old.pointer("/spec/completions")
+            && let Some(completions) = new.pointer("/spec/completions").filter(|completions| !completions.is_null())
+            && Some(completions) != new.pointer("/spec/parallelism")
+        {
+            let why = "can only be modified in tandem with spec.parallelism";
+            faults.push(FieldFault::invalid("spec.completions", completions, why));
         }
+        keys.push("selector");
         let suspended =
             |condition: &Value| text_at(condition, "/type") == "Suspended" && text_at(condition, "/status") == "True";
         let stopped =
@@ -94,6 +94,7 @@ impl Strategy for Job {
         if !stopped {
             keys.push("template");
         }
+        keys.extend(["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]);
         for key in keys {
             let pointer = format!("/spec/{key}");
             if new.pointer(&pointer) != old.pointer(&pointer) {
@@ -101,11 +102,6 @@ impl Strategy for Job {
                 faults.push(FieldFault::invalid(format!("spec.{key}"), &value, "field is immutable"));
             }
         }
-        let labels: Vec<_> = selector_faults(new).into_iter().filter(|fault| fault.field != "spec.selector").collect();
-        // Labels that fit no more are told twice.
-        faults.extend(labels.iter().cloned());
-        faults.extend(labels);
-        faults.extend(job_faults(new.get("spec").unwrap_or(&Value::Null), "spec"));
         faults
     }
 
@@ -203,6 +199,12 @@ fn job_spec(spec: &mut Value) {
 fn job_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
     let template = spec.get("template").unwrap_or(&Value::Null);
     let indexed = text_at(spec, "/completionMode") == "Indexed";
+    let mut needs_indexes = vec!["backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"];
+    needs_indexes.retain(|field| !indexed && spec.get(field).is_some_and(|value| !value.is_null()));
+    let replacement: &[&str] = match has(spec, "/podFailurePolicy") {
+        true => &["Failed"],
+        false => &["Failed", "TerminatingOrFailed"],
+    };
     Check::at(spec, path)
         .not_negative(&[
             "parallelism",
@@ -210,11 +212,21 @@ fn job_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
             "activeDeadlineSeconds",
             "backoffLimit",
             "ttlSecondsAfterFinished",
+            "backoffLimitPerIndex",
+            "maxFailedIndexes",
         ])
+        .refuse(has(spec, "/maxFailedIndexes") && !has(spec, "/backoffLimitPerIndex"), || {
+            FieldFault::required("backoffLimitPerIndex", "when maxFailedIndexes is specified")
+        })
         .one_of("completionMode", &["NonIndexed", "Indexed"])
         .refuse(indexed && !has(spec, "/completions"), || {
             FieldFault::required("completions", "when completion mode is Indexed")
         })
+        .also(needs_indexes.into_iter().map(|field| {
+            let value = spec.get(field).cloned().unwrap_or_default();
+            FieldFault::invalid(format!("{path}.{field}"), &value, "requires indexed completion mode")
+        }))
+        .one_of("podReplacementPolicy", replacement)
         .also(template_faults(template, &format!("{path}.template")))
         .done()
 }
@@ -231,26 +243,56 @@ fn template_faults(template: &Value, path: &str) -> Vec<FieldFault> {
     faults
 }
 
-/// A Job's selector is made for it, unless it says otherwise, and matches its pods.
-fn selector_faults(object: &Value) -> Vec<FieldFault> {
-    let manual = object.pointer("/spec/manualSelector") == Some(&Value::Bool(true));
-    let selector = object.pointer("/spec/selector").filter(|selector| !selector.is_null());
-    let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
-    let uid = text_at(object, "/metadata/uid");
-    let mut faults = Vec::new();
-    let expected = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
-    let old = json!({"matchLabels": {"controller-uid": uid}});
+/// The spec of a Job, whose selector matches its pods, whoever made it.
+fn job_spec_faults(job: &Value) -> Vec<FieldFault> {
+    let spec = job.get("spec").unwrap_or(&Value::Null);
+    let mut faults = job_faults(spec, "spec");
+    let selector = spec.get("selector").filter(|selector| !selector.is_null());
     match selector {
         None => faults.push(FieldFault::required("spec.selector", "")),
-        Some(selector) if !manual && *selector != expected && *selector != old => {
-            faults.push(FieldFault::invalid("spec.selector", selector, "`selector` not auto-generated"));
-        }
-        Some(_) => {}
+        Some(selector) => faults.extend(super::apps::selector_faults(selector, "spec.selector")),
     }
-    let matches = selector.and_then(|selector| LabelSelector::from_value(selector).ok());
-    if !matches.is_some_and(|selector| selector.matches_labels(labels.as_object())) {
+    let labels = job.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let matches = match selector.map(LabelSelector::from_value) {
+        None => false,
+        // What is wrong with the selector has been said.
+        Some(Err(_)) => true,
+        Some(Ok(selector)) => selector.matches_labels(labels.as_object()),
+    };
+    if !matches {
         let why = "`selector` does not match template `labels`";
         faults.push(FieldFault::invalid("spec.template.metadata.labels", &labels, why));
+    }
+    faults
+}
+
+/// What the server made for a Job is there unchanged, unless the Job says that it makes its own.
+fn generated_faults(job: &Value) -> Vec<FieldFault> {
+    let selector = job.pointer("/spec/selector").filter(|selector| !selector.is_null());
+    let Some(selector) = selector.filter(|_| job.pointer("/spec/manualSelector") != Some(&Value::Bool(true))) else {
+        return Vec::new();
+    };
+    let (uid, name) = (text_at(job, "/metadata/uid"), text_at(job, "/metadata/name"));
+    let labels = job.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let generated = [
+        ("controller-uid", uid),
+        ("job-name", name),
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+    ];
+    let mut faults = Vec::new();
+    for (key, wanted) in generated {
+        let field = format!("spec.template.metadata.labels[{key}]");
+        let why = format!("must be '{wanted}'");
+        match labels.get(key).and_then(Value::as_str) {
+            None => faults.push(FieldFault::required(field, &why)),
+            Some(label) if label != wanted => faults.push(FieldFault::invalid(field, &labels, why)),
+            Some(_) => {}
+        }
+    }
+    let expected = generated.map(|(key, value)| (key.to_owned(), Value::from(value))).into_iter().collect();
+    if LabelSelector::from_value(selector).is_ok_and(|selector| !selector.matches_labels(Some(&expected))) {
+        faults.push(FieldFault::invalid("spec.selector", selector, "`selector` not auto-generated"));
     }
     faults
 }
