@@ -95,6 +95,9 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
     };
     let mut decoded =
         schema::decode(&bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
+    if let Some(why) = malformed(kind, &decoded.object) {
+        return Err(Failure::bad_request(schema::handled(&expected, &why)));
+    }
     decoded.findings.extend(unknown(kind, &mut decoded.object));
     if validation == FieldValidation::Strict
         && let Some(why) = schema::strict_error(&decoded.findings, &expected)
@@ -102,6 +105,12 @@ pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidati
         return Err(Failure::bad_request(why));
     }
     Ok(Decoded { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
+}
+
+/// Why an object cannot be read by the schema of a custom resource. What calls itself another kind has no schema to be read by.
+fn malformed(kind: &Kind, object: &Value) -> Option<String> {
+    let named = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
 /// Drops what the schema of a custom resource does not know, and tells of it. What calls itself another kind has no schema to be held
@@ -219,6 +228,9 @@ impl<'a> Patcher<'a> {
             |why: String| Failure::invalid_named("", "", "", vec![FieldFault::invalid_text("patch", &shown, why)]);
         self.check_types(patch, &mut patched, &refused)?;
         let mut decoded = schema.read(patched).map_err(|error| refused(error.to_string()))?;
+        if let Some(why) = malformed(self.kind, &decoded.object) {
+            return Err(refused(why));
+        }
         let mut findings = patch.findings().to_vec();
         findings.append(&mut decoded.findings);
         findings.extend(unknown(self.kind, &mut decoded.object));

@@ -7,6 +7,7 @@ mod check;
 mod columns;
 mod default;
 mod definition;
+mod embedded;
 mod formats;
 mod names;
 mod path;

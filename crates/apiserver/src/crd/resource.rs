@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
 
-use super::structural::{Additional, Structural};
-use super::{columns, default, is_established, is_terminating, prune, validate};
+use super::structural::Structural;
+use super::{columns, default, embedded, is_established, is_terminating, prune, validate};
 use crate::kinds::edit::{differ_outside, has, list, set, text, text_at};
 use crate::kinds::{Conduct, Context, Kind, Scale, Strategy, Subresource, compare_versions};
 use crate::table::Column;
-use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults};
+use crate::validate::{FieldFault, NameRule};
 
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
@@ -161,7 +161,7 @@ impl Custom {
                 faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
             }
         }
-        faults.extend(embedded_faults(self.schema(), object, ""));
+        faults.extend(embedded::faults(self.schema(), object, ""));
         faults.extend(validate::duplicates(self.schema(), object, old, ""));
         faults
     }
@@ -171,6 +171,10 @@ impl Strategy for Custom {
     fn prune(&self, object: &mut Value) -> Vec<String> {
         default::normalise_numbers(object);
         prune::prune(self.schema(), object)
+    }
+
+    fn malformed(&self, object: &Value) -> Option<String> {
+        embedded::malformed(self.schema(), object, "")
     }
 
     fn defaults(&self, object: &mut Value) {
@@ -275,52 +279,4 @@ impl Strategy for Custom {
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         self.cells.iter().map(|cell| cell.of(object, now)).collect()
     }
-}
-
-/// What embedded resources need: a version, a kind, and valid metadata.
-fn embedded_faults(schema: &Structural, value: &Value, path: &str) -> Vec<FieldFault> {
-    let mut faults = Vec::new();
-    match value {
-        Value::Object(members) => {
-            if schema.embedded {
-                for key in ["apiVersion", "kind"] {
-                    match members.get(key) {
-                        None => faults.push(FieldFault::required(format!("{path}.{key}"), "")),
-                        Some(Value::String(text)) if text.is_empty() => {
-                            faults.push(FieldFault::invalid_text(format!("{path}.{key}"), "", "must not be empty"));
-                        }
-                        Some(_) => {}
-                    }
-                }
-                for (key, value) in value.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten() {
-                    let field = format!("{path}.metadata.labels");
-                    let value = value.as_str().unwrap_or_default();
-                    let why = label_key_faults(key);
-                    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), key, why)));
-                    let why = label_value_faults(value);
-                    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), value, why)));
-                }
-            }
-            for (name, member) in members {
-                let of_member = match (schema.properties.get(name), &schema.additional) {
-                    (Some(schema), _) => schema,
-                    (None, Some(Additional::Schema(schema))) => schema,
-                    _ => continue,
-                };
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                faults.extend(embedded_faults(of_member, member, &path));
-            }
-        }
-        Value::Array(items) => {
-            if let Some(schema) = &schema.items {
-                let each = items
-                    .iter()
-                    .enumerate()
-                    .flat_map(|(at, item)| embedded_faults(schema, item, &format!("{path}[{at}]")));
-                faults.extend(each);
-            }
-        }
-        _ => {}
-    }
-    faults
 }

@@ -58,6 +58,11 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// Why the object cannot be read, though its own metadata can; it is told as a body that is wrong, not as an invalid object.
+    fn malformed(&self, _object: &Value) -> Option<String> {
+        None
+    }
+
     /// Fills in what was left out.
     fn defaults(&self, _object: &mut Value) {}
 

@@ -70,6 +70,11 @@ pub(super) fn convert(node: Node, schema: &Schema) -> Result<Decoded, DecodeErro
     Ok(Decoded { object, findings: reader.findings })
 }
 
+/// Reads a value of a type.
+pub(super) fn read(node: &Node, of: &Type) -> Result<Value, DecodeError> {
+    Reader::default().value(node, of)
+}
+
 #[derive(Default)]
 struct Reader {
     findings: Vec<Finding>,

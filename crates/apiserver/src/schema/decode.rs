@@ -195,7 +195,8 @@ fn other_version(found: &str, expected: &str) -> DecodeError {
     ))
 }
 
-fn handled(expected: &Expected<'_>, why: &str) -> String {
+/// Why a body cannot be read, told with the kind that was expected.
+pub fn handled(expected: &Expected<'_>, why: &str) -> String {
     let kind = expected.schema.kind();
     let version = expected.api_version.rsplit('/').next().unwrap_or_default();
     format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")

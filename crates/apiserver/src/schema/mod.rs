@@ -18,7 +18,7 @@ mod yaml;
 mod yaml11;
 
 pub use convert::{DecodeError, Decoded, Finding};
-pub use decode::{Expected, Format, decode, excerpt, strict_error, strict_words};
+pub use decode::{Expected, Format, decode, excerpt, handled, strict_error, strict_words};
 pub use document::Node;
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
@@ -100,6 +100,15 @@ pub(crate) fn named(name: &str) -> Type {
 /// What is wrong with it.
 pub fn parse_yaml(body: &[u8]) -> Result<(Value, Vec<Finding>), String> {
     yaml::read(body).map(|(node, findings)| (node.into_value(), findings))
+}
+
+/// Reads the metadata of an object within an object.
+///
+/// # Errors
+///
+/// A value of the wrong type, or text of the wrong form.
+pub fn read_metadata(metadata: &Value) -> Result<Value, DecodeError> {
+    convert::read(&metadata.clone().into(), &object_meta())
 }
 
 /// The type of `metadata`.

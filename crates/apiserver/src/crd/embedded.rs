@@ -1,0 +1,123 @@
+//! Objects within custom resources: what `x-kubernetes-embedded-resource` asks of them.
+
+use serde_json::Value;
+
+use super::structural::{Additional, Structural};
+use crate::schema;
+use crate::validate::{FieldFault, label_key_faults, label_value_faults};
+
+/// Why an embedded object cannot be read as one at all: where, which value, and what is wrong with it.
+pub(super) fn malformed(schema: &Structural, value: &Value, path: &str) -> Option<String> {
+    match value {
+        Value::Object(members) => members.iter().find_map(|(name, member)| {
+            let below = join(path, name);
+            if schema.embedded
+                && let Some(why) = malformed_part(name, member)
+            {
+                return Some(format!("{below}: Invalid value: {member}: {why}"));
+            }
+            match (schema.properties.get(name), &schema.additional) {
+                (Some(schema), _) => malformed(schema, member, &below),
+                (None, Some(Additional::Schema(schema))) => malformed(schema, member, &format!("{path}[{name}]")),
+                _ => None,
+            }
+        }),
+        Value::Array(items) => {
+            let schema = schema.items.as_ref()?;
+            items.iter().enumerate().find_map(|(at, item)| malformed(schema, item, &format!("{path}[{at}]")))
+        }
+        _ => None,
+    }
+}
+
+fn malformed_part(name: &str, value: &Value) -> Option<String> {
+    match name {
+        "apiVersion" | "kind" => (!value.is_string()).then(|| "must be a string".into()),
+        "metadata" => schema::read_metadata(value).err().map(|error| error.to_string()),
+        _ => None,
+    }
+}
+
+/// What embedded objects lack: a version, a kind, and valid metadata.
+pub(super) fn faults(schema: &Structural, value: &Value, path: &str) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    match value {
+        Value::Object(members) => {
+            if schema.embedded {
+                for key in ["apiVersion", "kind"] {
+                    match members.get(key) {
+                        None => faults.push(FieldFault::required(format!("{path}.{key}"), "")),
+                        Some(Value::String(text)) if text.is_empty() => {
+                            faults.push(FieldFault::invalid_text(format!("{path}.{key}"), "", "must not be empty"));
+                        }
+                        Some(_) => {}
+                    }
+                }
+                for (key, value) in value.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten() {
+                    let field = format!("{path}.metadata.labels");
+                    let value = value.as_str().unwrap_or_default();
+                    let why = label_key_faults(key);
+                    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), key, why)));
+                    let why = label_value_faults(value);
+                    faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), value, why)));
+                }
+            }
+            for (name, member) in members {
+                let of_member = match (schema.properties.get(name), &schema.additional) {
+                    (Some(schema), _) => schema,
+                    (None, Some(Additional::Schema(schema))) => schema,
+                    _ => continue,
+                };
+                faults.extend(self::faults(of_member, member, &join(path, name)));
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = &schema.items {
+                let each = items
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(at, item)| self::faults(schema, item, &format!("{path}[{at}]")));
+                faults.extend(each);
+            }
+        }
+        _ => {}
+    }
+    faults
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.into() } else { format!("{path}.{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_says_what_an_embedded_object_is_has_the_right_type() {
+        let object = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+        let schema = Structural::read(&json!({"type": "object", "properties": {
+            "one": object,
+            "list": {"type": "array", "items": object},
+            "map": {"type": "object", "additionalProperties": object},
+        }}));
+        let check = |value: Value, expected: Option<&str>| {
+            assert_eq!(malformed(&schema, &value, "").as_deref(), expected, "{value}");
+        };
+        check(json!({"one": {"apiVersion": "v1", "kind": "A", "metadata": null}, "kind": 1}), None);
+        check(json!({"list": [{}, {"kind": true}]}), Some("list[1].kind: Invalid value: true: must be a string"));
+        check(
+            json!({"map": {"x.y": {"apiVersion": null}}}),
+            Some("map[x.y].apiVersion: Invalid value: null: must be a string"),
+        );
+        check(
+            json!({"one": {"metadata": {"labels": {"a": 1}}}}),
+            Some(
+                "one.metadata: Invalid value: {\"labels\":{\"a\":1}}: json: cannot unmarshal number into Go struct field \
+                 ObjectMeta.labels of type string",
+            ),
+        );
+    }
+}
