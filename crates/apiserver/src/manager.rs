@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::auth::User;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::managed::{self, ApplyError};
@@ -19,18 +20,32 @@ pub(crate) struct Manager<'a> {
     now: String,
     /// The versions in which a custom resource is served; empty for built-in kinds.
     served: Vec<String>,
+    /// As whom.
+    user: User,
     /// Whether a write of an absent object may create it.
     may_create: Outcome<()>,
 }
 
 impl<'a> Manager<'a> {
-    /// The field manager of the options, else what stands before the slash in the user agent.
+    /// The field manager of the options, else what stands before the slash in the user agent; the server itself, until
+    /// [`acting_as`](Self::acting_as) says otherwise.
     pub(crate) fn new(options: &'a WriteOptions, user_agent: &str, now: String) -> Self {
         let name = match options.field_manager.as_str() {
             "" => from_user_agent(user_agent),
             name => name.to_owned(),
         };
-        Self { options, name, now, served: Vec::new(), may_create: Ok(()) }
+        Self { options, name, now, served: Vec::new(), user: User::admin(), may_create: Ok(()) }
+    }
+
+    /// The same manager, who writes as this user.
+    pub(crate) fn acting_as(mut self, user: User) -> Self {
+        self.user = user;
+        self
+    }
+
+    /// As whom the manager writes.
+    pub(crate) fn user(&self) -> &User {
+        &self.user
     }
 
     /// The same manager, with the answer to whether it may create objects.

@@ -1,12 +1,15 @@
 //! Who asks, and whether they may.
 
 mod authorize;
+mod escalation;
 mod rbac;
+mod rights;
 mod tokens;
 
 use std::collections::BTreeMap;
 
 pub(crate) use authorize::{Attributes, authorize, authorize_impersonation, decide};
+pub(crate) use escalation::{check_grant, grants_rights};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 pub(crate) use rbac::{Decision, grants};

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Attributes, User};
 use crate::kinds::{Cluster, GroupResource};
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What the rules say of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +126,8 @@ fn covers(rule: &Value, attributes: &Attributes<'_>) -> bool {
     }
 }
 
-fn list<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+/// The texts of a list in a rule.
+pub(super) fn list<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
     rule[field].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 

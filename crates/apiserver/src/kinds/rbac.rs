@@ -1,9 +1,9 @@
 //! Roles and their bindings.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, is_empty, items, member, set, text_at};
+use super::edit::{default, is_empty, items, list, member, set, text_at};
 use super::{Context, Strategy};
 use crate::validate::{FieldFault, NameRule};
 
@@ -27,21 +27,33 @@ impl Strategy for Role {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let gathers = super::edit::has(object, "/aggregationRule");
+        let selectors = list(object, "/aggregationRule/clusterRoleSelectors").enumerate();
+        let selectors = selectors.flat_map(|(at, selector)| {
+            super::apps::selector_faults(selector, &format!("aggregationRule.clusterRoleSelectors[{at}]"))
+        });
         Check::of(object)
             .each("rules", |rule, _| {
+                let filled = |field: &str| rule.object().get(field).is_some_and(|value| !is_empty(value));
+                let of_resources = ["apiGroups", "resources", "resourceNames"].into_iter().any(filled);
                 let urls = rule.object().get("nonResourceURLs").filter(|urls| !is_empty(urls)).cloned();
                 let rule = rule.required_because("verbs", "verbs must contain at least one value");
-                match urls {
-                    Some(urls) if self.namespaced => rule.refuse(true, || {
-                        let why = "namespaced rules cannot apply to non-resource URLs";
-                        FieldFault::invalid("nonResourceURLs", &urls, why)
-                    }),
-                    Some(_) => rule,
-                    None => rule
+                let Some(urls) = urls else {
+                    return rule
                         .required_because("apiGroups", "resource rules must supply at least one api group")
-                        .required_because("resources", "resource rules must supply at least one resource"),
-                }
+                        .required_because("resources", "resource rules must supply at least one resource");
+                };
+                let refused = |why| FieldFault::invalid("nonResourceURLs", &urls, why);
+                rule.refuse(self.namespaced, || refused("namespaced rules cannot apply to non-resource URLs"))
+                    .refuse(of_resources, || {
+                        refused("rules cannot apply to both regular resources and non-resource URLs")
+                    })
             })
+            .refuse(gathers && list(object, "/aggregationRule/clusterRoleSelectors").next().is_none(), || {
+                let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+                FieldFault::required("aggregationRule.clusterRoleSelectors", why)
+            })
+            .also(selectors)
             .done()
     }
 
@@ -74,28 +86,21 @@ impl Strategy for RoleBinding {
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
         let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
         let kind = text_at(object, "/roleRef/kind");
-        let subjects = ["ServiceAccount", "User", "Group"];
         Check::of(object)
+            .one_of("roleRef.apiGroup", &[GROUP])
             .refuse(!kinds.contains(&kind), || FieldFault::unsupported("roleRef.kind", &kind.into(), kinds))
             .required("roleRef.name")
-            .each("subjects", |subject, _| {
-                let kind = text_at(subject.object(), "/kind").to_owned();
-                let homeless =
-                    !self.namespaced && kind == "ServiceAccount" && text_at(subject.object(), "/namespace").is_empty();
-                subject
-                    .required("name")
-                    .refuse(homeless, || FieldFault::required("namespace", ""))
-                    .refuse(!subjects.contains(&kind.as_str()), || {
-                        FieldFault::unsupported("kind", &kind.as_str().into(), &subjects)
-                    })
-            })
+            .name("roleRef.name", NameRule::PathSegment)
+            .each("subjects", |subject, _| self.subject(subject))
             .done()
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
         let mut faults = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
-            let value = new.get("roleRef").cloned().unwrap_or_default();
+            let said = |name: &str| text_at(new, &format!("/roleRef/{name}"));
+            // Told with the names of the Go fields.
+            let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
             faults.push(FieldFault::invalid("roleRef", &value, "cannot change roleRef"));
         }
         faults
@@ -103,5 +108,23 @@ impl Strategy for RoleBinding {
 
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
+    }
+}
+
+impl RoleBinding {
+    fn subject<'a>(&self, subject: Check<'a>) -> Check<'a> {
+        let kind = text_at(subject.object(), "/kind");
+        let group = text_at(subject.object(), "/apiGroup");
+        let homeless = !self.namespaced && text_at(subject.object(), "/namespace").is_empty();
+        let subject = subject.required("name");
+        match kind {
+            "ServiceAccount" => subject
+                .name("name", NameRule::Subdomain)
+                .refuse(!group.is_empty(), || FieldFault::unsupported("apiGroup", &group.into(), &[""]))
+                .refuse(homeless, || FieldFault::required("namespace", "")),
+            "User" | "Group" => subject.one_of("apiGroup", &[GROUP]),
+            other => subject
+                .refuse(true, || FieldFault::unsupported("kind", &other.into(), &["ServiceAccount", "User", "Group"])),
+        }
     }
 }

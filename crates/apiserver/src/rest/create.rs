@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::meta::{metadata_mut, text};
 use super::object::{Place, Served, Written};
 use crate::api::Api;
+use crate::auth;
 use crate::failure::{Failure, Outcome, details};
 use crate::kinds::{GroupResource, Kind};
 use crate::manager::Manager;
@@ -47,6 +48,9 @@ impl Api {
         }
         if kind.namespaced() {
             self.check_namespace_is_open(kind, &place.namespace, text(&object, "name"))?;
+        }
+        if auth::grants_rights(place) {
+            auth::check_grant(&self.db, manager.user(), place, &object, None)?;
         }
         let version = text(&object, "resourceVersion").to_owned();
         wipe(&mut object, origin);

@@ -8,6 +8,7 @@ use super::create::Origin;
 use super::meta::{self, metadata_mut, text};
 use super::object::{Place, Served, Written, typed};
 use crate::api::Api;
+use crate::auth;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::manager::Manager;
@@ -50,6 +51,9 @@ impl Api {
                 }
             };
             super::create::check_namespace(kind, &place.namespace, &mut new)?;
+            if auth::grants_rights(place) {
+                auth::check_grant(&self.db, manager.user(), place, &new, Some(&old))?;
+            }
             let is_put = matches!(change, Change::Put(_));
             let unconditional = self.check_versions(place, &mut new, &old, is_put)?;
             let warnings = self.complete_update(

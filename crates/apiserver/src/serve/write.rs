@@ -190,7 +190,7 @@ fn unsupported(custom: bool, patch: bool) -> Failure {
 }
 
 pub(super) fn manager<'a>(api: &Api, call: &Call, place: &Place, options: &'a WriteOptions) -> Manager<'a> {
-    let manager = Manager::new(options, call.user_agent(), api.clock.now_text());
+    let manager = Manager::new(options, call.user_agent(), api.clock.now_text()).acting_as(call.user.clone());
     let path = ResourcePath {
         group: place.kind.group.clone(),
         version: place.kind.version.clone(),

@@ -1,0 +1,269 @@
+//! Who writes a role or a binding gives rights away, and may give no more than they hold.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::rbac::{self, Decision, GROUP};
+use super::rights::{Right, Thing};
+use super::{Attributes, MASTERS, User, decide};
+use crate::failure::{Failure, Outcome, quoted};
+use crate::kinds::{Cluster, GroupResource};
+use crate::request::path::ResourcePath;
+use crate::rest::Place;
+
+/// Whether writes of the kind give rights away.
+pub(crate) fn grants_rights(place: &Place) -> bool {
+    place.kind.group == GROUP
+}
+
+/// Fails if `user`, by writing a role or a binding, gives rights that they lack. The verb `escalate` on the role, or `bind` on the
+/// role that is bound, allows it all the same. `place` has the name of the request; `old` is what the object was.
+pub(crate) fn check_grant(
+    cluster: &dyn Cluster,
+    user: &User,
+    place: &Place,
+    new: &Value,
+    old: Option<&Value>,
+) -> Outcome<()> {
+    if user.is_in(MASTERS) {
+        return Ok(());
+    }
+    let writer = Writer { cluster, user, place, name: new["metadata"]["name"].as_str().unwrap_or_default() };
+    match place.kind.kind.as_str() {
+        "Role" | "ClusterRole" => writer.check_role(new, old),
+        _ => writer.check_binding(new, old),
+    }
+}
+
+/// Who writes which object.
+struct Writer<'a> {
+    cluster: &'a dyn Cluster,
+    user: &'a User,
+    place: &'a Place,
+    name: &'a str,
+}
+
+impl Writer<'_> {
+    fn check_role(&self, new: &Value, old: Option<&Value>) -> Outcome<()> {
+        if self.may("escalate", &self.place.kind.group, &self.place.kind.plural, &self.place.name)
+            || old.is_some_and(|old| self.only_touches_ownership(new, old))
+        {
+            return Ok(());
+        }
+        self.check_rules(&new["rules"]).map_err(|why| self.forbidden(&why))?;
+        let gathers = |role: &Value| {
+            role["aggregationRule"]["clusterRoleSelectors"].as_array().is_some_and(|selectors| !selectors.is_empty())
+        };
+        if gathers(new) || old.is_some_and(gathers) {
+            let everything = serde_json::json!([
+                {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+                {"nonResourceURLs": ["*"], "verbs": ["*"]},
+            ]);
+            let why = "must have cluster-admin privileges to use the aggregationRule";
+            self.check_rules(&everything).map_err(|_| self.forbidden(why))?;
+        }
+        Ok(())
+    }
+
+    fn check_binding(&self, new: &Value, old: Option<&Value>) -> Outcome<()> {
+        let said = |name: &str| new["roleRef"][name].as_str().unwrap_or_default();
+        let (kind, name) = (said("kind"), said("name"));
+        let group = if said("apiGroup").is_empty() { GROUP } else { said("apiGroup") };
+        let role = match kind {
+            "Role" => Some(("roles", self.place.namespace.as_str())),
+            "ClusterRole" => Some(("clusterroles", "")),
+            _ => None,
+        };
+        if old.is_some_and(|old| self.only_touches_ownership(new, old))
+            || role.is_some_and(|(resource, _)| self.may("bind", group, resource, name))
+        {
+            return Ok(());
+        }
+        let Some((resource, namespace)) = role else {
+            return Err(Failure::plain(500, format!("unsupported role reference kind: {}", quoted(kind))));
+        };
+        let role = self.cluster.object(&GroupResource::new(GROUP, resource), namespace, name);
+        let role = role.ok_or_else(|| Failure::not_found(&self.place.kind.resource(), name))?;
+        self.check_rules(&role["rules"]).map_err(|why| self.forbidden(&why))
+    }
+
+    fn may(&self, verb: &str, group: &str, resource: &str, name: &str) -> bool {
+        let path = ResourcePath {
+            group: group.into(),
+            namespace: self.place.namespace.clone(),
+            resource: resource.into(),
+            name: name.into(),
+            ..ResourcePath::default()
+        };
+        let attributes = Attributes::Resource { verb, path: &path, name };
+        matches!(decide(self.cluster, self.user, &attributes), Decision::Allowed(_))
+    }
+
+    /// Whether the writer holds all that the rules give, in the namespace of the object; else what they lack.
+    fn check_rules(&self, rules: &Value) -> Result<(), String> {
+        let (held, wrong) = rbac::grants(self.cluster, self.user, &self.place.namespace);
+        let given = rules.as_array().into_iter().flatten().flat_map(Right::all_of);
+        let lacking: Vec<Right> = given.filter(|right| !held.iter().any(|grant| right.is_in(&grant.rule))).collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
+        let wrong = wrong.map_or_else(String::new, |wrong| {
+            format!("; resolution errors: [{}]", wrong.strip_prefix("RBAC: ").unwrap_or(&wrong))
+        });
+        Err(format!(
+            "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{wrong}",
+            quoted(&self.user.name),
+            groups.join(" "),
+            told(&lacking).join("\n"),
+        ))
+    }
+
+    /// Whether nothing changes but what garbage collection changes.
+    fn only_touches_ownership(&self, new: &Value, old: &Value) -> bool {
+        let rest = |object: &Value| {
+            let mut object = object.clone();
+            let kind = &self.place.kind;
+            kind.strategy.defaults(&mut object);
+            kind.normalise(&mut object);
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                for field in ["ownerReferences", "finalizers", "managedFields", "selfLink"] {
+                    metadata.remove(field);
+                }
+            }
+            if let Some(members) = object.as_object_mut() {
+                members.retain(|_, value| !crate::kinds::edit::is_empty(value));
+            }
+            object
+        };
+        rest(new) == rest(old)
+    }
+
+    fn forbidden(&self, why: &str) -> Failure {
+        Failure::forbidden(&self.place.kind.resource(), self.name, why)
+    }
+}
+
+/// The rights as texts, sorted. Those on one resource that differ in their verbs alone are told together.
+fn told(rights: &[Right]) -> Vec<String> {
+    let mut verbs: BTreeMap<&Thing, Vec<&str>> = BTreeMap::new();
+    let mut told = Vec::new();
+    for Right { verb, thing } in rights {
+        match thing {
+            Thing::Url(_) => told.push(thing.text(&[verb])),
+            Thing::Resource { .. } => verbs.entry(thing).or_default().push(verb),
+        }
+    }
+    told.extend(verbs.into_iter().map(|(thing, verbs)| thing.text(&verbs)));
+    told.sort();
+    told.dedup();
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::Registry;
+
+    /// Objects by resource; namespaces do not count.
+    struct Objects(Vec<(&'static str, Value)>);
+
+    impl Cluster for Objects {
+        fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+            let all = self.objects(resource, Some(namespace));
+            all.into_iter().find(|object| object["metadata"]["name"] == name)
+        }
+
+        fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
+            let known = self.0.iter().filter(|(plural, _)| *plural == resource.resource);
+            known.map(|(_, object)| Arc::new(object.clone())).collect()
+        }
+    }
+
+    /// A cluster in which `u` holds these rules, and there is a role `strong` to read secrets.
+    fn cluster(rules: Value) -> Objects {
+        let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
+        Objects(vec![
+            ("clusterroles", json!({"metadata": {"name": "mine"}, "rules": rules})),
+            ("clusterroles", json!({"metadata": {"name": "strong"}, "rules": secrets})),
+            (
+                "clusterrolebindings",
+                json!({
+                    "metadata": {"name": "mine"},
+                    "roleRef": {"kind": "ClusterRole", "name": "mine"},
+                    "subjects": [{"kind": "User", "name": "u"}],
+                }),
+            ),
+        ])
+    }
+
+    fn check(rules: Value, plural: &str, new: Value, old: Option<Value>) -> Result<(), String> {
+        let user = User { name: "u".into(), groups: vec!["g".into(), "h".into()], ..User::default() };
+        let kind = Registry::builtin().resource(GROUP, "v1", plural).expect("a built-in kind").clone();
+        let namespace = if kind.namespaced() { "n" } else { "" };
+        let place = Place::new(kind, namespace, "a");
+        check_grant(&cluster(rules), &user, &place, &new, old.as_ref()).map_err(|failure| failure.status.message)
+    }
+
+    fn role(rules: Value) -> Value {
+        json!({"metadata": {"name": "a"}, "rules": rules})
+    }
+
+    fn binding(name: &str) -> Value {
+        json!({"metadata": {"name": "a"}, "roleRef": {"kind": "ClusterRole", "name": name}})
+    }
+
+    #[test]
+    fn no_role_gives_more_than_its_writer_holds() {
+        let pods = |verbs: Value| json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]);
+        assert_eq!(check(pods(json!(["get", "list"])), "roles", role(pods(json!(["list"]))), None), Ok(()));
+        let refused = check(pods(json!(["get"])), "roles", role(pods(json!(["list", "get", "watch"]))), None);
+        assert_eq!(
+            refused.unwrap_err(),
+            "roles.rbac.authorization.k8s.io \"a\" is forbidden: user \"u\" (groups=[\"g\" \"h\"]) is attempting to grant RBAC \
+             permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\" \"watch\"]}"
+        );
+        let escalate = json!([{"apiGroups": [GROUP], "resources": ["roles"], "verbs": ["escalate"]}]);
+        assert_eq!(check(escalate.clone(), "roles", role(pods(json!(["*"]))), None), Ok(()));
+        assert!(check(escalate, "clusterroles", role(pods(json!(["*"]))), None).is_err());
+    }
+
+    #[test]
+    fn a_binding_needs_what_it_gives_or_the_right_to_bind() {
+        let secrets = json!([{"apiGroups": [""], "resources": ["*"], "verbs": ["get", "list"]}]);
+        assert_eq!(check(secrets, "rolebindings", binding("strong"), None), Ok(()));
+        let bind = |name: &str| json!([{"apiGroups": [GROUP], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": [name]}]);
+        assert_eq!(check(bind("strong"), "rolebindings", binding("strong"), None), Ok(()));
+        assert!(check(bind("other"), "clusterrolebindings", binding("strong"), None).is_err());
+        let absent = check(json!([]), "rolebindings", binding("none"), None);
+        assert_eq!(absent.unwrap_err(), "rolebindings.rbac.authorization.k8s.io \"none\" not found");
+    }
+
+    #[test]
+    fn who_only_cares_for_ownership_needs_no_rights() {
+        let old = role(json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]));
+        let mut new = old.clone();
+        new["metadata"]["finalizers"] = json!(["x.io/y"]);
+        assert_eq!(check(json!([]), "roles", new.clone(), Some(old.clone())), Ok(()));
+        new["metadata"]["labels"] = json!({"a": "b"});
+        assert!(check(json!([]), "roles", new, Some(old)).is_err());
+    }
+
+    #[test]
+    fn a_role_that_gathers_others_needs_all_rights() {
+        let mut gathers = role(json!([]));
+        gathers["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
+        let everything = json!([
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+            {"nonResourceURLs": ["*"], "verbs": ["*"]},
+        ]);
+        assert_eq!(check(everything, "clusterroles", gathers.clone(), None), Ok(()));
+        let why = check(json!([]), "clusterroles", role(json!([])), Some(gathers)).unwrap_err();
+        assert!(why.ends_with("must have cluster-admin privileges to use the aggregationRule"), "{why}");
+    }
+}

@@ -1,0 +1,128 @@
+//! A right: one verb on one thing. A rule is a short way to write many.
+
+use serde_json::Value;
+
+use super::rbac::list;
+use crate::failure::quoted;
+
+/// One verb on one thing. Each part may be a star.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Right {
+    pub(super) verb: String,
+    pub(super) thing: Thing,
+}
+
+/// What a right is on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Thing {
+    Url(String),
+    Resource { group: String, resource: String, name: Option<String> },
+}
+
+impl Right {
+    /// All that a rule gives.
+    pub(super) fn all_of(rule: &Value) -> Vec<Self> {
+        let mut names: Vec<_> = list(rule, "resourceNames").map(|name| Some(name.to_owned())).collect();
+        if names.is_empty() {
+            names.push(None);
+        }
+        let mut things = Vec::new();
+        for group in list(rule, "apiGroups") {
+            for resource in list(rule, "resources") {
+                let thing = |name: &Option<String>| Thing::Resource {
+                    group: group.into(),
+                    resource: resource.into(),
+                    name: name.clone(),
+                };
+                things.extend(names.iter().map(thing));
+            }
+        }
+        things.extend(list(rule, "nonResourceURLs").map(|url| Thing::Url(url.into())));
+        let each = |thing: Thing| list(rule, "verbs").map(move |verb| Self { verb: verb.into(), thing: thing.clone() });
+        things.into_iter().flat_map(each).collect()
+    }
+
+    /// Whether one rule alone gives it.
+    pub(super) fn is_in(&self, rule: &Value) -> bool {
+        let has = |field: &str, wanted: &str| list(rule, field).any(|item| item == "*" || item == wanted);
+        let mut names = list(rule, "resourceNames").peekable();
+        let any_name = names.peek().is_none();
+        has("verbs", &self.verb)
+            && match &self.thing {
+                Thing::Url(url) => any_name && list(rule, "nonResourceURLs").any(|known| url_covers(known, url)),
+                Thing::Resource { group, resource, name } => {
+                    let below = resource.split_once('/').map(|(_, subresource)| format!("*/{subresource}"));
+                    has("apiGroups", group)
+                        && (has("resources", resource) || below.is_some_and(|below| has("resources", &below)))
+                        && (any_name || name.as_deref().is_some_and(|name| names.any(|known| known == name)))
+                }
+            }
+    }
+}
+
+impl Thing {
+    /// As refusals tell a rule that gives these verbs on it.
+    pub(super) fn text(&self, verbs: &[&str]) -> String {
+        let verbs: Vec<_> = verbs.iter().map(|verb| quoted(verb)).collect();
+        let on = match self {
+            Self::Url(url) => format!("NonResourceURLs:[{}]", quoted(url)),
+            Self::Resource { group, resource, name } => {
+                let name = name.as_ref().map_or_else(String::new, |name| format!(", ResourceNames:[{}]", quoted(name)));
+                format!("APIGroups:[{}], Resources:[{}]{name}", quoted(group), quoted(resource))
+            }
+        };
+        format!("{{{on}, Verbs:[{}]}}", verbs.join(" "))
+    }
+}
+
+/// A URL with a star at its end covers all that begin as it does.
+fn url_covers(known: &str, url: &str) -> bool {
+    known == url || known.ends_with('*') && url.starts_with(known.trim_end_matches('*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_gives_each_verb_on_each_thing_it_names() {
+        let check = |rule: Value, expected: &[&str]| {
+            let rights = Right::all_of(&rule);
+            let told: Vec<_> = rights.iter().map(|right| right.thing.text(&[&right.verb])).collect();
+            assert_eq!(told, expected, "{rule}");
+        };
+        let rule =
+            json!({"apiGroups": ["", "b"], "resources": ["r"], "verbs": ["get", "list"], "resourceNames": ["n"]});
+        check(
+            rule,
+            &[
+                r#"{APIGroups:[""], Resources:["r"], ResourceNames:["n"], Verbs:["get"]}"#,
+                r#"{APIGroups:[""], Resources:["r"], ResourceNames:["n"], Verbs:["list"]}"#,
+                r#"{APIGroups:["b"], Resources:["r"], ResourceNames:["n"], Verbs:["get"]}"#,
+                r#"{APIGroups:["b"], Resources:["r"], ResourceNames:["n"], Verbs:["list"]}"#,
+            ],
+        );
+        check(json!({"nonResourceURLs": ["/a"], "verbs": ["*"]}), &[r#"{NonResourceURLs:["/a"], Verbs:["*"]}"#]);
+        check(json!({"resources": ["r"], "verbs": ["get"]}), &[]);
+    }
+
+    #[test]
+    fn a_right_is_in_a_rule_that_is_at_least_as_wide() {
+        let on = |resource: &str, name: Option<&str>| Right {
+            verb: "get".into(),
+            thing: Thing::Resource { group: String::new(), resource: resource.into(), name: name.map(Into::into) },
+        };
+        let rule = |resources: Value, names: Value| json!({"apiGroups": [""], "resources": resources, "verbs": ["get"], "resourceNames": names});
+        assert!(on("pods", None).is_in(&rule(json!(["pods"]), json!([]))));
+        assert!(on("pods", Some("a")).is_in(&rule(json!(["pods"]), json!([]))));
+        assert!(on("pods", Some("a")).is_in(&rule(json!(["pods"]), json!(["a"]))));
+        assert!(!on("pods", None).is_in(&rule(json!(["pods"]), json!(["a"]))));
+        assert!(on("pods/log", None).is_in(&rule(json!(["*/log"]), json!([]))));
+        assert!(!on("*", None).is_in(&rule(json!(["pods"]), json!([]))));
+        let url = |url: &str| Right { verb: "get".into(), thing: Thing::Url(url.into()) };
+        let urls = json!({"nonResourceURLs": ["/a/*"], "verbs": ["get"]});
+        assert!(url("/a/b").is_in(&urls) && url("/a/*").is_in(&urls) && !url("/a").is_in(&urls));
+    }
+}
