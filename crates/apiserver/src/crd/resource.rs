@@ -241,15 +241,15 @@ impl Strategy for Custom {
         object
     }
 
-    fn shown(&self, object: &Arc<Value>) -> Arc<Value> {
-        let label = text_at(object, "/apiVersion");
+    fn shown(&self, object: &Arc<Value>, written: &str) -> Arc<Value> {
+        let written = self.stored.api_versions.iter().position(|known| known == written).unwrap_or(self.stored.at);
         let (Some(mine), own) = (self.stored.api_versions.get(self.at), self.schema()) else {
             return Arc::clone(object);
         };
-        let of_label = self.stored.api_versions.iter().position(|known| known == label).unwrap_or(self.stored.at);
-        let Some(schema) = self.stored.schemas.get(of_label) else { return Arc::clone(object) };
+        // What an object lacks, it lacks by the schema that it was written with; other versions only leave out.
+        let Some(schema) = self.stored.schemas.get(written) else { return Arc::clone(object) };
         let fits = prune::is_pruned(schema, object) && default::is_defaulted(schema, object);
-        if fits && label == mine {
+        if fits && written == self.at {
             return Arc::clone(object);
         }
         let mut shown = Value::clone(object);
@@ -257,7 +257,7 @@ impl Strategy for Custom {
             prune::prune(schema, &mut shown);
             default::default(schema, &mut shown);
         }
-        if label != mine {
+        if written != self.at {
             set(&mut shown, "apiVersion", mine.as_str().into());
             prune::prune(own, &mut shown);
         }

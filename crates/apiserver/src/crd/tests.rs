@@ -192,6 +192,26 @@ fn a_version_that_is_not_stored_shows_only_what_both_versions_know() {
     assert_eq!(*kinds[1].shown(&stored), json!({"apiVersion": "example.com/v2", "kind": "Widget", "spec": {"a": "1"}}));
 }
 
+#[test]
+fn defaults_are_those_of_the_version_that_an_object_was_written_in() {
+    let mut definition = definition(json!({"type": "object", "properties": {"a": {"type": "string"}}}));
+    let spec =
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "c": {"type": "string", "default": "x"}}});
+    definition["spec"]["versions"][0]["storage"] = false.into();
+    let stored = json!({
+        "name": "v2", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+    });
+    definition["spec"]["versions"].as_array_mut().expect("versions").push(stored);
+    let kinds = kinds(&established(&definition));
+    let object = Arc::new(json!({"spec": {"a": "1"}}));
+    let spec = |written: &str| kinds[1].strategy.shown(&object, written)["spec"].clone();
+    assert_eq!(spec("example.com/v1"), json!({"a": "1"}));
+    for written in ["example.com/v2", "example.com/gone", ""] {
+        assert_eq!(spec(written), json!({"a": "1", "c": "x"}), "{written:?}");
+    }
+}
+
 /// The faults of a definition, each as `reason field`.
 #[track_caller]
 fn check_definition(spec: Value, expected: &[&str]) {

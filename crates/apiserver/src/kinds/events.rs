@@ -128,7 +128,7 @@ impl Strategy for New {
         stored
     }
 
-    fn shown(&self, stored: &Arc<Value>) -> Arc<Value> {
+    fn shown(&self, stored: &Arc<Value>, _: &str) -> Arc<Value> {
         let mut event = rename(Value::clone(stored), |(core, new)| (core, new));
         if let Some(members) = event.as_object_mut() {
             members.insert("apiVersion".into(), "events.k8s.io/v1".into());

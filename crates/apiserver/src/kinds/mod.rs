@@ -9,6 +9,7 @@ use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
 
 use crate::schema::Schema;
+use crate::store::Stored;
 
 mod admission;
 mod apps;
@@ -243,9 +244,14 @@ impl Kind {
         }
     }
 
+    /// An object in stored form as this version shows it.
+    pub fn shown(&self, object: &Arc<Value>) -> Arc<Value> {
+        self.strategy.shown(object, edit::text_at(object, "/apiVersion"))
+    }
+
     /// The stored object as this version shows it.
-    pub fn shown(&self, stored: &Arc<Value>) -> Arc<Value> {
-        self.strategy.shown(stored)
+    pub(crate) fn shown_stored(&self, stored: &Stored) -> Arc<Value> {
+        self.strategy.shown(stored.value(), stored.version())
     }
 }
 

@@ -125,8 +125,9 @@ pub trait Strategy: Send + Sync {
         object
     }
 
-    /// A stored object as this version shows it.
-    fn shown(&self, stored: &Arc<Value>) -> Arc<Value> {
+    /// A stored object as this version shows it. `written` is the `apiVersion` that it was written with; empty if that is not
+    /// known.
+    fn shown(&self, stored: &Arc<Value>, _written: &str) -> Arc<Value> {
         Arc::clone(stored)
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Served {
 impl Served {
     /// A stored object as `kind` shows it.
     pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
-        let value = kind.shown(stored.value());
+        let value = kind.shown_stored(stored);
         if !Arc::ptr_eq(&value, stored.value()) {
             return Self::value(kind, Arc::unwrap_or_clone(value));
         }

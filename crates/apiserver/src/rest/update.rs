@@ -41,7 +41,7 @@ impl Api {
             let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
                 return self.update_absent(place, change, manager);
             };
-            let old = typed(&kind.api_version(), &kind.kind, &kind.shown(stored.value()));
+            let old = typed(&kind.api_version(), &kind.kind, &kind.shown_stored(&stored));
             let mut new = match change {
                 Change::Put(body) => Value::clone(body),
                 Change::Patch { make, .. } => {

@@ -17,16 +17,17 @@ pub(crate) type Key = Arc<str>;
 /// An object as one write left it. It never changes; the next write makes another.
 ///
 /// The value lacks `apiVersion` and `kind`: which one is shown depends on the version that it is read through, and in typed
-/// lists neither is.
+/// lists neither is. The version that it was written in is kept beside it, for it may cease to be the one that is stored.
 #[derive(Debug)]
 pub(crate) struct Stored {
     revision: u64,
+    version: Arc<str>,
     value: Arc<Value>,
     json: OnceLock<Bytes>,
 }
 
 impl Stored {
-    pub(super) fn new(revision: u64, mut value: Value) -> Self {
+    pub(super) fn new(revision: u64, version: Arc<str>, mut value: Value) -> Self {
         if let Some(object) = value.as_object_mut() {
             object.remove("apiVersion");
             object.remove("kind");
@@ -34,12 +35,17 @@ impl Stored {
                 metadata.insert("resourceVersion".into(), revision.to_string().into());
             }
         }
-        Self { revision, value: Arc::new(value), json: OnceLock::new() }
+        Self { revision, version, value: Arc::new(value), json: OnceLock::new() }
     }
 
     /// The revision of the write.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// The `apiVersion` that it was written with; empty if it was written without.
+    pub(crate) fn version(&self) -> &Arc<str> {
+        &self.version
     }
 
     /// The object without `apiVersion` and `kind`.

@@ -14,6 +14,8 @@ use super::{Change, ChangeKind, History, Key, Range, ResourceKey, Stored};
 pub(super) struct Table {
     objects: BTreeMap<Key, Arc<Stored>>,
     log: VecDeque<Arc<Change>>,
+    /// The versions that the objects were written in. There are no more than the resource ever had, and the objects share them.
+    versions: Vec<Arc<str>>,
     /// Every change after this revision is in `log`.
     floor: u64,
 }
@@ -32,6 +34,16 @@ impl Table {
         self.objects
             .range::<str, _>((Bound::Included(range.start()), Bound::Unbounded))
             .take_while(move |(key, _)| key.starts_with(&prefix))
+    }
+
+    /// A version as all objects that were written in it share it.
+    pub(super) fn version(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.versions.iter().find(|known| &***known == text) {
+            return known.clone();
+        }
+        let version: Arc<str> = text.into();
+        self.versions.push(version.clone());
+        version
     }
 
     pub(super) fn put(
@@ -74,7 +86,7 @@ impl Table {
         key: &str,
     ) -> Option<Arc<Change>> {
         let (key, old) = self.objects.remove_entry(key)?;
-        let new = Arc::new(Stored::new(revision, Value::clone(old.value())));
+        let new = Arc::new(Stored::new(revision, old.version().clone(), Value::clone(old.value())));
         Some(self.record(Change {
             revision,
             at: now,

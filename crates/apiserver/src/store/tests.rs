@@ -142,6 +142,17 @@ fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
 }
 
 #[test]
+fn the_version_that_an_object_was_written_in_is_kept_to_its_end() {
+    let [configmaps, _] = resources();
+    let mut store = Store::new(1, History::default());
+    let now = Instant::now();
+    let put = store.put(now, &configmaps, "a", Expect::Absent, object("x")).unwrap();
+    assert_eq!(&**put.new.version(), "v1");
+    let removed = store.remove(now, &configmaps, "a", put.revision).unwrap();
+    assert_eq!(&**removed.new.version(), "v1");
+}
+
+#[test]
 fn history_is_bounded_by_number_and_by_age() {
     let (start, [resource, other]) = (Instant::now(), resources());
     let mut store = Store::new(1, History { max_changes: 3, max_age: Duration::from_secs(10) });

@@ -42,7 +42,7 @@ impl Event {
         let new = Served::stored(kind, &change.new);
         let matches = |shown: &Value| selection.is_everything() || selection.matches(shown);
         let is_in = change.kind != ChangeKind::Deleted && matches(&new.value);
-        let was_in = change.old.as_ref().is_some_and(|old| matches(&kind.shown(old.value())));
+        let was_in = change.old.as_ref().is_some_and(|old| matches(&kind.shown_stored(old)));
         let event = |event, object, is_new| Some(Self { kind: event, object, is_new });
         match (was_in, is_in) {
             (false, false) => None,
@@ -50,7 +50,7 @@ impl Event {
             (true, true) => event(EventType::Modified, new, true),
             (true, false) if change.kind == ChangeKind::Deleted => event(EventType::Deleted, new, true),
             (true, false) => {
-                let mut old = Value::clone(&kind.shown(change.old.as_ref()?.value()));
+                let mut old = Value::clone(&kind.shown_stored(change.old.as_ref()?));
                 metadata_mut(&mut old).insert("resourceVersion".into(), change.revision.to_string().into());
                 event(EventType::Deleted, Served::value(kind, old), false)
             }

@@ -64,8 +64,13 @@ impl Shape {
     }
 }
 
+/// Of custom resources, even that may be called otherwise by the time of the next watch.
 fn is_stored_version(kind: &Kind) -> bool {
-    kind.stored_version.as_ref().is_some_and(|stored| stored.group == kind.group && stored.version == kind.version)
+    !kind.custom
+        && kind
+            .stored_version
+            .as_ref()
+            .is_some_and(|stored| stored.group == kind.group && stored.version == kind.version)
 }
 
 /// An ERROR event.
