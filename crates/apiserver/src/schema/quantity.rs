@@ -4,6 +4,13 @@
 pub const COMPLAINT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
+/// An amount, and the family of units that it is written in.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantity {
+    nanos: i128,
+    format: Format,
+}
+
 /// The family of units that a quantity is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -17,6 +24,65 @@ const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 /// Finer amounts are rounded up.
 const FINEST: i32 = -9;
+/// One, in the finest unit.
+const ONE: i128 = 1_000_000_000;
+
+impl Quantity {
+    /// Nothing.
+    pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
+
+    /// Reads a quantity. `None` where the text is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (nanos, format) = read(text)?;
+        Some(Self { nanos, format })
+    }
+
+    /// So many pieces.
+    pub fn count(pieces: usize) -> Self {
+        let nanos = i128::try_from(pieces).unwrap_or(i128::MAX).saturating_mul(ONE);
+        Self { nanos, ..Self::ZERO }
+    }
+
+    /// The sum, written as this one is; where this one is nothing, as the other.
+    pub fn plus(self, other: Self) -> Self {
+        let format = if self.nanos == 0 { other.format } else { self.format };
+        Self { nanos: self.nanos.saturating_add(other.nanos), format }
+    }
+
+    /// The difference, but no less than nothing.
+    pub fn less(self, other: Self) -> Self {
+        match self.nanos > other.nanos {
+            true => Self { nanos: self.nanos.saturating_sub(other.nanos), ..self },
+            false => Self::ZERO,
+        }
+    }
+
+    /// The amount in units of 10⁻⁹.
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    /// The amount in units of 10⁻³, rounded away from zero.
+    pub fn milli(self) -> i128 {
+        scaled(self.nanos.abs(), -6) * self.nanos.signum()
+    }
+
+    /// The whole amount, rounded away from zero.
+    pub fn whole(self) -> i128 {
+        scaled(self.nanos.abs(), FINEST) * self.nanos.signum()
+    }
+
+    /// The same amount without a fraction, rounded away from zero.
+    pub fn rounded(self) -> Self {
+        Self { nanos: self.whole().saturating_mul(ONE), ..self }
+    }
+}
+
+impl std::fmt::Display for Quantity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&write(self.nanos, self.format))
+    }
+}
 
 /// The canonical spelling: no fraction, the largest unit that needs none. `None` where the text is no quantity.
 pub fn canonical(text: &str) -> Option<String> {
@@ -78,7 +144,6 @@ fn scaled(mantissa: i128, power: i32) -> i128 {
 }
 
 fn write(nanos: i128, format: Format) -> String {
-    const ONE: i128 = 1_000_000_000;
     if nanos == 0 {
         return "0".into();
     }
@@ -133,6 +198,23 @@ mod tests {
         for text in ["", "x", "1.2.3", "1 Gi", "1gi", "Gi", "1e", "--1", "1Kib"] {
             assert_eq!(canonical(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_sum_keeps_the_units_of_what_was_there_first() {
+        let quantity = |text| Quantity::parse(text).unwrap();
+        for (a, b, sum, difference) in [
+            ("1Gi", "512Mi", "1536Mi", "512Mi"),
+            ("1G", "1Gi", "2073741824", "0"),
+            ("0", "1Gi", "1Gi", "0"),
+            ("1", "300m", "1300m", "700m"),
+        ] {
+            assert_eq!(quantity(a).plus(quantity(b)).to_string(), sum, "{a} + {b}");
+            assert_eq!(quantity(a).less(quantity(b)).to_string(), difference, "{a} - {b}");
+        }
+        assert_eq!((quantity("1500u").milli(), quantity("1100m").whole()), (2, 2));
+        assert_eq!((quantity("-1500u").milli(), quantity("1100m").rounded().to_string()), (-2, "2".into()));
+        assert_eq!(Quantity::count(3).to_string(), "3");
     }
 
     proptest! {
