@@ -36,7 +36,7 @@
 //! | route | the path finds its [`kinds::Kind`]; the method, its verb | `serve/resource.rs`, `serve/write.rs` |
 //! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `serve/negotiate.rs` |
 //! | decode | bytes become a value, held against the types of the kind | `decode.rs`, [`schema`] |
-//! | rules | defaults, [`managed`] fields, admission, [validation](validate); optimistic: on what the store holds now | `rest/` |
+//! | rules | defaults, [`managed`] fields, admission, [validation](validate); optimistic: on what the store holds now | `rest/`, `admission/` |
 //! | commit | the value is put under a new revision, if nothing came between | `db.rs`, `store/` |
 //! | feed | the change goes to the feed that all watchers of the resource share | `db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
@@ -47,6 +47,7 @@
 //! write whole or undone. Besides the connections there is one task: `background/`, which brings custom resource
 //! definitions into force, collects garbage and empties deleted namespaces, through the same handlers as everybody.
 
+mod admission;
 mod api;
 mod auth;
 mod background;

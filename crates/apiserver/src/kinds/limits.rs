@@ -1,4 +1,4 @@
-//! Limits and quotas, which are stored and have no effect on others.
+//! Limits and quotas as objects; what they let through is the matter of [`admission`](crate::admission).
 
 use serde_json::{Value, json};
 

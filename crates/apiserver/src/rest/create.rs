@@ -67,7 +67,8 @@ impl Api {
                 metadata_mut(&mut object).insert("name".into(), self.generated_name(&base).into());
             }
             let name = text(&object, "name").to_owned();
-            let warnings = self.complete(kind, &mut object)?;
+            let warnings = self.complete(place, &mut object)?;
+            self.admit(place, &object, None, manager.options.dry_run)?;
             if origin == Origin::Post
                 && !manager.options.dry_run
                 && version.parse().is_ok_and(|version: u64| version > 0)
@@ -121,12 +122,14 @@ impl Api {
     }
 
     /// Everything between decoding and the store: what the schema does not know goes, defaults come, rules are held.
-    fn complete(&self, kind: &Arc<Kind>, object: &mut Value) -> Outcome<Vec<String>> {
+    fn complete(&self, place: &Place, object: &mut Value) -> Outcome<Vec<String>> {
+        let kind = &place.kind;
         let context = self.context();
         super::meta::check_types(kind, object)?;
         if kind.splits_status() && kind.kind != "Node" {
             object.as_object_mut().map(|object| object.remove("status"));
         }
+        self.complete_by_limits(place, object, None);
         kind.strategy.prepare_for_create(&context, object);
         kind.strategy.admit(&context, object, None, None)?;
         super::namespace::label(kind, object);

@@ -3,6 +3,7 @@
 //! No function here awaits: each reads the store, works the new object out, and commits it only if the store still holds what
 //! it read. The HTTP shell and the background tasks call the same functions.
 
+mod admission;
 mod binding;
 mod collection;
 mod create;

@@ -162,6 +162,7 @@ impl Api {
                 _ => (),
             }
         }
+        self.complete_by_limits(place, new, Some(old));
         kind.strategy.prepare_for_update(&context, new, old, subresource);
         kind.strategy.admit(&context, new, Some(old), subresource)?;
         super::namespace::label(kind, new);
@@ -175,6 +176,7 @@ impl Api {
         warnings.extend(validate::metadata_warnings(kind, new));
         warnings.extend(kind.strategy.warnings(new, Some(old)));
         kind.normalise(new);
+        self.admit(place, new, Some(old), manager.options.dry_run)?;
         Ok(warnings)
     }
 

@@ -1,0 +1,74 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::schema::quantity::Quantity;
+
+/// An amount of each of some resources, in the order of their names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Amounts(pub(crate) BTreeMap<String, Quantity>);
+
+impl Amounts {
+    /// The amounts at a pointer; none if there is nothing.
+    pub(crate) fn at(object: &Value, pointer: &str) -> Self {
+        let members = object.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+        let amount = |value: &Value| match value {
+            Value::String(text) => Quantity::parse(text),
+            Value::Number(number) => Quantity::parse(&number.to_string()),
+            _ => None,
+        };
+        Self(members.filter_map(|(name, value)| Some((name.clone(), amount(value)?))).collect())
+    }
+
+    pub(crate) fn get(&self, resource: &str) -> Option<Quantity> {
+        self.0.get(resource).copied()
+    }
+
+    pub(crate) fn set(&mut self, resource: impl Into<String>, amount: Quantity) {
+        self.0.insert(resource.into(), amount);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+    }
+
+    /// Adds what is in `other`.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (name, amount) in other.iter() {
+            let sum = self.get(name).map_or(amount, |known| known.plus(amount));
+            self.set(name, sum);
+        }
+    }
+
+    /// Of each resource, the greater amount.
+    pub(crate) fn raise(&mut self, other: &Self) {
+        for (name, amount) in other.iter() {
+            if self.get(name).is_none_or(|known| amount.nanos() > known.nanos()) {
+                self.set(name, amount);
+            }
+        }
+    }
+
+    /// What goes beyond `other`; of no resource less than nothing.
+    pub(crate) fn beyond(&self, other: &Self) -> Self {
+        let rest = |(name, amount): (&str, Quantity)| {
+            (name.to_owned(), amount.less(other.get(name).unwrap_or(Quantity::ZERO)))
+        };
+        Self(self.iter().map(rest).collect())
+    }
+
+    /// Those that the rule picks.
+    pub(crate) fn filtered(&self, rule: impl Fn(&str, Quantity) -> bool) -> Self {
+        Self(self.iter().filter(|(name, amount)| rule(name, *amount)).map(|(name, a)| (name.to_owned(), a)).collect())
+    }
+
+    /// As messages tell them: `cpu=1,memory=1Gi`.
+    pub(crate) fn told(&self) -> String {
+        self.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(",")
+    }
+
+    /// As objects carry them.
+    pub(crate) fn value(&self) -> Value {
+        self.iter().map(|(name, amount)| (name.to_owned(), amount.to_string().into())).collect::<Map<_, _>>().into()
+    }
+}

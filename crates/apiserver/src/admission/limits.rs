@@ -1,0 +1,321 @@
+//! Limit ranges: defaults for the containers of a new pod, and bounds for containers, pods and claims.
+
+use serde_json::Value;
+
+use super::{Amounts, Attempt, pods};
+use crate::kinds::edit::{items, list, member, set, text_at};
+use crate::schema::quantity::Quantity;
+
+const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+/// Resources that a pod may ask for as a whole.
+const POD_LEVEL: &[&str] = &["cpu", "memory"];
+/// Beyond this, amounts are compared in whole units.
+const MOST_IN_MILLI: i128 = i64::MAX as i128 / 1000;
+
+/// Whether limit ranges have a say in it. A stored pod keeps to what it was admitted with, unless it is resized.
+pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
+    let deleting = |old: &Value| !text_at(old, "/metadata/deletionTimestamp").is_empty();
+    match (attempt.subresource, attempt.old) {
+        (_, Some(old)) if deleting(old) => false,
+        ("", None) => attempt.is_of("pods") || attempt.is_of("persistentvolumeclaims"),
+        ("", Some(_)) => attempt.is_of("persistentvolumeclaims"),
+        ("resize", Some(_)) => attempt.is_of("pods"),
+        _ => false,
+    }
+}
+
+/// Gives the containers of a pod what the limit range has for those that ask for nothing, and notes it in an annotation.
+pub(crate) fn complete(range: &Value, pod: &mut Value) {
+    let (mut requests, mut limits) = (Amounts::default(), Amounts::default());
+    for limit in of_type(range, "Container") {
+        requests.0.extend(Amounts::at(limit, "/defaultRequest").0);
+        limits.0.extend(Amounts::at(limit, "/default").0);
+    }
+    let mut notes = Vec::new();
+    let Some(spec) = pod.get_mut("spec") else { return };
+    for (key, called) in [("containers", "container"), ("initContainers", "init container")] {
+        for container in items(spec, key) {
+            let name = text_at(container, "/name").to_owned();
+            for (side, word, amounts) in [("requests", "request", &requests), ("limits", "limit", &limits)] {
+                let given = fill(container, side, amounts);
+                if !given.is_empty() {
+                    notes.push(format!("{} {word} for {called} {name}", given.join(", ")));
+                }
+            }
+        }
+    }
+    if !notes.is_empty()
+        && let Some(annotations) = member(pod, "metadata").and_then(|metadata| member(metadata, "annotations"))
+    {
+        set(annotations, ANNOTATION, format!("LimitRanger plugin set: {}", notes.join("; ")).into());
+    }
+}
+
+/// What the limit range has against the object; empty if nothing.
+pub(crate) fn faults(range: &Value, attempt: &Attempt<'_>) -> Vec<String> {
+    if attempt.is_of("pods") { pod_faults(range, attempt.object) } else { claim_faults(range, attempt.object) }
+}
+
+fn of_type<'a>(range: &'a Value, kind: &str) -> impl Iterator<Item = &'a Value> {
+    list(range, "/spec/limits").filter(move |limit| text_at(limit, "/type") == kind)
+}
+
+/// Sets the amounts that a container leaves out; answers of which resources.
+fn fill(container: &mut Value, side: &str, amounts: &Amounts) -> Vec<String> {
+    let mut given = Vec::new();
+    let known = Amounts::at(container, &format!("/resources/{side}"));
+    for (name, amount) in amounts.iter().filter(|(name, _)| known.get(name).is_none()) {
+        let side = member(container, "resources").and_then(|resources| member(resources, side));
+        if let Some(side) = side {
+            set(side, name, amount.to_string().into());
+            given.push(name.to_owned());
+        }
+    }
+    given
+}
+
+fn pod_faults(range: &Value, pod: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    for limit in list(range, "/spec/limits") {
+        let bounds = Bounds::of(limit);
+        match bounds.kind {
+            "Container" => {
+                for container in list(pod, "/spec/containers").chain(list(pod, "/spec/initContainers")) {
+                    let side = |side: &str| Amounts::at(container, &format!("/resources/{side}"));
+                    faults.extend(bounds.faults(&side("requests"), &side("limits")));
+                }
+            }
+            "Pod" => faults.extend(bounds.faults(&whole_pod(pod, "requests"), &whole_pod(pod, "limits"))),
+            _ => (),
+        }
+    }
+    faults
+}
+
+/// What a pod asks for: what it says itself goes before the sum over its containers.
+fn whole_pod(pod: &Value, side: &str) -> Amounts {
+    let mut total = pods::total(pod, |container, _| Amounts::at(container, &format!("/resources/{side}")));
+    let own = Amounts::at(pod, &format!("/spec/resources/{side}"));
+    total.0.extend(own.filtered(|name, _| POD_LEVEL.contains(&name)).0);
+    total
+}
+
+/// A claim has requests alone.
+fn claim_faults(range: &Value, claim: &Value) -> Vec<String> {
+    let requests = Amounts::at(claim, "/spec/resources/requests");
+    let mut faults = Vec::new();
+    for bounds in of_type(range, "PersistentVolumeClaim").map(Bounds::of) {
+        let of_claim = |(name, bound)| bounds.below(name, bound, requests.get(name), None);
+        faults.extend(bounds.min.iter().filter_map(of_claim));
+        for (name, bound) in bounds.max.iter() {
+            let fault = match requests.get(name) {
+                None => bounds.say("maximum", name, bound, ".  No request is specified"),
+                Some(request) if is_more(request, bound, &[request, bound]) => {
+                    bounds.say("maximum", name, bound, &format!(", but request is {request}"))
+                }
+                Some(_) => continue,
+            };
+            faults.push(fault);
+        }
+    }
+    faults
+}
+
+/// One item of a limit range.
+struct Bounds<'a> {
+    kind: &'a str,
+    min: Amounts,
+    max: Amounts,
+    ratio: Amounts,
+}
+
+impl<'a> Bounds<'a> {
+    fn of(limit: &'a Value) -> Self {
+        let amounts = |key: &str| Amounts::at(limit, key);
+        Self {
+            kind: text_at(limit, "/type"),
+            min: amounts("/min"),
+            max: amounts("/max"),
+            ratio: amounts("/maxLimitRequestRatio"),
+        }
+    }
+
+    fn faults(&self, requests: &Amounts, limits: &Amounts) -> Vec<String> {
+        let mut faults = Vec::new();
+        let both = |name: &str| (requests.get(name), limits.get(name));
+        for (name, bound) in self.min.iter() {
+            let (request, limit) = both(name);
+            faults.extend(self.below(name, bound, request, limit));
+        }
+        for (name, bound) in self.max.iter() {
+            let (request, limit) = both(name);
+            faults.extend(self.above(name, bound, request, limit));
+        }
+        for (name, bound) in self.ratio.iter() {
+            let (request, limit) = both(name);
+            faults.extend(self.too_far_apart(name, bound, request, limit));
+        }
+        faults
+    }
+
+    fn below(&self, name: &str, min: Quantity, request: Option<Quantity>, limit: Option<Quantity>) -> Option<String> {
+        let Some(asked) = request else {
+            return Some(self.say("minimum", name, min, ".  No request is specified"));
+        };
+        let all = [asked, limit.unwrap_or(Quantity::ZERO), min];
+        if is_more(min, asked, &all) {
+            return Some(self.say("minimum", name, min, &format!(", but request is {asked}")));
+        }
+        let limit = limit.filter(|limit| is_more(min, *limit, &all))?;
+        Some(self.say("minimum", name, min, &format!(", but limit is {limit}")))
+    }
+
+    fn above(&self, name: &str, max: Quantity, request: Option<Quantity>, limit: Option<Quantity>) -> Option<String> {
+        let Some(most) = limit else {
+            return Some(self.say("maximum", name, max, ".  No limit is specified"));
+        };
+        let all = [request.unwrap_or(Quantity::ZERO), most, max];
+        if is_more(most, max, &all) {
+            return Some(self.say("maximum", name, max, &format!(", but limit is {most}")));
+        }
+        let asked = request.filter(|asked| is_more(*asked, max, &all))?;
+        Some(self.say("maximum", name, max, &format!(", but request is {asked}")))
+    }
+
+    fn too_far_apart(
+        &self,
+        name: &str,
+        most: Quantity,
+        request: Option<Quantity>,
+        limit: Option<Quantity>,
+    ) -> Option<String> {
+        let say =
+            |why: String| Some(format!("{name} max limit to request ratio per {} is {most}, but {why}", self.kind));
+        let (asked, limit) = (request.unwrap_or(Quantity::ZERO), limit.unwrap_or(Quantity::ZERO));
+        let all = [asked, limit, most];
+        let (asked, limit) = (comparable(asked, &all), comparable(limit, &all));
+        if asked == 0 {
+            return say("no request is specified or request is 0".into());
+        }
+        if limit == 0 {
+            return say("no limit is specified or limit is 0".into());
+        }
+        let ratio = limit as f64 / asked as f64;
+        let too_far = match most.whole() <= MOST_IN_MILLI {
+            true => ratio * 1000.0 > most.milli() as f64,
+            false => ratio > most.whole() as f64,
+        };
+        if too_far { say(format!("provided ratio is {ratio:.6}")) } else { None }
+    }
+
+    fn say(&self, which: &str, name: &str, bound: Quantity, why: &str) -> String {
+        format!("{which} {name} usage per {} is {bound}{why}", self.kind)
+    }
+}
+
+/// Whether `a` is more than `b`, in the precision that fits `all`.
+fn is_more(a: Quantity, b: Quantity, all: &[Quantity]) -> bool {
+    comparable(a, all) > comparable(b, all)
+}
+
+fn comparable(amount: Quantity, all: &[Quantity]) -> i128 {
+    match all.iter().all(|one| one.whole() <= MOST_IN_MILLI) {
+        true => amount.milli(),
+        false => amount.whole(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::GroupResource;
+
+    fn found(limit: Value, resource: &str, object: Value) -> Vec<String> {
+        let resource = GroupResource::new("", resource);
+        let attempt = Attempt { resource: &resource, subresource: "", object: &object, old: None };
+        faults(&json!({"spec": {"limits": [limit]}}), &attempt)
+    }
+
+    #[test]
+    fn what_is_left_out_is_filled_in_and_noted_for_each_container() {
+        let range = json!({"spec": {"limits": [
+            {"type": "Container", "default": {"memory": "1Gi", "cpu": "1"}, "defaultRequest": {"cpu": "100m"}},
+            {"type": "Container", "defaultRequest": {"cpu": "200m"}},
+        ]}});
+        let mut pod = json!({"spec": {
+            "containers": [{"name": "a", "resources": {"limits": {"cpu": "2"}}}],
+            "initContainers": [{"name": "b", "resources": {"requests": {"cpu": "1m"}}}],
+        }});
+        complete(&range, &mut pod);
+        let expected = json!({
+            "metadata": {"annotations": {ANNOTATION:
+                "LimitRanger plugin set: cpu request for container a; memory limit for container a; \
+                 cpu, memory limit for init container b"}},
+            "spec": {
+                "containers": [{"name": "a", "resources": {
+                    "limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "200m"}}}],
+                "initContainers": [{"name": "b", "resources": {
+                    "limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1m"}}}],
+            },
+        });
+        assert_eq!(pod, expected);
+    }
+
+    #[test]
+    fn a_pod_asks_for_its_containers_together_or_for_its_hungriest_start() {
+        let memory = |amount: &str| json!({"resources": {"limits": {"memory": amount}}});
+        let mut sidecar = memory("1Gi");
+        sidecar["restartPolicy"] = "Always".into();
+        let pod = json!({"spec": {
+            "containers": [memory("1Gi"), memory("1Gi")], "initContainers": [sidecar, memory("3Gi")],
+        }});
+        let limit = json!({"type": "Pod", "max": {"memory": "3Gi"}});
+        assert_eq!(
+            found(limit.clone(), "pods", pod.clone()),
+            ["maximum memory usage per Pod is 3Gi, but limit is 4Gi"]
+        );
+        let mut pod = pod;
+        pod["spec"]["resources"] = json!({"limits": {"memory": "2Gi"}});
+        assert!(found(limit, "pods", pod).is_empty());
+    }
+
+    #[test]
+    fn each_bound_has_its_words() {
+        let pod = |resources: Value| json!({"spec": {"containers": [{"resources": resources}]}});
+        for (bound, resources, words) in [
+            ("min", json!({}), "minimum cpu usage per Container is 1.  No request is specified"),
+            (
+                "min",
+                json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1m"}}),
+                "minimum cpu usage per Container is 1, but limit is 1m",
+            ),
+            ("max", json!({}), "maximum cpu usage per Container is 1.  No limit is specified"),
+            (
+                "max",
+                json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
+                "maximum cpu usage per Container is 1, but request is 2",
+            ),
+            (
+                "maxLimitRequestRatio",
+                json!({"limits": {"cpu": "1"}}),
+                "cpu max limit to request ratio per Container is 1, but no request is specified or request is 0",
+            ),
+        ] {
+            let limit = json!({"type": "Container", bound: {"cpu": "1"}});
+            assert_eq!(found(limit, "pods", pod(resources)), [words]);
+        }
+    }
+
+    #[test]
+    fn a_claim_is_held_to_its_request() {
+        let limit = json!({"type": "PersistentVolumeClaim", "min": {"storage": "2Gi"}, "max": {"gold": "1"}});
+        let claim = json!({"spec": {"resources": {"requests": {"storage": "1Gi"}}}});
+        let expected = [
+            "minimum storage usage per PersistentVolumeClaim is 2Gi, but request is 1Gi",
+            "maximum gold usage per PersistentVolumeClaim is 1.  No request is specified",
+        ];
+        assert_eq!(found(limit, "persistentvolumeclaims", claim), expected);
+    }
+}

@@ -1,0 +1,31 @@
+//! Admission by what the namespace has room for: limit ranges and quotas.
+//!
+//! Plain functions over JSON: what they look at is handed to them, and what they find goes back. Reading the store and charging
+//! the quotas is the part of [`rest`](crate::rest).
+
+mod amounts;
+pub(crate) mod limits;
+mod pods;
+pub(crate) mod quota;
+
+pub(crate) use amounts::Amounts;
+
+/// What a request does to an object that it writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt<'a> {
+    /// What is written.
+    pub(crate) resource: &'a crate::kinds::GroupResource,
+    /// Such as `status`; empty for the object itself.
+    pub(crate) subresource: &'a str,
+    /// The object as it is to be stored.
+    pub(crate) object: &'a serde_json::Value,
+    /// The stored object; none of a new one.
+    pub(crate) old: Option<&'a serde_json::Value>,
+}
+
+impl Attempt<'_> {
+    /// Whether it is of this resource of the core group.
+    fn is_of(&self, resource: &str) -> bool {
+        self.resource.group.is_empty() && self.resource.resource == resource
+    }
+}

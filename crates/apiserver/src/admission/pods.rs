@@ -1,0 +1,38 @@
+//! What a pod asks for as a whole.
+
+use serde_json::Value;
+
+use super::Amounts;
+use crate::kinds::edit::{list, text_at};
+
+/// Which list of a pod's spec a container is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Container,
+    /// An init container that goes on beside the containers.
+    Sidecar,
+    Init,
+}
+
+/// The sum over the containers, or what the hungriest step of the start needs if that is more. `of` says what one of them asks for.
+pub(super) fn total(pod: &Value, of: impl Fn(&Value, Place) -> Amounts) -> Amounts {
+    let mut sum = Amounts::default();
+    for container in list(pod, "/spec/containers") {
+        sum.add(&of(container, Place::Container));
+    }
+    let (mut sidecars, mut start) = (Amounts::default(), Amounts::default());
+    for container in list(pod, "/spec/initContainers") {
+        if text_at(container, "/restartPolicy") == "Always" {
+            let amounts = of(container, Place::Sidecar);
+            sum.add(&amounts);
+            sidecars.add(&amounts);
+            start.raise(&sidecars);
+        } else {
+            let mut step = of(container, Place::Init);
+            step.add(&sidecars);
+            start.raise(&step);
+        }
+    }
+    sum.raise(&start);
+    sum
+}

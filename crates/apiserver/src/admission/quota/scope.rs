@@ -1,0 +1,68 @@
+use serde_json::Value;
+
+use super::pod;
+use crate::admission::Attempt;
+use crate::kinds::edit::{has, list, text_at};
+
+/// Whether the quota's scopes all take in the object. Only pods and claims are in any.
+pub(super) fn covers(quota: &Value, attempt: &Attempt<'_>, object: &Value) -> bool {
+    let mut scopes = list(quota, "/spec/scopes").map(|scope| (scope.as_str().unwrap_or_default(), None));
+    let mut selected = list(quota, "/spec/scopeSelector/matchExpressions")
+        .map(|requirement| (text_at(requirement, "/scopeName"), Some(requirement)));
+    let is_in = |(scope, requirement): (&str, Option<&Value>)| match attempt.resource.resource.as_str() {
+        _ if !attempt.resource.group.is_empty() => false,
+        "pods" => pod_is_in(object, scope, requirement),
+        "persistentvolumeclaims" if scope == "VolumeAttributesClass" => picks(requirement, &attributes_classes(object)),
+        _ => false,
+    };
+    scopes.all(is_in) && selected.all(is_in)
+}
+
+fn pod_is_in(pod: &Value, scope: &str, requirement: Option<&Value>) -> bool {
+    let best_effort = || text_at(pod, "/status/qosClass") == "BestEffort";
+    match scope {
+        "Terminating" => pod::has_deadline(pod),
+        "NotTerminating" => !pod::has_deadline(pod),
+        "BestEffort" => best_effort(),
+        "NotBestEffort" => !best_effort(),
+        "PriorityClass" => {
+            let class = text_at(pod, "/spec/priorityClassName");
+            picks(requirement, if class.is_empty() { &[] } else { std::slice::from_ref(&class) })
+        }
+        "CrossNamespacePodAffinity" => reaches_other_namespaces(pod),
+        _ => false,
+    }
+}
+
+/// Whether the requirement picks one of the names an object has. Without a requirement there has to be one.
+fn picks(requirement: Option<&Value>, names: &[&str]) -> bool {
+    let listed = |name: &str| requirement.is_some_and(|one| list(one, "/values").any(|value| value == name));
+    match requirement.map_or("Exists", |requirement| text_at(requirement, "/operator")) {
+        "Exists" => !names.is_empty(),
+        "DoesNotExist" => names.is_empty(),
+        "In" => names.iter().any(|name| listed(name)),
+        "NotIn" => names.is_empty() || names.iter().any(|name| !listed(name)),
+        _ => false,
+    }
+}
+
+/// The classes that a claim asks for, has, or is being moved to.
+fn attributes_classes(claim: &Value) -> Vec<&str> {
+    let pointers = [
+        "/spec/volumeAttributesClassName",
+        "/status/currentVolumeAttributesClassName",
+        "/status/modifyVolumeStatus/targetVolumeAttributesClassName",
+    ];
+    pointers.iter().map(|pointer| text_at(claim, pointer)).filter(|name| !name.is_empty()).collect()
+}
+
+fn reaches_other_namespaces(pod: &Value) -> bool {
+    ["podAffinity", "podAntiAffinity"].iter().any(|side| {
+        let of = |when: &str| format!("/spec/affinity/{side}/{when}DuringSchedulingIgnoredDuringExecution");
+        let weighted = of("preferred");
+        let preferred = list(pod, &weighted).filter_map(|weighted| weighted.get("podAffinityTerm"));
+        list(pod, &of("required"))
+            .chain(preferred)
+            .any(|term| list(term, "/namespaces").next().is_some() || has(term, "/namespaceSelector"))
+    })
+}

@@ -1,0 +1,106 @@
+use serde_json::Value;
+
+use super::pod;
+use crate::admission::{Amounts, Attempt};
+use crate::kinds::edit::{has, integer_at, list, text_at};
+use crate::schema::quantity::Quantity;
+
+/// Resources of the core group that a quota may count by their bare names.
+const BARE: &[&str] = &["configmaps", "replicationcontrollers", "resourcequotas", "secrets"];
+const SERVICES: &[&str] = &["services", "services.nodeports", "services.loadbalancers"];
+const CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
+/// Between a storage class and what is counted of it.
+const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
+/// The annotation that named the storage class before there was a field.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// Whether a quota could have a say in it. All but a few writes only use something up when they create.
+pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
+    if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
+        return false;
+    }
+    let Some(old) = attempt.old else { return attempt.subresource.is_empty() };
+    match attempt.subresource {
+        "" if attempt.is_of("pods") => pod::has_deadline(old) != pod::has_deadline(attempt.object),
+        "" => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
+        "resize" => attempt.is_of("pods"),
+        // What is set aside for a claim may outgrow what it asks for.
+        "status" => attempt.is_of("persistentvolumeclaims"),
+        _ => false,
+    }
+}
+
+/// Whether `resource` of a quota is one that objects like this use.
+pub(super) fn counts(attempt: &Attempt<'_>, resource: &str) -> bool {
+    if resource.strip_prefix("count/") == Some(&attempt.resource.to_string()) {
+        return true;
+    }
+    let known = |known: &[&str]| known.contains(&resource);
+    match attempt.resource.resource.as_str() {
+        _ if !attempt.resource.group.is_empty() => false,
+        "pods" => pod::counts(resource),
+        "services" => known(SERVICES),
+        "persistentvolumeclaims" => {
+            known(CLAIMS) || CLAIMS.iter().any(|one| resource.strip_suffix(one).is_some_and(|c| c.ends_with(OF_CLASS)))
+        }
+        bare => resource == bare && BARE.contains(&bare),
+    }
+}
+
+/// What the object uses.
+pub(super) fn of(attempt: &Attempt<'_>, object: &Value, now: jiff::Timestamp) -> Amounts {
+    let mut used = match attempt.resource.resource.as_str() {
+        _ if !attempt.resource.group.is_empty() => Amounts::default(),
+        "pods" => pod::usage(object, now),
+        "services" => of_service(object),
+        "persistentvolumeclaims" => of_claim(object),
+        bare if BARE.contains(&bare) => one(bare),
+        _ => Amounts::default(),
+    };
+    used.set(format!("count/{}", attempt.resource), Quantity::count(1));
+    used
+}
+
+fn one(resource: &str) -> Amounts {
+    let mut amounts = Amounts::default();
+    amounts.set(resource, Quantity::count(1));
+    amounts
+}
+
+fn of_service(service: &Value) -> Amounts {
+    let mut used = one("services");
+    let kind = text_at(service, "/spec/type");
+    let balanced = kind == "LoadBalancer";
+    let chosen = balanced && service.pointer("/spec/allocateLoadBalancerNodePorts") == Some(&Value::Bool(false));
+    let has_node_port = |port: &&Value| !chosen || integer_at(port, "/nodePort").unwrap_or(0) != 0;
+    let ports = match balanced || kind == "NodePort" {
+        true => list(service, "/spec/ports").filter(has_node_port).count(),
+        false => 0,
+    };
+    used.set("services.nodeports", Quantity::count(ports));
+    used.set("services.loadbalancers", Quantity::count(balanced.into()));
+    used
+}
+
+fn of_claim(claim: &Value) -> Amounts {
+    let mut used = one("persistentvolumeclaims");
+    if let Some(asked) = Amounts::at(claim, "/spec/resources/requests").get("storage") {
+        let set_aside = Amounts::at(claim, "/status/allocatedResources").get("storage");
+        let storage = set_aside.filter(|storage| storage.nanos() > asked.nanos()).unwrap_or(asked);
+        used.set("requests.storage", storage.rounded());
+    }
+    let class = storage_class(claim);
+    if !class.is_empty() {
+        let of_class: Vec<_> = used.iter().map(|(name, amount)| (format!("{class}{OF_CLASS}{name}"), amount)).collect();
+        used.0.extend(of_class);
+    }
+    used
+}
+
+fn storage_class(claim: &Value) -> &str {
+    let annotations = claim.pointer("/metadata/annotations");
+    match annotations.filter(|annotations| has(annotations, "") && annotations.get(CLASS_ANNOTATION).is_some()) {
+        Some(annotations) => annotations.get(CLASS_ANNOTATION).and_then(Value::as_str).unwrap_or_default(),
+        None => text_at(claim, "/spec/storageClassName"),
+    }
+}
