@@ -109,6 +109,7 @@ impl<'a> Manager<'a> {
             schema: &schema,
             reset: managed::reset_fields(&kind.kind, kind.custom, kind.splits_status(), subresource),
             served: &self.served,
+            convert: kind.strategy.conversion(),
         }))
     }
 }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
-    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, batch, cluster, core, events, limits,
-    networking, pods, policy, rbac, services, storage,
+    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, autoscaler, batch, cluster, core,
+    events, limits, networking, pods, policy, rbac, services, storage,
 };
 
 const TABLE: &str = include_str!("builtin.txt");
@@ -100,7 +100,8 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("admissionregistration.k8s.io", _, _) => Arc::new(admission::PolicyBinding),
         ("apiregistration.k8s.io", _, "APIService") => Arc::new(admission::ApiService),
         ("apps", _, "ControllerRevision") => Arc::new(policy::ControllerRevision),
-        ("autoscaling", "v2", _) => Arc::new(policy::HorizontalPodAutoscaler),
+        ("autoscaling", "v1", _) => Arc::new(autoscaler::Old),
+        ("autoscaling", "v2", _) => Arc::new(autoscaler::New),
         ("certificates.k8s.io", _, _) => Arc::new(admission::SigningRequest),
         ("discovery.k8s.io", _, "EndpointSlice") => Arc::new(networking::EndpointSlice),
         ("networking.k8s.io", _, "Ingress") => Arc::new(networking::Ingress),

@@ -13,6 +13,7 @@ use crate::store::Stored;
 
 mod admission;
 mod apps;
+mod autoscaler;
 mod batch;
 mod builtin;
 mod check;
@@ -37,7 +38,7 @@ pub(crate) use events::stored_event;
 pub use registry::{Origin, Registry, compare_versions};
 pub use scale::Scale;
 pub(crate) use scale::selector_text;
-pub use strategy::{Cluster, Context, Empty, Plain, Strategy};
+pub use strategy::{Cluster, Context, Convert, Empty, Plain, Strategy};
 
 /// One resource in one version: all that the generic handlers need to serve it.
 #[derive(Clone)]

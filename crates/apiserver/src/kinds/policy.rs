@@ -1,9 +1,9 @@
-//! Budgets, autoscalers, classes: what steers others.
+//! Budgets, classes: what steers others.
 
 use serde_json::{Value, json};
 
 use super::check::{Check, immutable};
-use super::edit::{default, has, integer_at, is_empty, list, member, set, text_at};
+use super::edit::{default, has, integer_at, member, set, text_at};
 use super::{Context, Strategy};
 use crate::validate::{FieldFault, NameRule, label_value_faults};
 
@@ -85,103 +85,6 @@ fn share_faults(object: &Value, field: &str) -> Vec<FieldFault> {
         _ => return Vec::new(),
     };
     vec![FieldFault::invalid(field, value, why)]
-}
-
-/// `autoscaling/v2` HorizontalPodAutoscaler.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HorizontalPodAutoscaler;
-
-const METRICS: &[(&str, &str)] = &[
-    ("ContainerResource", "containerResource"),
-    ("External", "external"),
-    ("Object", "object"),
-    ("Pods", "pods"),
-    ("Resource", "resource"),
-];
-
-impl Strategy for HorizontalPodAutoscaler {
-    fn defaults(&self, object: &mut Value) {
-        if let Some(spec) = member(object, "spec") {
-            member(spec, "scaleTargetRef");
-            default(spec, "minReplicas", 1);
-            if spec.get("metrics").is_none_or(is_empty) {
-                let target = json!({"type": "Utilization", "averageUtilization": 80});
-                set(spec, "metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
-            }
-            if let Some(behavior) = spec.get_mut("behavior").filter(|behavior| behavior.is_object()) {
-                fill_behavior(behavior);
-            }
-        }
-        if let Some(status) = member(object, "status") {
-            default(status, "desiredReplicas", 0);
-            default(status, "currentMetrics", Value::Null);
-        }
-    }
-
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
-        set(object, "status", json!({"desiredReplicas": 0, "currentMetrics": null}));
-    }
-
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let (least, most) =
-            (integer_at(object, "/spec/minReplicas"), integer_at(object, "/spec/maxReplicas").unwrap_or(0));
-        let outside =
-            list(object, "/spec/metrics").any(|metric| matches!(text_at(metric, "/type"), "Object" | "External"));
-        let groupless = !text_at(object, "/spec/scaleTargetRef/apiVersion").contains('/')
-            && !matches!(text_at(object, "/spec/scaleTargetRef/kind"), "ReplicationController");
-        Check::of(object)
-            .refuse(least == Some(0), || {
-                FieldFault::invalid("spec.minReplicas", &0.into(), "must be greater than or equal to 1")
-            })
-            .refuse(most < 1, || FieldFault::required("spec.maxReplicas", "must be set and greater than 0"))
-            .refuse(least.is_some_and(|least| least > most), || {
-                FieldFault::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to `minReplicas`")
-            })
-            .required("spec.scaleTargetRef.kind")
-            .required("spec.scaleTargetRef.name")
-            .refuse(groupless, || {
-                let version = text_at(object, "/spec/scaleTargetRef/apiVersion");
-                FieldFault::invalid_text("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group")
-            })
-            .each("spec.metrics", |metric, _| {
-                let kind = text_at(metric.object(), "/type").to_owned();
-                let known: Vec<&str> = METRICS.iter().map(|(kind, _)| *kind).collect();
-                let source = METRICS.iter().find(|(name, _)| *name == kind).map(|(_, source)| *source);
-
-                match source {
-                    // Both the type and what belongs to it are looked at.
-                    None => metric.one_of("type", &known).one_of("type", &known),
-                    Some(source) => {
-                        metric.required_because(source, "must populate information for the given metric source")
-                    }
-                }
-            })
-            .refuse(least == Some(0) && !outside, || {
-                let why = "must specify at least one Object or External metric to support scaling to zero replicas";
-                FieldFault::forbidden("spec.metrics", why)
-            })
-            .done()
-    }
-
-    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        match subresource {
-            Some("status") => Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done(),
-            _ => self.validate_create(new),
-        }
-    }
-}
-
-fn fill_behavior(behavior: &mut Value) {
-    let up = json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]);
-    if let Some(rules) = member(behavior, "scaleUp") {
-        default(rules, "stabilizationWindowSeconds", 0);
-        default(rules, "selectPolicy", "Max");
-        default(rules, "policies", up);
-    }
-    if let Some(rules) = member(behavior, "scaleDown") {
-        default(rules, "selectPolicy", "Max");
-        default(rules, "policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
-    }
 }
 
 /// `scheduling.k8s.io/v1` PriorityClass.

@@ -47,6 +47,9 @@ impl Cluster for Empty {
     }
 }
 
+/// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
+pub type Convert = fn(object: &Value, from: &str, to: &str) -> Option<Value>;
+
 /// What sets one kind apart. Each method does nothing unless a kind has a rule there.
 ///
 /// The handlers add what all kinds have in common (metadata, status split, generation) around these.
@@ -129,6 +132,11 @@ pub trait Strategy: Send + Sync {
     /// known.
     fn shown(&self, stored: &Arc<Value>, _written: &str) -> Arc<Value> {
         Arc::clone(stored)
+    }
+
+    /// How objects become those of another version that calls its fields otherwise; none where all versions share their fields.
+    fn conversion(&self) -> Option<Convert> {
+        None
     }
 
     /// What to warn of in every request, of a version that is on its way out.

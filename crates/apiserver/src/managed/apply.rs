@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use pintle_meta::StatusCause;
@@ -10,7 +12,9 @@ use super::managers::{Managed, ManagerId, Managers};
 use super::merge::{merge, remove};
 use super::path::Step;
 use super::set::Set;
-use super::update::{differences, record, strip};
+use super::update::{record, strip};
+use super::versions::{Differences, View};
+use crate::schema::Type;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -188,20 +192,19 @@ fn run(
     let time = last.as_ref().and_then(|managed| managed.time.clone());
     managers.0.insert(id.clone(), Managed { api_version: ctx.api_version.into(), set, time });
     let object = match last {
-        Some(last) if !last.set.is_empty() => prune(merged, &last.set, &managers, ctx),
+        Some(last) if !last.set.is_empty() => prune(merged, &last, &managers, ctx),
         _ => merged,
     };
-    let found = differences(live, &object, ctx);
-    let changed = found.changed();
+    let found = Differences::between(live, &object, &managers, ctx);
     let mut conflicts = Vec::new();
     for (other, managed) in managers.0.iter().filter(|(other, _)| **other != id) {
-        let paths = managed.set.intersection(&changed).paths();
+        let paths = managed.set.intersection(&found.in_version(&managed.api_version).changed()).paths();
         conflicts.extend(paths.into_iter().map(|path| (other.clone(), path)));
     }
     if !force && !conflicts.is_empty() {
         return Err(ApplyError::Conflicts(Conflicts(conflicts)));
     }
-    managers.take_from_others(Some(&id), &changed.union(&found.removed));
+    found.take_from_others(&mut managers, Some(&id));
     let changes = !same(live, &object);
     if let Some(managed) = managers.0.get_mut(&id) {
         managed.set = strip(managed.set.clone());
@@ -216,19 +219,50 @@ fn run(
 }
 
 /// Takes away what the manager applied before, leaves out now, and nobody else owns.
-fn prune(merged: Value, last: &Set, managers: &Managers, ctx: &Context<'_>) -> Value {
-    let of = ctx.schema.root();
+fn prune(merged: Value, last: &Managed, managers: &Managers, ctx: &Context<'_>) -> Value {
+    // What it applied before are fields of the version it used then.
+    let view = View::of(ctx, &last.api_version).unwrap_or_else(|| View::own(ctx));
+    let pruned = view.shows(&merged).and_then(|there| prune_in(&view, &there, last, managers, ctx));
+    pruned.and_then(|pruned| view.back(&pruned).map(Cow::into_owned)).unwrap_or(merged)
+}
+
+fn prune_in(view: &View<'_>, merged: &Value, last: &Managed, managers: &Managers, ctx: &Context<'_>) -> Option<Value> {
+    let of = view.schema.root();
     let all = |value: &Value| field_set(of, value).with_named_fields(Some(of));
-    let merged_set = all(&merged);
-    let last = last.with_named_fields(Some(of));
-    let pruned = remove(of, &merged, &last);
+    let last = last.set.with_named_fields(Some(of));
+    let mut pruned = remove(of, merged, &last);
     // Back comes what others own, which stands below what was taken away …
-    let owned = managers.0.values().fold(Set::default(), |owned, managed| owned.union(&managed.set));
-    let kept = all(&pruned).union(&owned.with_named_fields(Some(of)));
-    let pruned = remove(of, &merged, &merged_set.difference(&kept));
+    let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
+    for managed in managers.0.values() {
+        let version =
+            if View::of(ctx, &managed.api_version).is_some() { &managed.api_version } else { ctx.api_version };
+        let known = owned.entry(version).or_default();
+        *known = known.union(&managed.set);
+    }
+    let own = |version: &str| version == view.version();
+    let (first, rest): (Vec<_>, Vec<_>) = owned.into_iter().partition(|(version, _)| own(version));
+    for (version, owned) in first.into_iter().chain(rest) {
+        let other = View::of(ctx, version).unwrap_or_else(|| View::own(ctx));
+        let there = |object: &Value| view.back(object).and_then(|object| other.shows(&object).map(Cow::into_owned));
+        let kept = match own(version) {
+            true => keep_owned(of, merged, &pruned, &owned),
+            false => {
+                let kept = keep_owned(other.schema.root(), &there(merged)?, &there(&pruned)?, &owned);
+                other.back(&kept).and_then(|kept| view.shows(&kept).map(Cow::into_owned))?
+            }
+        };
+        pruned = kept;
+    }
     // … and what nobody owned, unless it stands in what this manager applied.
-    let dangling = merged_set.difference(&all(&pruned)).intersection(&last);
-    remove(of, &merged, &dangling)
+    let dangling = all(merged).difference(&all(&pruned)).intersection(&last);
+    Some(remove(of, merged, &dangling))
+}
+
+/// Of the merged object, what is left of it or owned.
+fn keep_owned(of: &Type, merged: &Value, pruned: &Value, owned: &Set) -> Value {
+    let all = |value: &Value| field_set(of, value).with_named_fields(Some(of));
+    let kept = all(pruned).union(&owned.with_named_fields(Some(of)));
+    remove(of, merged, &all(merged).difference(&kept))
 }
 
 /// What kubectl's annotation says it applied, as far as the live object is still so.

@@ -84,16 +84,6 @@ impl Managers {
         };
     }
 
-    /// Takes these paths from all but one.
-    pub(super) fn take_from_others(&mut self, keep: Option<&ManagerId>, paths: &Set) {
-        self.0.retain(|id, managed| {
-            if Some(id) != keep {
-                managed.set = managed.set.difference(paths);
-            }
-            Some(id) == keep || !managed.set.is_empty()
-        });
-    }
-
     /// Folds the oldest updaters of one version into one entry, until there are few enough.
     pub(super) fn fold(&mut self) {
         let mut updaters: Vec<_> = self.0.keys().filter(|id| !id.applied).cloned().collect();

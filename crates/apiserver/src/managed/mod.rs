@@ -3,6 +3,7 @@
 //! [`track_update`] records every write that is no apply, [`apply`] does one that is. Both are pure: the time and all that is known
 //! of the kind come in a [`Context`].
 
+use crate::kinds::Convert;
 use crate::schema::Schema;
 
 mod apply;
@@ -15,6 +16,7 @@ mod reset;
 mod scale;
 mod set;
 mod update;
+mod versions;
 
 pub use apply::{Applied, ApplyError, Conflicts, apply};
 pub use compare::{Comparison, compare};
@@ -42,6 +44,8 @@ pub struct Context<'a> {
     pub reset: &'a [&'a [&'a str]],
     /// The versions in which a custom resource is served, as `group/version`: entries of others are dropped. Empty: all are kept.
     pub served: &'a [String],
+    /// How objects become those of another version, where versions call their fields otherwise.
+    pub convert: Option<Convert>,
 }
 
 impl Context<'_> {

@@ -13,6 +13,7 @@ fn context<'a>(schema: &'a Schema, version: &'a str, manager: &'a str) -> Contex
         schema,
         reset: RESET,
         served: &[],
+        convert: None,
     }
 }
 

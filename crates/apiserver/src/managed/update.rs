@@ -5,6 +5,8 @@ use super::compare::{Comparison, compare};
 use super::managers::{Managed, ManagerId, Managers};
 use super::path::Step;
 use super::set::Set;
+use super::versions::Differences;
+use crate::schema::Schema;
 
 /// Records in `new` who owns its fields after a write that was no apply.
 ///
@@ -45,10 +47,10 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, ctx: &Context<'_>) {
 
 /// Gives what differs between two objects to the acting manager.
 pub(super) fn record(managers: &mut Managers, old: &Value, new: &Value, ctx: &Context<'_>) {
-    let found = differences(old, new, ctx);
     managers.0.retain(|_, managed| ctx.serves(&managed.api_version));
-    let changed = strip(found.changed());
-    managers.take_from_others(None, &found.changed().union(&found.removed));
+    let found = Differences::between(old, new, managers, ctx);
+    let changed = strip(found.own.changed());
+    found.take_from_others(managers, None);
     let id = ManagerId {
         manager: ctx.manager.into(),
         applied: false,
@@ -63,8 +65,8 @@ pub(super) fn record(managers: &mut Managers, old: &Value, new: &Value, ctx: &Co
     managers.0.insert(id, Managed { api_version: ctx.api_version.into(), set: known.union(&changed), time });
 }
 
-/// How the objects differ, apart from what this kind of write cannot change.
-pub(super) fn differences(old: &Value, new: &Value, ctx: &Context<'_>) -> Comparison {
+/// How two objects of one version differ, apart from what this kind of write cannot change.
+pub(super) fn differences(schema: &Schema, old: &Value, new: &Value, ctx: &Context<'_>) -> Comparison {
     let bare = |object: &Value| {
         let mut object = object.clone();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -72,7 +74,7 @@ pub(super) fn differences(old: &Value, new: &Value, ctx: &Context<'_>) -> Compar
         }
         object
     };
-    compare(ctx.schema.root(), &bare(old), &bare(new)).without(&ctx.ignored())
+    compare(schema.root(), &bare(old), &bare(new)).without(&ctx.ignored())
 }
 
 /// Without the paths that are never tracked.

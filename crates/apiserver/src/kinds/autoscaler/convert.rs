@@ -1,0 +1,139 @@
+//! From one version to the other and back. Nothing is lost on the way.
+
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use super::notes::{self, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS};
+use crate::kinds::edit::{default, is_empty, list, member, remove, set, text_at};
+use crate::schema::Schema;
+
+const OLD: &str = "autoscaling/v1";
+const NEW: &str = "autoscaling/v2";
+/// The share of its request that a pod is to use where nothing else is asked for.
+const DEFAULT_SHARE: i64 = 80;
+
+pub(super) fn between(object: &Value, from: &str, to: &str) -> Option<Value> {
+    match (from, to) {
+        (OLD, NEW) => Some(to_new(object)),
+        (NEW, OLD) => Some(to_old(object)),
+        _ => None,
+    }
+}
+
+/// An object of the older version as one of the newer. What an annotation says counts only if all of it can be read.
+pub(super) fn to_new(old: &Value) -> Value {
+    let mut new = old.clone();
+    set(&mut new, "apiVersion", NEW.into());
+    let note = |name: &str| notes::text(old, name);
+    if let Some(spec) = member(&mut new, "spec") {
+        let mut metrics = note(METRICS).and_then(notes::read_metrics).filter(|list| fits("spec", "metrics", list));
+        let metrics = metrics.get_or_insert_with(|| json!([]));
+        if let (Some(metrics), Some(share)) = (metrics.as_array_mut(), taken(spec, "targetCPUUtilizationPercentage")) {
+            metrics.push(cpu("target", json!({"type": "Utilization", "averageUtilization": share})));
+        }
+        if is_empty(metrics) {
+            *metrics = json!([cpu("target", json!({"type": "Utilization", "averageUtilization": DEFAULT_SHARE}))]);
+        }
+        set(spec, "metrics", metrics.take());
+        let behavior = note(BEHAVIOR).and_then(notes::read_behavior).filter(|rules| fits("spec", "behavior", rules));
+        if let Some(behavior) = behavior {
+            set(spec, "behavior", behavior);
+        }
+    }
+    if let Some(status) = member(&mut new, "status") {
+        let share = taken(status, "currentCPUUtilizationPercentage");
+        let current = note(CURRENT_METRICS).and_then(notes::read_current_metrics);
+        match current.filter(|list| fits("status", "currentMetrics", list)) {
+            Some(current) => set(status, "currentMetrics", current),
+            None => {
+                if let Some(share) = share {
+                    set(status, "currentMetrics", json!([cpu("current", json!({"averageUtilization": share}))]));
+                }
+            }
+        }
+        let conditions = note(CONDITIONS).and_then(|text| serde_json::from_str(text).ok());
+        if let Some(conditions) = conditions.filter(|list| fits("status", "conditions", list)) {
+            set(status, "conditions", conditions);
+        }
+    }
+    notes::ALL.iter().for_each(|name| notes::drop(&mut new, name));
+    new_schema().map_or(new.clone(), |schema| schema.normalised(new))
+}
+
+/// An object of the newer version as one of the older: what that has no field for goes into annotations.
+pub(super) fn to_old(new: &Value) -> Value {
+    let mut old = new.clone();
+    set(&mut old, "apiVersion", OLD.into());
+    notes::ALL.iter().for_each(|name| notes::drop(&mut old, name));
+    let mut write = Vec::new();
+    if let Some(spec) = member(&mut old, "spec") {
+        let (shares, others): (Vec<_>, Vec<_>) = list(new, "/spec/metrics").partition(|metric| share(metric).is_some());
+        if let Some(share) = shares.first().and_then(|metric| share(metric)) {
+            set(spec, "targetCPUUtilizationPercentage", share.clone());
+        }
+        if !others.is_empty() {
+            write.push((METRICS, notes::write_metrics(&others)));
+        }
+        if let Some(behavior) = taken(spec, "behavior") {
+            write.push((BEHAVIOR, notes::write_behavior(&behavior)));
+        }
+        remove(spec, "metrics");
+    }
+    if let Some(status) = member(&mut old, "status") {
+        let current: Vec<_> = list(new, "/status/currentMetrics").collect();
+        let of_cpu = current.iter().filter(|metric| is_cpu(metric));
+        if let Some(share) =
+            of_cpu.filter_map(|metric| metric.pointer("/resource/current/averageUtilization")).next_back()
+        {
+            set(status, "currentCPUUtilizationPercentage", share.clone());
+        }
+        if !current.is_empty() {
+            write.push((CURRENT_METRICS, notes::write_current_metrics(&current)));
+        }
+        let conditions: Vec<_> = list(new, "/status/conditions").collect();
+        if !conditions.is_empty() {
+            write.push((CONDITIONS, notes::write_conditions(&conditions)));
+        }
+        remove(status, "currentMetrics");
+        remove(status, "conditions");
+        default(status, "currentReplicas", 0);
+    }
+    for (name, text) in write {
+        notes::put(&mut old, name, text);
+    }
+    old_schema().map_or(old.clone(), |schema| schema.normalised(old))
+}
+
+fn is_cpu(metric: &Value) -> bool {
+    text_at(metric, "/type") == "Resource" && text_at(metric, "/resource/name") == "cpu"
+}
+
+/// The share that a metric asks for, if the older version has a field for it.
+fn share(metric: &Value) -> Option<&Value> {
+    metric.pointer("/resource/target/averageUtilization").filter(|share| is_cpu(metric) && !share.is_null())
+}
+
+fn cpu(side: &str, amount: Value) -> Value {
+    json!({"type": "Resource", "resource": {"name": "cpu", side: amount}})
+}
+
+/// Removes a member; none if it was null.
+fn taken(object: &mut Value, key: &str) -> Option<Value> {
+    object.as_object_mut()?.remove(key).filter(|value| !value.is_null())
+}
+
+/// Whether a field of the newer version can hold that.
+fn fits(part: &str, field: &str, value: &Value) -> bool {
+    new_schema().is_some_and(|schema| schema.read(json!({part: {field: value}})).is_ok())
+}
+
+fn new_schema() -> Option<&'static Schema> {
+    static SCHEMA: OnceLock<Option<Schema>> = OnceLock::new();
+    SCHEMA.get_or_init(|| Schema::builtin(NEW, "HorizontalPodAutoscaler")).as_ref()
+}
+
+fn old_schema() -> Option<&'static Schema> {
+    static SCHEMA: OnceLock<Option<Schema>> = OnceLock::new();
+    SCHEMA.get_or_init(|| Schema::builtin(OLD, "HorizontalPodAutoscaler")).as_ref()
+}

@@ -1,0 +1,161 @@
+//! Autoscalers: one stored form, that of `autoscaling/v2`, and an older view of it that keeps in annotations what it has no fields
+//! for.
+
+mod convert;
+mod notes;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::check::Check;
+use super::edit::{default, integer_at, is_empty, list, member, set, text_at};
+use super::{Context, Convert, Strategy};
+use crate::validate::FieldFault;
+
+/// `autoscaling/v2` HorizontalPodAutoscaler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct New;
+
+/// `autoscaling/v1` HorizontalPodAutoscaler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Old;
+
+const METRICS: &[(&str, &str)] = &[
+    ("ContainerResource", "containerResource"),
+    ("External", "external"),
+    ("Object", "object"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+];
+
+impl Strategy for New {
+    fn defaults(&self, object: &mut Value) {
+        // They are for the older version alone.
+        notes::ALL.iter().for_each(|name| notes::drop(object, name));
+        if let Some(spec) = member(object, "spec") {
+            member(spec, "scaleTargetRef");
+            default(spec, "minReplicas", 1);
+            if spec.get("metrics").is_none_or(is_empty) {
+                let target = json!({"type": "Utilization", "averageUtilization": 80});
+                set(spec, "metrics", json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]));
+            }
+            if let Some(behavior) = spec.get_mut("behavior").filter(|behavior| behavior.is_object()) {
+                fill_behavior(behavior);
+            }
+        }
+        if let Some(status) = member(object, "status") {
+            default(status, "desiredReplicas", 0);
+            default(status, "currentMetrics", Value::Null);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({"desiredReplicas": 0, "currentMetrics": null}));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let (least, most) =
+            (integer_at(object, "/spec/minReplicas"), integer_at(object, "/spec/maxReplicas").unwrap_or(0));
+        let outside =
+            list(object, "/spec/metrics").any(|metric| matches!(text_at(metric, "/type"), "Object" | "External"));
+        let groupless = !text_at(object, "/spec/scaleTargetRef/apiVersion").contains('/')
+            && !matches!(text_at(object, "/spec/scaleTargetRef/kind"), "ReplicationController");
+        Check::of(object)
+            .refuse(least == Some(0), || {
+                FieldFault::invalid("spec.minReplicas", &0.into(), "must be greater than or equal to 1")
+            })
+            .refuse(most < 1, || FieldFault::required("spec.maxReplicas", "must be set and greater than 0"))
+            .refuse(least.is_some_and(|least| least > most), || {
+                FieldFault::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to `minReplicas`")
+            })
+            .required("spec.scaleTargetRef.kind")
+            .required("spec.scaleTargetRef.name")
+            .refuse(groupless, || {
+                let version = text_at(object, "/spec/scaleTargetRef/apiVersion");
+                FieldFault::invalid_text("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group")
+            })
+            .each("spec.metrics", |metric, _| {
+                let kind = text_at(metric.object(), "/type").to_owned();
+                let known: Vec<&str> = METRICS.iter().map(|(kind, _)| *kind).collect();
+                let source = METRICS.iter().find(|(name, _)| *name == kind).map(|(_, source)| *source);
+
+                match source {
+                    // Both the type and what belongs to it are looked at.
+                    None => metric.one_of("type", &known).one_of("type", &known),
+                    Some(source) => {
+                        metric.required_because(source, "must populate information for the given metric source")
+                    }
+                }
+            })
+            .refuse(least == Some(0) && !outside, || {
+                let why = "must specify at least one Object or External metric to support scaling to zero replicas";
+                FieldFault::forbidden("spec.metrics", why)
+            })
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        match subresource {
+            Some("status") => Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done(),
+            _ => self.validate_create(new),
+        }
+    }
+
+    fn conversion(&self) -> Option<Convert> {
+        Some(convert::between)
+    }
+}
+
+impl Strategy for Old {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            default(spec, "minReplicas", 1);
+        }
+        // What the annotations say is taken at its word, and written again as the server writes it.
+        *object = convert::to_old(&convert::to_new(object));
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({"currentReplicas": 0, "desiredReplicas": 0}));
+        notes::OF_STATUS.iter().for_each(|name| notes::drop(object, name));
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
+        let kept = if subresource == Some("status") { notes::OF_SPEC } else { notes::OF_STATUS };
+        kept.iter().for_each(|name| notes::put_back(new, old, name));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        New.validate_create(&convert::to_new(object))
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+        New.validate_update(&convert::to_new(new), &convert::to_new(old), subresource)
+    }
+
+    fn to_stored(&self, object: Value) -> Value {
+        convert::to_new(&object)
+    }
+
+    fn shown(&self, stored: &Arc<Value>) -> Arc<Value> {
+        Arc::new(convert::to_old(stored))
+    }
+
+    fn conversion(&self) -> Option<Convert> {
+        Some(convert::between)
+    }
+}
+
+fn fill_behavior(behavior: &mut Value) {
+    let up = json!([{"type": "Pods", "value": 4, "periodSeconds": 15}, {"type": "Percent", "value": 100, "periodSeconds": 15}]);
+    if let Some(rules) = member(behavior, "scaleUp") {
+        default(rules, "stabilizationWindowSeconds", 0);
+        default(rules, "selectPolicy", "Max");
+        default(rules, "policies", up);
+    }
+    if let Some(rules) = member(behavior, "scaleDown") {
+        default(rules, "selectPolicy", "Max");
+        default(rules, "policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
+    }
+}
