@@ -37,7 +37,9 @@ pub(super) fn to_new(old: &Value) -> Value {
         }
         set(spec, "metrics", metrics.take());
         let behavior = note(BEHAVIOR).and_then(notes::read_behavior).filter(|rules| fits("spec", "behavior", rules));
-        if let Some(behavior) = behavior {
+        if let Some(mut behavior) = behavior {
+            // It is stored as it would be had it come in the newer version.
+            super::fill_behavior(&mut behavior);
             set(spec, "behavior", behavior);
         }
     }

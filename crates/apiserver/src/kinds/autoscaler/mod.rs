@@ -3,13 +3,14 @@
 
 mod convert;
 mod notes;
+mod validate;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, integer_at, is_empty, list, member, set, text_at};
+use super::edit::{default, is_empty, member, set};
 use super::{Context, Convert, Strategy};
 use crate::validate::FieldFault;
 
@@ -20,14 +21,6 @@ pub(super) struct New;
 /// `autoscaling/v1` HorizontalPodAutoscaler.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Old;
-
-const METRICS: &[(&str, &str)] = &[
-    ("ContainerResource", "containerResource"),
-    ("External", "external"),
-    ("Object", "object"),
-    ("Pods", "pods"),
-    ("Resource", "resource"),
-];
 
 impl Strategy for New {
     fn defaults(&self, object: &mut Value) {
@@ -55,50 +48,13 @@ impl Strategy for New {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let (least, most) =
-            (integer_at(object, "/spec/minReplicas"), integer_at(object, "/spec/maxReplicas").unwrap_or(0));
-        let outside =
-            list(object, "/spec/metrics").any(|metric| matches!(text_at(metric, "/type"), "Object" | "External"));
-        let groupless = !text_at(object, "/spec/scaleTargetRef/apiVersion").contains('/')
-            && !matches!(text_at(object, "/spec/scaleTargetRef/kind"), "ReplicationController");
-        Check::of(object)
-            .refuse(least == Some(0), || {
-                FieldFault::invalid("spec.minReplicas", &0.into(), "must be greater than or equal to 1")
-            })
-            .refuse(most < 1, || FieldFault::required("spec.maxReplicas", "must be set and greater than 0"))
-            .refuse(least.is_some_and(|least| least > most), || {
-                FieldFault::invalid("spec.maxReplicas", &most.into(), "must be greater than or equal to `minReplicas`")
-            })
-            .required("spec.scaleTargetRef.kind")
-            .required("spec.scaleTargetRef.name")
-            .refuse(groupless, || {
-                let version = text_at(object, "/spec/scaleTargetRef/apiVersion");
-                FieldFault::invalid_text("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group")
-            })
-            .each("spec.metrics", |metric, _| {
-                let kind = text_at(metric.object(), "/type").to_owned();
-                let known: Vec<&str> = METRICS.iter().map(|(kind, _)| *kind).collect();
-                let source = METRICS.iter().find(|(name, _)| *name == kind).map(|(_, source)| *source);
-
-                match source {
-                    // Both the type and what belongs to it are looked at.
-                    None => metric.one_of("type", &known).one_of("type", &known),
-                    Some(source) => {
-                        metric.required_because(source, "must populate information for the given metric source")
-                    }
-                }
-            })
-            .refuse(least == Some(0) && !outside, || {
-                let why = "must specify at least one Object or External metric to support scaling to zero replicas";
-                FieldFault::forbidden("spec.metrics", why)
-            })
-            .done()
+        validate::spec(object, None)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
         match subresource {
             Some("status") => Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done(),
-            _ => self.validate_create(new),
+            _ => validate::spec(new, Some(old)),
         }
     }
 

@@ -202,19 +202,7 @@ fn resources(container: &Value, path: &str) -> Vec<FieldFault> {
     for (side, amounts) in [("limits", limits.clone()), ("requests", amounts("requests"))] {
         for (name, amount) in &amounts {
             let field = format!("{path}.resources.{side}[{name}]");
-            let known = RESOURCES.contains(&name.as_str()) || name.starts_with("hugepages-");
-            if !known {
-                let why = qualified_name_faults(name);
-                faults.extend(why.iter().map(|why| FieldFault::invalid_text(field.as_str(), name, why)));
-                if !name.contains('/') {
-                    for why in [
-                        "must be a standard resource type or fully qualified",
-                        "must be a standard resource for containers",
-                    ] {
-                        faults.push(FieldFault::invalid_text(field.as_str(), name, why));
-                    }
-                }
-            }
+            faults.extend(resource_faults(&field, name));
             let amount = amount.as_str().unwrap_or_default();
             let nanos = quantity::nanos(amount).unwrap_or(0);
             if nanos < 0 {
@@ -228,4 +216,17 @@ fn resources(container: &Value, path: &str) -> Vec<FieldFault> {
         }
     }
     faults
+}
+
+/// The faults of the name of a resource that containers ask for.
+pub(crate) fn resource_faults(field: &str, name: &str) -> Vec<FieldFault> {
+    if RESOURCES.contains(&name) || name.starts_with("hugepages-") {
+        return Vec::new();
+    }
+    let mut why = qualified_name_faults(name);
+    if !name.contains('/') {
+        why.push("must be a standard resource type or fully qualified".into());
+        why.push("must be a standard resource for containers".into());
+    }
+    why.iter().map(|why| FieldFault::invalid_text(field, name, why)).collect()
 }

@@ -14,7 +14,7 @@ use super::edit::{list, put_back, set, set_metadata, text_at};
 use super::{Context, Strategy};
 use crate::validate::FieldFault;
 
-pub(super) use container::port_name_faults;
+pub(super) use container::{port_name_faults, resource_faults as container_resource_faults};
 pub(super) use defaults::{claim_spec, pod_template};
 pub(super) use validate::{template as validate_template, template_warnings};
 
