@@ -83,10 +83,17 @@ impl<'a> ServiceAccount<'a> {
     }
 }
 
+/// What to warn of in the headers by which a request says who asks.
+pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
+    const PADDED: &str =
+        "the provided Authorization header contains extra space before the bearer token, and is ignored";
+    bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
+}
+
 /// Finds out who asks. Without tokens everybody is an administrator.
 pub(crate) fn authenticate(tokens: Option<&Tokens>, cluster: &dyn Cluster, headers: &HeaderMap) -> Outcome<User> {
     let Some(tokens) = tokens else { return Ok(User::admin()) };
-    let Some(token) = bearer_token(headers) else { return Ok(User::anonymous()) };
+    let Some(token) = bearer(headers).filter(|token| !token.is_empty()) else { return Ok(User::anonymous()) };
     let mut user = tokens.user(token).cloned().ok_or_else(Failure::unauthorized)?;
     if let Some(account) = ServiceAccount::of(&user) {
         let accounts = GroupResource::new("", "serviceaccounts");
@@ -100,12 +107,12 @@ pub(crate) fn authenticate(tokens: Option<&Tokens>, cluster: &dyn Cluster, heade
     Ok(user)
 }
 
-/// The token of `Authorization: Bearer TOKEN`; text after the token is ignored, two blanks before it make none.
-fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+/// The token of `Authorization: Bearer TOKEN`; text after the token is ignored, two blanks before it make it empty.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
     let header = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
     let mut parts = header.split(' ');
     let scheme = parts.next()?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| parts.next()).flatten().filter(|token| !token.is_empty())
+    scheme.eq_ignore_ascii_case("bearer").then(|| parts.next()).flatten()
 }
 
 /// As whom the request asks to act, if it does.

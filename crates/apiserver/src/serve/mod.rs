@@ -86,6 +86,7 @@ async fn serve(api: &Arc<Api>, call: &mut Call, incoming: Incoming) -> Outcome<R
     if verb != "watch" {
         check_timeout(&call.query)?;
     }
+    call.warnings.extend(auth::warning(&call.headers).map(Into::into));
     call.user = {
         let tokens = api.tokens.read().unwrap_or_else(PoisonError::into_inner);
         auth::authenticate(tokens.as_ref(), &api.db, &call.headers)?
