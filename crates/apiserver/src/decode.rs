@@ -113,17 +113,13 @@ fn malformed(kind: &Kind, object: &Value) -> Option<String> {
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Drops what the schema of a custom resource does not know, and tells of it. What calls itself another kind has no schema to be held
-/// against; of another version, nothing is known.
+/// Drops what the schema of a custom resource does not know, and tells of it. What calls itself another kind, or one of another
+/// group, has no schema to be held against.
 fn unknown(kind: &Kind, object: &mut Value) -> Vec<Finding> {
     let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-    if kind.custom && says("kind") != kind.kind {
+    let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    if kind.custom && (says("kind"), group) != (&kind.kind, &kind.group) {
         return Vec::new();
-    }
-    if kind.custom && says("apiVersion") != kind.api_version() {
-        let known = ["apiVersion", "kind", "metadata"];
-        let fields = object.as_object().into_iter().flatten().map(|(name, _)| name);
-        return fields.filter(|name| !known.contains(&name.as_str())).cloned().map(Finding::Unknown).collect();
     }
     kind.strategy.prune(object).into_iter().map(Finding::Unknown).collect()
 }

@@ -170,7 +170,16 @@ impl Custom {
 impl Strategy for Custom {
     fn prune(&self, object: &mut Value) -> Vec<String> {
         default::normalise_numbers(object);
-        prune::prune(self.schema(), object)
+        let version = text_at(object, "/apiVersion");
+        let at = self.stored.api_versions.iter().position(|known| known == version);
+        match at.and_then(|at| self.stored.schemas.get(at)) {
+            Some(schema) => prune::prune(schema, object),
+            // Nothing is known of a version that the definition has not. The object is refused soon.
+            None => {
+                let fields = object.as_object().into_iter().flat_map(|members| members.keys());
+                fields.filter(|name| !["apiVersion", "kind", "metadata"].contains(&name.as_str())).cloned().collect()
+            }
+        }
     }
 
     fn malformed(&self, object: &Value) -> Option<String> {
@@ -212,10 +221,6 @@ impl Strategy for Custom {
         };
         let faults = validate::validate(schema, status, old.get("status"), "status").into_iter().map(shortened);
         faults.chain(validate::duplicates(schema, status, old.get("status"), "status")).collect()
-    }
-
-    fn warnings(&self, _: &Value, _: Option<&Value>) -> Vec<String> {
-        Vec::new()
     }
 
     fn deprecation(&self) -> Option<&str> {

@@ -23,7 +23,7 @@ pub struct Expected<'a> {
 ///
 /// Of a built-in kind, apiVersion and kind are filled in where they are missing, fields that the type does not know are dropped,
 /// and the object comes as Go writes it. Of a custom resource, only the metadata are treated so; that its kind is another one is
-/// left for validation to say. The findings are in the order of the document; what they lead to is `fieldValidation`'s choice,
+/// left for validation to say, and its version is held against the expected one by [`check_version`]. The findings are in the order of the document; what they lead to is `fieldValidation`'s choice,
 /// see [`strict_error`].
 ///
 /// # Errors
@@ -56,12 +56,11 @@ pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<De
             let text = String::from_utf8_lossy(body);
             return Err(unrecognized(format!("Object 'Kind' is missing in '{text}' ({})", excerpt(body))));
         }
-        true if version != expected.api_version => return Err(other_version(&version, expected.api_version)),
         true => {}
         false => check_kind(&version, &named, expected)?,
     }
     let mut members = members;
-    let version = if version.is_empty() { expected.api_version.into() } else { version };
+    let version = if version.is_empty() && !schema.is_custom() { expected.api_version.into() } else { version };
     let named = if named.is_empty() { kind.into() } else { named };
     members.push(("apiVersion".into(), Node::String(version)));
     members.push(("kind".into(), Node::String(named)));
@@ -187,6 +186,15 @@ fn once_served(version: &str) -> bool {
         "flowcontrol.apiserver.k8s.io/v1beta3",
     ];
     VERSIONS.contains(&version)
+}
+
+/// Whether an object that was read is of the expected version.
+///
+/// # Errors
+///
+/// It is of another one; answered with 400, after all findings.
+pub fn check_version(found: &str, expected: &str) -> Result<(), DecodeError> {
+    if found == expected { Ok(()) } else { Err(other_version(found, expected)) }
 }
 
 fn other_version(found: &str, expected: &str) -> DecodeError {
