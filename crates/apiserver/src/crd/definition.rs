@@ -63,7 +63,7 @@ impl Strategy for Definition {
         }
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
         if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
             return Vec::new();
         }

@@ -3,12 +3,14 @@
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, integer_at, member, present, set, set_metadata, text_at};
-use super::pods::{claim_spec, pod_template, template_warnings, validate_template};
-use super::{Context, Scale, Strategy};
+use super::edit::{default, integer_at, list, member, present, set, set_metadata, text_at};
+use super::pods::{claim_spec, pod_template, validate_template};
+use super::{Context, Scale, Strategy, warnings};
 use crate::selector::LabelSelector;
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults};
 
+/// Where the template of the pods stands.
+const TEMPLATE: &str = "/spec/template";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// `apps/v1` Deployment.
@@ -16,8 +18,11 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(super) struct Deployment;
 
 impl Strategy for Deployment {
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        template_warnings(object, old, "/spec/template")
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        match old {
+            None => warnings::maker_of_pods(object, TEMPLATE),
+            Some(old) => warnings::changed_template(object, old, TEMPLATE),
+        }
     }
 
     fn scale(&self) -> Option<&Scale> {
@@ -116,8 +121,11 @@ impl Strategy for Deployment {
 pub(super) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        template_warnings(object, old, "/spec/template")
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        match old {
+            None => warnings::maker_of_pods(object, TEMPLATE),
+            Some(old) => warnings::changed_template(object, old, TEMPLATE),
+        }
     }
 
     fn scale(&self) -> Option<&Scale> {
@@ -158,8 +166,12 @@ impl Strategy for ReplicaSet {
 pub(super) struct ReplicationController;
 
 impl Strategy for ReplicationController {
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        template_warnings(object, old, "/spec/template")
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        match old {
+            None => warnings::maker_of_pods(object, TEMPLATE),
+            // The kube-apiserver looks at the template that is being replaced.
+            Some(old) => warnings::changed_template(old, object, TEMPLATE),
+        }
     }
 
     fn scale(&self) -> Option<&Scale> {
@@ -224,6 +236,24 @@ impl Strategy for ReplicationController {
 pub(super) struct StatefulSet;
 
 impl Strategy for StatefulSet {
+    fn warnings(&self, object: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+        let (mut found, path) = match old {
+            _ if subresource == Some("status") => return Vec::new(),
+            None => (warnings::template(object, TEMPLATE), ""),
+            // The path has this in an update, and only there.
+            Some(old) => (warnings::changed_template(object, old, TEMPLATE), ".Spec"),
+        };
+        for (at, claim) in list(object, "/spec/volumeClaimTemplates").enumerate() {
+            let spec = claim.get("spec").unwrap_or(&Value::Null);
+            found.extend(warnings::claim(spec, &format!("spec.volumeClaimTemplates[{at}]{path}")));
+        }
+        if integer_at(object, "/spec/revisionHistoryLimit").is_some_and(|limit| limit < 0) {
+            let why = "a negative value retains all historical revisions; a value >= 0 is recommended";
+            found.push(format!("spec.revisionHistoryLimit: {why}"));
+        }
+        found
+    }
+
     fn scale(&self) -> Option<&Scale> {
         Some(Scale::workload())
     }
@@ -326,6 +356,13 @@ impl Strategy for StatefulSet {
 pub(super) struct DaemonSet;
 
 impl Strategy for DaemonSet {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        match old.is_some_and(|old| old.pointer(TEMPLATE) == object.pointer(TEMPLATE)) {
+            true => Vec::new(),
+            false => warnings::template(object, TEMPLATE),
+        }
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = workload_spec(object) {
             if let Some(strategy) = member(spec, "updateStrategy") {

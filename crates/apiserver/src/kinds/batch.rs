@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, has, list, member, present, set, text_at};
-use super::pods::{pod_template, template_warnings, validate_template};
-use super::{Context, Strategy};
+use super::edit::{default, has, integer_at, list, member, present, set, text_at};
+use super::pods::{pod_template, validate_template};
+use super::{Context, Strategy, warnings};
 use crate::selector::LabelSelector;
 use crate::validate::{FieldFault, NameRule};
 
@@ -14,8 +14,8 @@ use crate::validate::{FieldFault, NameRule};
 pub(super) struct Job;
 
 impl Strategy for Job {
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        template_warnings(object, old, "/spec/template")
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        job_warnings(object, old, "/spec")
     }
 
     fn defaults(&self, object: &mut Value) {
@@ -126,8 +126,15 @@ impl Strategy for Job {
 pub(super) struct CronJob;
 
 impl Strategy for CronJob {
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        template_warnings(object, old, "/spec/jobTemplate/spec/template")
+    fn warnings(&self, object: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+        let mut found = job_warnings(object, old, "/spec/jobTemplate/spec");
+        if old.is_some() && subresource.is_none() && text_at(object, "/spec/schedule").contains("TZ") {
+            let see = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
+            found.push(format!(
+                "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see {see} for more details"
+            ));
+        }
+        found
     }
 
     fn defaults(&self, object: &mut Value) {
@@ -176,6 +183,26 @@ impl Strategy for CronJob {
     fn name_rule(&self) -> NameRule {
         NameRule::ShortSubdomain(52)
     }
+}
+
+/// Of the Job's spec at a pointer, in the object that is named as its pods are.
+fn job_warnings(object: &Value, old: Option<&Value>, spec: &str) -> Vec<String> {
+    if old.is_some_and(|old| !warnings::is_new(object, old)) {
+        return Vec::new();
+    }
+    let mut found = match old {
+        None => warnings::name(object, "Pod names and hostnames"),
+        Some(_) => Vec::new(),
+    };
+    let number = |key: &str| integer_at(object, &format!("{spec}/{key}")).unwrap_or(0);
+    let indexed = text_at(object, &format!("{spec}/completionMode")) == "Indexed";
+    if indexed && number("completions") > 100_000 && number("parallelism") > 10_000 {
+        let why = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
+                   Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
+        found.push(format!("{}: {why}", spec.trim_start_matches('/').replace('/', ".")));
+    }
+    found.extend(warnings::template(object, &format!("{spec}/template")));
+    found
 }
 
 fn job_spec(spec: &mut Value) {

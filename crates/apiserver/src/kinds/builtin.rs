@@ -65,6 +65,7 @@ fn read(line: &str) -> Option<Kind> {
 
 fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
     match (group, version, kind) {
+        ("", _, "ComponentStatus") => Arc::new(core::ComponentStatus),
         ("", _, "ConfigMap") => Arc::new(core::ConfigMap),
         ("", _, "Endpoints") => Arc::new(core::Endpoints),
         ("", _, "Event") => Arc::new(events::Core),
@@ -78,6 +79,7 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("", _, "PodTemplate") => Arc::new(core::PodTemplate),
         ("", _, "ReplicationController") => Arc::new(apps::ReplicationController),
         ("", _, "Secret") => Arc::new(core::Secret),
+        ("", _, "ServiceAccount") => Arc::new(core::ServiceAccount),
         ("", _, "Service") => Arc::new(services::Service),
         ("apps", _, "DaemonSet") => Arc::new(apps::DaemonSet),
         ("apps", _, "Deployment") => Arc::new(apps::Deployment),
@@ -116,6 +118,7 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("resource.k8s.io", _, "ResourceSlice") => Arc::new(admission::ResourceSlice),
         ("scheduling.k8s.io", _, "PriorityClass") => Arc::new(policy::PriorityClass),
         ("storage.k8s.io", _, "CSIDriver") => Arc::new(storage::CsiDriver),
+        ("storage.k8s.io", _, "CSIStorageCapacity") => Arc::new(storage::CsiStorageCapacity),
         ("storage.k8s.io", _, "StorageClass") => Arc::new(storage::StorageClass),
         ("storage.k8s.io", _, "VolumeAttachment") => Arc::new(storage::VolumeAttachment),
         _ => Arc::new(Plain),

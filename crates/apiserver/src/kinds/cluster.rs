@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::check::Check;
 use super::core::add_finalizer;
 use super::edit::{default, has, list, member, set, text_at};
-use super::{Context, Strategy};
+use super::{Context, Strategy, warnings};
 use crate::validate::{FaultReason, FieldFault, NameRule};
 
 /// `v1` Node.
@@ -28,6 +28,21 @@ const NODE_INFO: &[&str] = &[
 ];
 
 impl Strategy for Node {
+    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+        if subresource.is_some() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        if has(object, "/spec/configSource") {
+            found.push("spec.configSource: the feature is removed".into());
+        }
+        if !text_at(object, "/spec/externalID").is_empty() {
+            found.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".into());
+        }
+        found.extend(warnings::blocks(object, "/spec/podCIDRs", "spec.podCIDRs"));
+        found
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = member(object, "spec") {
             let first = text_at(spec, "/podCIDR").to_owned();
@@ -103,11 +118,44 @@ impl Strategy for Node {
     }
 }
 
+/// The annotation that named the storage class before there was a field.
+pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
 /// `v1` PersistentVolume.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
+    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+        if subresource.is_some() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for (key, why) in [
+            (BETA_CLASS, "deprecated since v1.8; use \"storageClassName\" attribute instead"),
+            (
+                "volume.beta.kubernetes.io/mount-options",
+                "deprecated since v1.31; use \"mountOptions\" attribute instead",
+            ),
+        ] {
+            if warnings::is_annotated(object, key) {
+                found.push(format!("metadata.annotations[{key}]: {why}"));
+            }
+        }
+        if text_at(object, "/spec/persistentVolumeReclaimPolicy") == "Recycle" {
+            let why = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
+            found.push(format!("spec.persistentVolumeReclaimPolicy: {why}"));
+        }
+        for (at, term) in list(object, "/spec/nodeAffinity/required/nodeSelectorTerms").enumerate() {
+            let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{at}]");
+            found.extend(warnings::selector_term(term, &path, false));
+        }
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let plugins = ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"];
+        found.extend(plugins.iter().filter_map(|plugin| warnings::plugin(spec, plugin, "spec")));
+        found
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = member(object, "spec") {
             default(spec, "persistentVolumeReclaimPolicy", "Retain");

@@ -5,9 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::check::Check;
+use super::cluster::BETA_CLASS;
 use super::edit::{default, has, items, list, member, put_back, remove, set, set_metadata, text_at};
 use super::pods::{claim_spec, pod_template, validate_template};
-use super::{Context, Strategy};
+use super::{Context, Strategy, warnings};
 use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule};
 
@@ -138,16 +139,11 @@ impl Strategy for Secret {
         faults
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let unchanged = old.is_some_and(|old| old.get("data") == object.get("data"));
-        if unchanged || text_at(object, "/type") != "kubernetes.io/tls" {
-            return Vec::new();
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        match text_at(object, "/type") {
+            "kubernetes.io/tls" => warnings::key_pair(object).into_iter().collect(),
+            _ => Vec::new(),
         }
-        let certificate = object.get("data").and_then(|data| data.get("tls.crt")).and_then(Value::as_str);
-        let decoded = certificate.and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default();
-        let begins = b"-----BEGIN ";
-        let pem = decoded.windows(begins.len()).any(|window| window == begins);
-        if pem { Vec::new() } else { vec!["tls: failed to find any PEM data in certificate input".into()] }
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {
@@ -160,6 +156,27 @@ impl Strategy for Secret {
 pub(super) struct Endpoints;
 
 impl Strategy for Endpoints {
+    fn deprecation(&self) -> Option<&str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        let labels = object.pointer("/metadata/labels");
+        let controller = labels.and_then(|labels| labels.get("endpoints.kubernetes.io/managed-by"));
+        if controller.is_some_and(|controller| controller == "endpoint-controller") {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for (at, subset) in list(object, "/subsets").enumerate() {
+            for key in ["addresses", "notReadyAddresses"] {
+                for (nth, address) in list(subset, &format!("/{key}")).enumerate() {
+                    found.extend(warnings::ip(text_at(address, "/ip"), &format!("subsets[{at}].{key}[{nth}].ip")));
+                }
+            }
+        }
+        found
+    }
+
     fn defaults(&self, object: &mut Value) {
         for subset in items(object, "subsets") {
             items(subset, "ports").for_each(|port| default(port, "protocol", "TCP"));
@@ -196,6 +213,32 @@ fn address_faults(address: Check<'_>) -> Check<'_> {
         })
         .refuse(wrong, || FieldFault::invalid_text("ip", ip, "must be a valid IP address"))
         .refuse(special.is_some(), || special.unwrap_or_else(|| FieldFault::required("ip", "")))
+}
+
+/// `v1` ComponentStatus, of which there is none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ComponentStatus;
+
+impl Strategy for ComponentStatus {
+    fn deprecation(&self) -> Option<&str> {
+        Some("v1 ComponentStatus is deprecated in v1.19+")
+    }
+}
+
+/// `v1` ServiceAccount.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServiceAccount;
+
+impl Strategy for ServiceAccount {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
+        let had = old.is_some_and(|old| warnings::is_annotated(old, KEY));
+        let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
+        match warnings::is_annotated(object, KEY) && !had {
+            true => vec![format!("metadata.annotations[{KEY}]: {why}")],
+            false => Vec::new(),
+        }
+    }
 }
 
 /// `v1` Namespace.
@@ -304,6 +347,19 @@ impl Strategy for Namespace {
 pub(super) struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
+    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+        if subresource.is_some() {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        if warnings::is_annotated(object, BETA_CLASS) {
+            let why = "deprecated since v1.8; use \"storageClassName\" attribute instead";
+            found.push(format!("metadata.annotations[{BETA_CLASS}]: {why}"));
+        }
+        found.extend(warnings::claim(object.get("spec").unwrap_or(&Value::Null), "spec"));
+        found
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(spec) = member(object, "spec") {
             claim_spec(spec);
@@ -393,6 +449,13 @@ pub(super) fn add_finalizer(object: &mut Value, name: &str) {
 pub(super) struct PodTemplate;
 
 impl Strategy for PodTemplate {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        match old {
+            None => warnings::template(object, "/template"),
+            Some(old) => warnings::changed_template(object, old, "/template"),
+        }
+    }
+
     fn defaults(&self, object: &mut Value) {
         if let Some(template) = member(object, "template") {
             pod_template(template);

@@ -95,7 +95,7 @@ pub(crate) fn items<'a>(object: &'a mut Value, key: &str) -> impl Iterator<Item 
 }
 
 /// The items of the list at a pointer; none if it is absent.
-pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 

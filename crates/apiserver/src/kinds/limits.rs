@@ -126,11 +126,34 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
     limit
 }
 
+/// What both requests and limits are counted of.
+const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
+
+/// A quota whose requests may be more than its limits.
+fn more_than_allowed(quota: &Value, resource: &str) -> Option<String> {
+    let hard = quota.pointer("/spec/hard")?;
+    let there = |key: &String| hard.get(key).is_some();
+    let bare = matches!(resource, "cpu" | "memory").then(|| resource.to_owned());
+    let requests = Some(format!("requests.{resource}")).filter(there).or(bare.filter(there))?;
+    let limits = format!("limits.{resource}");
+    let (request, limit) = (text_at(hard, &format!("/{requests}")), hard.get(&limits)?.as_str()?);
+    let (request, limit) = (quantity::canonical(request)?, quantity::canonical(limit)?);
+    let more = quantity::nanos(&request)? > quantity::nanos(&limit)?;
+    more.then(|| format!("ResourceQuota {requests} ({request}) should be less than {limits} ({limit})"))
+}
+
 /// `v1` ResourceQuota.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        match old {
+            None => REQUESTED.iter().filter_map(|resource| more_than_allowed(object, resource)).collect(),
+            Some(_) => Vec::new(),
+        }
+    }
+
     fn defaults(&self, object: &mut Value) {
         member(object, "spec");
         member(object, "status");

@@ -33,6 +33,7 @@ mod storage;
 mod strategy;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 pub(crate) use events::stored_event;
 pub use registry::{Origin, Registry, compare_versions};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::check::{Check, immutable};
 use super::edit::{default, differ_outside, has, is_empty, items, list, member, text_at};
-use super::{Context, Strategy};
+use super::{Context, Strategy, warnings};
 use crate::validate::{FieldFault, NameRule};
 
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
@@ -17,6 +17,18 @@ const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 pub(super) struct Ingress;
 
 impl Strategy for Ingress {
+    fn warnings(&self, object: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+        const KEY: &str = "kubernetes.io/ingress.class";
+        let annotated = warnings::is_annotated(object, KEY) && !has(object, "/spec/ingressClassName");
+        match old {
+            None if annotated => {
+                vec![format!("annotation {KEY:?} is deprecated, please use 'spec.ingressClassName' instead")]
+            }
+            Some(_) if subresource.is_some() => warnings::load_balancer(object),
+            _ => Vec::new(),
+        }
+    }
+
     fn defaults(&self, object: &mut Value) {
         member(object, "spec");
         if let Some(status) = member(object, "status") {
@@ -94,6 +106,20 @@ impl Strategy for IngressClass {
 pub(super) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        let mut found = Vec::new();
+        for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
+            for (at, rule) in list(object, &format!("/spec/{rules}")).enumerate() {
+                for (nth, peer) in list(rule, &format!("/{peers}")).enumerate() {
+                    let path = format!("spec.{rules}[{at}].{peers}[{nth}].ipBlock");
+                    found.extend(warnings::block(text_at(peer, "/ipBlock/cidr"), &format!("{path}.cidr")));
+                    found.extend(warnings::blocks(peer, "/ipBlock/except", &format!("{path}.except")));
+                }
+            }
+        }
+        found
+    }
+
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = member(object, "spec") else { return };
         member(spec, "podSelector");
@@ -148,11 +174,30 @@ fn peer_faults(peer: Check<'_>) -> Check<'_> {
         })
 }
 
+const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
+
 /// `discovery.k8s.io/v1` EndpointSlice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        let mut found = Vec::new();
+        if old.is_none() && text_at(object, "/addressType") == "FQDN" {
+            found.push("spec.addressType: FQDN endpoints are deprecated".into());
+        }
+        let labels = object.pointer("/metadata/labels");
+        let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
+        // These two put right what they are given.
+        if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
+            return found;
+        }
+        for (at, endpoint) in list(object, "/endpoints").enumerate() {
+            found.extend(warnings::ips(endpoint, "/addresses", &format!("endpoints[{at}].addresses")));
+        }
+        found
+    }
+
     fn defaults(&self, object: &mut Value) {
         for endpoint in items(object, "endpoints") {
             member(endpoint, "conditions");

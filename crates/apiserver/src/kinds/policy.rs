@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::check::{Check, immutable};
 use super::edit::{default, has, integer_at, member, set, text_at};
-use super::{Context, Strategy};
+use super::{Context, Strategy, warnings};
 use crate::validate::{FieldFault, NameRule, label_value_faults};
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
@@ -132,6 +132,12 @@ impl Strategy for PriorityClass {
 pub(super) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        let selector = object.pointer("/scheduling/nodeSelector").and_then(Value::as_object);
+        let keys = selector.into_iter().flat_map(|selector| selector.keys());
+        keys.filter_map(|key| warnings::node_label(key)).map(|why| format!("scheduling.nodeSelector: {why}")).collect()
+    }
+
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
         let check = Check::of(object).name("handler", NameRule::Label);
         check.required("handler").done()

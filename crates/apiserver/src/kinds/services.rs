@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::check::Check;
 use super::edit::{default, has, integer_at, is_empty, items, list, member, remove, set, text_at};
-use super::{Context, GroupResource, Strategy};
+use super::{Context, GroupResource, Strategy, warnings};
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
@@ -143,11 +143,10 @@ impl Strategy for Service {
         found
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let unchanged = old.is_some_and(|old| old.get("spec") == object.get("spec"));
-        match has(object, "/spec/externalIPs/0") && !unchanged {
-            true => vec!["spec.externalIPs is deprecated and may no longer be implemented in some clusters".into()],
-            false => Vec::new(),
+    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+        match subresource {
+            Some(_) => warnings::load_balancer(object),
+            None => fields_to_warn_of(object),
         }
     }
 
@@ -158,6 +157,47 @@ impl Strategy for Service {
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["spec.clusterIP", "spec.type"])
     }
+}
+
+/// Fields that nothing heeds, or whose spelling is odd.
+fn fields_to_warn_of(object: &Value) -> Vec<String> {
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    const EXTERNAL: &str = "ExternalName";
+    let kind = text_at(object, "/spec/type");
+    let (address, balancer) = (text_at(object, "/spec/clusterIP"), text_at(object, "/spec/loadBalancerIP"));
+    let headless = kind == "ClusterIP" && address == "None";
+    let addressed = has(object, "/spec/externalIPs/0");
+    let mut found = Vec::new();
+    let mut warn = |holds: bool, text: String| found.extend(holds.then_some(text));
+    warn(
+        warnings::is_annotated(object, HINTS),
+        format!("annotation {HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"),
+    );
+    if address != "None" {
+        warnings::ips(object, "/spec/clusterIPs", "spec.clusterIPs").into_iter().for_each(|text| warn(true, text));
+    }
+    let affine = text_at(object, "/spec/sessionAffinity") != "None";
+    for (holds, field) in
+        [(!balancer.is_empty(), "loadBalancerIP"), (addressed, "externalIPs"), (affine, "SessionAffinity")]
+    {
+        warn(headless && holds, format!("spec.{field} is ignored for headless services"));
+    }
+    warnings::ips(object, "/spec/externalIPs", "spec.externalIPs").into_iter().for_each(|text| warn(true, text));
+    warn(
+        addressed && !headless && kind != EXTERNAL,
+        "spec.externalIPs is deprecated and may no longer be implemented in some clusters".into(),
+    );
+    warnings::ip(balancer, "spec.loadBalancerIP").into_iter().for_each(|text| warn(true, text));
+    let ranges = warnings::blocks(object, "/spec/loadBalancerSourceRanges", "spec.loadBalancerSourceRanges");
+    ranges.into_iter().for_each(|text| warn(true, text));
+    let named = !text_at(object, "/spec/externalName").is_empty();
+    warn(addressed && kind == EXTERNAL, format!("spec.externalIPs is ignored when spec.type is {EXTERNAL:?}"));
+    warn(named && kind != EXTERNAL, format!("spec.externalName is ignored when spec.type is not {EXTERNAL:?}"));
+    warn(
+        text_at(object, "/spec/trafficDistribution") == "PreferClose",
+        "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".into(),
+    );
+    found
 }
 
 fn default_if_empty(object: &mut Value, key: &str, value: &str) {

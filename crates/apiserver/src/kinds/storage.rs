@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::check::{Check, immutable};
-use super::edit::{default, member};
-use super::{Context, Strategy};
+use super::edit::{default, has, list, member, text_at};
+use super::{Context, Strategy, warnings};
 use crate::validate::FieldFault;
 
 /// `storage.k8s.io/v1` StorageClass.
@@ -12,6 +12,17 @@ use crate::validate::FieldFault;
 pub(super) struct StorageClass;
 
 impl Strategy for StorageClass {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        let mut found = Vec::new();
+        for (at, topology) in list(object, "/allowedTopologies").enumerate() {
+            for (nth, expression) in list(topology, "/matchLabelExpressions").enumerate() {
+                let path = format!("allowedTopologies[{at}].matchLabelExpressions[{nth}].key");
+                found.extend(warnings::node_label(text_at(expression, "/key")).map(|why| format!("{path}: {why}")));
+            }
+        }
+        found
+    }
+
     fn defaults(&self, object: &mut Value) {
         default(object, "reclaimPolicy", "Delete");
         default(object, "volumeBindingMode", "Immediate");
@@ -40,6 +51,18 @@ impl Strategy for StorageClass {
 pub(super) struct CsiDriver;
 
 impl Strategy for CsiDriver {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        const TOKENS: &str = "/spec/tokenRequests";
+        let asks = list(object, TOKENS).next().is_some() && !has(object, "/spec/serviceAccountTokenInSecrets");
+        let as_before = old.is_some_and(|old| old.pointer(TOKENS) == object.pointer(TOKENS));
+        let why = "is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume \
+                   attributes";
+        match asks && !as_before {
+            true => vec![format!("spec.serviceAccountTokenInSecrets {why}")],
+            false => Vec::new(),
+        }
+    }
+
     fn defaults(&self, object: &mut Value) {
         let Some(spec) = member(object, "spec") else { return };
         default(spec, "attachRequired", true);
@@ -48,6 +71,17 @@ impl Strategy for CsiDriver {
         for key in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
             default(spec, key, false);
         }
+    }
+}
+
+/// `storage.k8s.io/v1` CSIStorageCapacity.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CsiStorageCapacity;
+
+impl Strategy for CsiStorageCapacity {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+        let selector = object.get("nodeTopology");
+        selector.map(|selector| warnings::node_selector(selector, "nodeTopology")).unwrap_or_default()
     }
 }
 

@@ -97,7 +97,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// What to warn of in a valid object. `old` is the stored object of an update.
-    fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _object: &Value, _old: Option<&Value>, _subresource: Option<&str>) -> Vec<String> {
         Vec::new()
     }
 

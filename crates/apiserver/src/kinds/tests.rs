@@ -314,7 +314,9 @@ fn no_rule_panics_on_odd_json() {
             kind.strategy.validate_create(&made);
             kind.strategy.validate_update(&made, object, None);
             kind.strategy.validate_update(object, &made, Some("status"));
-            kind.strategy.warnings(object, None);
+            kind.strategy.warnings(object, None, None);
+            kind.strategy.warnings(object, Some(&made), None);
+            kind.strategy.warnings(object, Some(&made), Some("status"));
             kind.shown(&Arc::new(kind.strategy.to_stored(made)));
         }
     }

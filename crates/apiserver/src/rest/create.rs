@@ -140,7 +140,7 @@ impl Api {
         }
         let mut warnings = super::meta::drop_repeated_owners(object);
         warnings.extend(validate::metadata_warnings(kind, object));
-        warnings.extend(kind.strategy.warnings(object, None));
+        warnings.extend(kind.strategy.warnings(object, None, None));
         kind.normalise(object);
         Ok(warnings)
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::meta::{metadata_mut, text};
-use super::object::{Place, Served, typed};
+use super::object::{Place, Served, Written};
 use super::update::Change;
 use crate::api::Api;
 use crate::failure::{Failure, Outcome};
@@ -25,7 +25,7 @@ impl Api {
         place: &Place,
         make: &dyn Fn(&Value) -> Outcome<Value>,
         manager: &Manager<'_>,
-    ) -> Outcome<Served> {
+    ) -> Outcome<Written> {
         let kind = &place.kind;
         let paths = kind.strategy.scale().ok_or_else(Failure::no_such_resource)?;
         let change = |live: Option<&Value>| {
@@ -43,12 +43,12 @@ impl Api {
         };
         // The owners of the field are recorded here.
         let written = self.update(place, &Change::Patch { make: &change, apply: true }, manager)?;
-        let object = typed(&written.object.api_version, &written.object.kind, &written.object.value);
-        Ok(served(read(kind, &object)?))
+        let object = served(read(kind, &written.object.typed())?);
+        Ok(Written { object, ..written })
     }
 
     /// Applies a scale: what it says of the replicas holds for the object.
-    pub(crate) fn apply_scale(&self, place: &Place, applied: &Value, manager: &Manager<'_>) -> Outcome<Served> {
+    pub(crate) fn apply_scale(&self, place: &Place, applied: &Value, manager: &Manager<'_>) -> Outcome<Written> {
         let kind = &place.kind;
         let paths = kind.strategy.scale().ok_or_else(Failure::no_such_resource)?;
         let scale_kind = Kind::of_bodies("autoscaling", "v1", "Scale");
@@ -74,7 +74,8 @@ impl Api {
             Ok(scaled(kind, paths, live, &scale))
         };
         let written = self.update(place, &Change::Patch { make: &change, apply: true }, manager)?;
-        Ok(served(read(kind, &written.object.typed())?))
+        let object = served(read(kind, &written.object.typed())?);
+        Ok(Written { object, ..written })
     }
 }
 

@@ -174,7 +174,7 @@ impl Api {
         }
         let mut warnings = meta::drop_repeated_owners(new);
         warnings.extend(validate::metadata_warnings(kind, new));
-        warnings.extend(kind.strategy.warnings(new, Some(old)));
+        warnings.extend(kind.strategy.warnings(new, Some(old), subresource));
         kind.normalise(new);
         self.admit(place, new, Some(old), manager.options.dry_run)?;
         Ok(warnings)

@@ -26,9 +26,6 @@ pub(super) async fn serve(
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let place = route(api, call, path)?;
-    if place.kind.kind == "Endpoints" && place.kind.group.is_empty() {
-        call.warnings.push("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into());
-    }
     call.warnings.extend(place.kind.strategy.deprecation().map(Into::into));
     match (verb, place.subresource.is_some()) {
         ("get", false) => get(api, call, &place).await,

@@ -27,8 +27,8 @@ pub(super) async fn scale(
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
     let kind = Arc::new(Kind::of_bodies("autoscaling", "v1", "Scale"));
-    let object: Served = match verb {
-        "get" => api.scale(&place)?,
+    let written = match verb {
+        "get" => return Ok(Reply::Object { code: 200, kind, object: api.scale(&place)?, format }),
         "update" => {
             let body = write::read_object(call, incoming, place.kind.custom).await?;
             let options = WriteOptions::parse(&call.query, Write::Update)?;
@@ -44,15 +44,15 @@ pub(super) async fn scale(
             let manager = write::manager(api, call, &place, &options);
             api.get(&place)?;
             let patcher = Patcher::new(&kind, patch_kind, &bytes, &manager, None);
-            let object = match patch_kind {
+            let written = match patch_kind {
                 PatchKind::Apply => api.apply_scale(&place, patcher.wish()?, &manager)?,
                 _ => api.update_scale(&place, &|live| patcher.make(Some(live)), &manager)?,
             };
             call.warnings.extend(patcher.warnings());
-            object
+            written
         }
     };
-    Ok(Reply::Object { code: 200, kind, object, format })
+    Ok(write::written_reply(call, kind, written, format))
 }
 
 /// POST of a binding, to a pod's path or to the collection of bindings.

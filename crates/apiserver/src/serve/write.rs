@@ -14,6 +14,7 @@ use crate::api::Api;
 use crate::auth::{self, Attributes};
 use crate::decode;
 use crate::failure::{Failure, Outcome};
+use crate::kinds::Kind;
 use crate::manager::Manager;
 use crate::request::options::{DeleteOptions, ListOptions, Write, WriteOptions};
 use crate::request::path::ResourcePath;
@@ -63,7 +64,7 @@ async fn create(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incomin
         return Ok(Reply::Object { code: 201, kind, object, format });
     }
     let written = api.create(&place, object, &manager)?;
-    Ok(written_reply(call, &place, written, format))
+    Ok(written_reply(call, kind, written, format))
 }
 
 async fn update(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
@@ -74,7 +75,7 @@ async fn update(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incomin
     let object = decoded(call, &place, &body, &options)?;
     let manager = manager(api, call, &place, &options);
     let written = api.update(&place, &Change::Put(&object), &manager)?;
-    Ok(written_reply(call, &place, written, format))
+    Ok(written_reply(call, kind, written, format))
 }
 
 async fn patch(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
@@ -90,7 +91,7 @@ async fn patch(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming
     let written = api.update(&place, &Change::Patch { make: &make, apply }, &manager);
     call.warnings.extend(patcher.warnings());
     let written = written?;
-    Ok(written_reply(call, &place, written, format))
+    Ok(written_reply(call, kind, written, format))
 }
 
 async fn delete(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming) -> Outcome<Reply> {
@@ -158,17 +159,20 @@ pub(super) async fn read_object(call: &Call, incoming: Incoming, custom: bool) -
 fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Value> {
     let decoded = decode::object(&place.kind, body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
+    let version = decoded.value["apiVersion"].as_str().unwrap_or_default();
+    crate::schema::check_version(version, &place.kind.api_version())
+        .map_err(|error| Failure::bad_request(error.to_string()))?;
     Ok(decoded.value)
 }
 
-fn written_reply(call: &mut Call, place: &Place, written: Written, format: negotiate::Format) -> Reply {
+pub(super) fn written_reply(call: &mut Call, kind: Arc<Kind>, written: Written, format: negotiate::Format) -> Reply {
     for warning in written.warnings {
         if !call.warnings.contains(&warning) {
             call.warnings.push(warning);
         }
     }
     let code = if written.created { 201 } else { 200 };
-    Reply::Object { code, kind: place.kind.clone(), object: written.object, format }
+    Reply::Object { code, kind, object: written.object, format }
 }
 
 fn offer(place: &Place) -> Offer {

@@ -42,30 +42,6 @@ pub(super) fn faults(container: &Value, path: &str, volumes: &[&str], host_netwo
         .done()
 }
 
-/// What to warn of in the containers of a pod.
-pub(super) fn warnings(pod: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    for key in ["initContainers", "containers"] {
-        for (at, container) in list(pod, &format!("/spec/{key}")).enumerate() {
-            let path = format!("spec.{key}[{at}]");
-            let ports: Vec<_> = list(container, "/ports")
-                .map(|port| (port.get("containerPort"), port.get("protocol"), port.get("hostPort"), port.get("hostIP")))
-                .collect();
-            for (at, port) in ports.iter().enumerate() {
-                if let Some(first) = ports[..at].iter().position(|other| other == port) {
-                    found.push(format!("{path}.ports[{at}]: duplicate port definition with {path}.ports[{first}]"));
-                }
-            }
-            let names: Vec<_> = list(container, "/env").map(|variable| text_at(variable, "/name")).collect();
-            for (at, name) in names.iter().enumerate().filter(|(at, name)| names[..*at].contains(name)) {
-                let why = format!("hides previous definition of \"{name}\", which may be dropped when using apply");
-                found.push(format!("{path}.env[{at}]: {why}"));
-            }
-        }
-    }
-    found
-}
-
 /// Why a text does not name a port; as one of a Service's target ports, too.
 pub(in crate::kinds) fn port_name_faults(name: &str) -> Vec<String> {
     let mut faults = Vec::new();

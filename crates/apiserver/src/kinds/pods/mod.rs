@@ -11,12 +11,12 @@ use pintle_meta::Status;
 use serde_json::{Value, json};
 
 use super::edit::{list, put_back, set, set_metadata, text_at};
-use super::{Context, Strategy};
+use super::{Context, Strategy, warnings};
 use crate::validate::FieldFault;
 
 pub(super) use container::{port_name_faults, resource_faults as container_resource_faults};
 pub(super) use defaults::{claim_spec, pod_template};
-pub(super) use validate::{template as validate_template, template_warnings};
+pub(super) use validate::template as validate_template;
 
 /// `v1` Pod.
 #[derive(Clone, Copy, Debug)]
@@ -100,11 +100,21 @@ impl Strategy for Pod {
         update::faults(new, old, subresource)
     }
 
-    fn warnings(&self, pod: &Value, old: Option<&Value>) -> Vec<String> {
-        match old.is_some_and(|old| old.get("spec") == pod.get("spec")) {
-            true => Vec::new(),
-            false => validate::warnings(pod),
+    fn warnings(&self, pod: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+        let mut found = Vec::new();
+        if old.is_none() {
+            found.extend(warnings::name(pod, "the Pod's hostname"));
+            found.extend(warnings::pod(pod, ""));
         }
+        // What a Pod may change is too little to warn of it once more.
+        if subresource == Some("status") {
+            for key in ["podIPs", "hostIPs"] {
+                for (at, entry) in list(pod, &format!("/status/{key}")).enumerate() {
+                    found.extend(warnings::ip(text_at(entry, "/ip"), &format!("status.{key}[{at}].ip")));
+                }
+            }
+        }
+        found
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {

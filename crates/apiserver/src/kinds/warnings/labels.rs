@@ -1,0 +1,48 @@
+use serde_json::Value;
+
+use crate::kinds::edit::{list, text_at};
+use crate::validate::label_value_faults;
+
+/// Labels of nodes that are no longer set, or soon will not be, and what to use instead.
+const DEPRECATED: [(&str, &str); 8] = [
+    ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
+    ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
+    ),
+    ("failure-domain.beta.kubernetes.io/zone", "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"),
+    ("beta.kubernetes.io/instance-type", "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"),
+    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
+    ("scheduler.alpha.kubernetes.io/preferAvoidPods", "deprecated since v1.22; use Taints and Tolerations instead"),
+    ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
+];
+
+/// Why a label of nodes should not be selected by.
+pub(in crate::kinds) fn node_label(key: &str) -> Option<&'static str> {
+    DEPRECATED.iter().find(|(label, _)| *label == key).map(|(_, why)| *why)
+}
+
+/// The keys of a term that selects nodes, and its values where they are not validated.
+pub(in crate::kinds) fn selector_term(term: &Value, path: &str, values: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, expression) in list(term, "/matchExpressions").enumerate() {
+        let path = format!("{path}.matchExpressions[{at}]");
+        let key = text_at(expression, "/key");
+        found.extend(node_label(key).map(|why| format!("{path}.key: {key} is {why}")));
+        for (nth, value) in list(expression, "/values").filter_map(Value::as_str).enumerate().filter(|_| values) {
+            let why = label_value_faults(value);
+            found.extend(why.iter().map(|why| format!("{path}.values[{nth}]: {value} is invalid, {why}")));
+        }
+    }
+    found
+}
+
+/// The keys of a label selector of nodes.
+pub(in crate::kinds) fn node_selector(selector: &Value, path: &str) -> Vec<String> {
+    let mut found = selector_term(selector, path, false);
+    for label in selector.get("matchLabels").and_then(Value::as_object).into_iter().flat_map(|labels| labels.keys()) {
+        found.extend(node_label(label).map(|why| format!("{path}.matchLabels.{label}: {why}")));
+    }
+    found
+}

@@ -1,0 +1,63 @@
+//! What a write is warned of, though it succeeds: fields that do nothing any more, or that do what nobody wants.
+
+mod address;
+mod containers;
+mod labels;
+mod paths;
+mod pod;
+mod template;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use serde_json::Value;
+
+pub(super) use address::{block, ip, load_balancer};
+pub(super) use labels::{node_label, node_selector, selector_term};
+pub(super) use pod::{plugin, pod};
+pub(super) use template::{changed as changed_template, created as maker_of_pods, name, of as template};
+pub(super) use tls::key_pair;
+
+use super::edit::list;
+use crate::schema::quantity;
+
+/// Whether the desired state is another than that of `old`; each change of it gives the object a new generation.
+pub(super) fn is_new(object: &Value, old: &Value) -> bool {
+    const GENERATION: &str = "/metadata/generation";
+    object.pointer(GENERATION) != old.pointer(GENERATION)
+}
+
+/// Whether an object has an annotation.
+pub(super) fn is_annotated(object: &Value, key: &str) -> bool {
+    object.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(key).is_some())
+}
+
+/// Bytes of which there is a fraction. `path` leads to the map that `name` is a key of.
+pub(super) fn fractional_bytes(amounts: Option<&Value>, name: &str, path: &str) -> Option<String> {
+    const MILLI: i128 = 1_000_000;
+    let text = amounts?.get(name)?.as_str()?;
+    // The fraction is told in thousandths, rounded up: even the smallest counts.
+    let fractional = quantity::nanos(text)? % (1000 * MILLI) != 0;
+    let canonical = quantity::canonical(text)?;
+    fractional.then(|| format!("{path}[{name}]: fractional byte value \"{canonical}\" is invalid, must be an integer"))
+}
+
+/// The storage that a claim asks for; `path` leads to its spec.
+pub(super) fn claim(spec: &Value, path: &str) -> Vec<String> {
+    let of = |side: &str| {
+        fractional_bytes(spec.pointer(&format!("/resources/{side}")), "storage", &format!("{path}.resources.{side}"))
+    };
+    ["requests", "limits"].into_iter().filter_map(of).collect()
+}
+
+/// The addresses in a list of texts at a pointer.
+pub(super) fn ips(object: &Value, pointer: &str, path: &str) -> Vec<String> {
+    let texts = list(object, pointer).enumerate();
+    texts.filter_map(|(at, text)| ip(text.as_str()?, &format!("{path}[{at}]"))).collect()
+}
+
+/// The CIDR blocks in a list of texts at a pointer.
+pub(super) fn blocks(object: &Value, pointer: &str, path: &str) -> Vec<String> {
+    let texts = list(object, pointer).enumerate();
+    texts.flat_map(|(at, text)| block(text.as_str().unwrap_or_default(), &format!("{path}[{at}]"))).collect()
+}
