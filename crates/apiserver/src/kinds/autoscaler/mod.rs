@@ -94,7 +94,7 @@ impl Strategy for Old {
         convert::to_new(&object)
     }
 
-    fn shown(&self, stored: &Arc<Value>) -> Arc<Value> {
+    fn shown(&self, stored: &Arc<Value>, _: &str) -> Arc<Value> {
         Arc::new(convert::to_old(stored))
     }
 
