@@ -192,7 +192,7 @@ fn run(
     let time = last.as_ref().and_then(|managed| managed.time.clone());
     managers.0.insert(id.clone(), Managed { api_version: ctx.api_version.into(), set, time });
     let object = match last {
-        Some(last) if !last.set.is_empty() => prune(merged, &last, &managers, ctx),
+        Some(last) if !last.set.is_empty() && ctx.serves(&last.api_version) => prune(merged, &last, &managers, ctx),
         _ => merged,
     };
     let found = Differences::between(live, &object, &managers, ctx);

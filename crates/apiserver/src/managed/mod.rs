@@ -49,11 +49,15 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Whether the object can be had in that version. What is owned in another group's view of it cannot be known.
     fn serves(&self, api_version: &str) -> bool {
+        let group = |version: &str| version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
         api_version == self.api_version
             || match self.schema.is_custom() {
                 true => self.served.is_empty() || self.served.iter().any(|known| known == api_version),
-                false => Schema::knows(api_version, self.schema.kind()),
+                false => {
+                    group(api_version) == group(self.api_version) && Schema::knows(api_version, self.schema.kind())
+                }
             }
     }
 

@@ -233,3 +233,39 @@ mod laws {
         }
     }
 }
+
+#[test]
+fn a_version_that_names_its_fields_otherwise_keeps_its_own_books() {
+    fn convert(object: &Value, from: &str, to: &str) -> Option<Value> {
+        let (old, new) = match (from, to) {
+            ("autoscaling/v1", "autoscaling/v2") => ("targetCPUUtilizationPercentage", "minReplicas"),
+            ("autoscaling/v2", "autoscaling/v1") => ("minReplicas", "targetCPUUtilizationPercentage"),
+            _ => return None,
+        };
+        let mut object = object.clone();
+        let spec = object.get_mut("spec")?.as_object_mut()?;
+        if let Some(value) = spec.remove(old) {
+            spec.insert(new.into(), value);
+        }
+        Some(object)
+    }
+    let schema = |version| Schema::builtin(version, "HorizontalPodAutoscaler").unwrap();
+    let (old_schema, new_schema) = (schema("autoscaling/v1"), schema("autoscaling/v2"));
+    let object = |version: &str, field: &str, value: i64| json!({"apiVersion": version, "kind": "HorizontalPodAutoscaler", "metadata": {}, "spec": {"maxReplicas": 9, field: value}});
+    let with = |schema, version, manager| Context { convert: Some(convert), ..context(schema, version, manager) };
+    let mut first = object("autoscaling/v1", "targetCPUUtilizationPercentage", 1);
+    track_update(None, &mut first, &with(&old_schema, "autoscaling/v1", "u1"));
+    let mut live = convert(&first, "autoscaling/v1", "autoscaling/v2").unwrap();
+    live["metadata"] = first["metadata"].clone();
+    let applied = object("autoscaling/v2", "minReplicas", 2);
+    let conflict = apply(Some(&live), &applied, false, &with(&new_schema, "autoscaling/v2", "m1")).unwrap_err();
+    let words = "Apply failed with 1 conflict: conflict with \"u1\" using autoscaling/v1: \
+                 .spec.targetCPUUtilizationPercentage";
+    assert_eq!(conflict.to_string(), words);
+    let done = apply(Some(&live), &applied, true, &with(&new_schema, "autoscaling/v2", "m1")).unwrap();
+    let expected = [
+        ("m1".to_owned(), json!({"f:spec": {"f:maxReplicas": {}, "f:minReplicas": {}}})),
+        ("u1".to_owned(), json!({"f:spec": {"f:maxReplicas": {}}})),
+    ];
+    assert_eq!(owners(&done.object), expected);
+}

@@ -3,6 +3,8 @@
 
 mod convert;
 mod notes;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 use std::sync::Arc;

@@ -276,7 +276,8 @@ fn read_all(text: &str, read: impl Fn(&Value) -> Option<Value>) -> Option<Value>
 
 fn read_metric(metric: &Value, sources: &[(&'static str, &[Field])]) -> Option<Value> {
     let mut new = Map::new();
-    new.insert("type".into(), text_at(metric, "/type").into());
+    let kind = metric.as_object()?.get("type").cloned();
+    new.insert("type".into(), kind.unwrap_or_else(|| "".into()));
     for (key, fields) in sources {
         let Some(source) = metric.get(key).filter(|source| !source.is_null()) else { continue };
         let mut read = Value::Object(Map::new());
