@@ -205,7 +205,11 @@ impl Api {
             return Ok(removed.ok().map(|_| Served::value(kind, new)));
         }
         let expect = Expect::At(stored.revision());
-        let written = self.db.put(&place.resource_key(), &place.key(), expect, kind.strategy.to_stored(new));
+        let mut new = kind.strategy.to_stored(new);
+        if kind.splits_status() && kind.strategy.conversion().is_some() {
+            keep_other_half(place.subresource.as_deref(), &mut new, stored.value());
+        }
+        let written = self.db.put(&place.resource_key(), &place.key(), expect, new);
         Ok(written.ok().map(|change| Served::stored(kind, &change.new)))
     }
 }
@@ -265,6 +269,14 @@ fn keep_member(new: &mut Members, old: &Members, name: &str) {
         Some(value) => new.insert(name.into(), value.clone()),
         None => new.remove(name),
     };
+}
+
+/// What a write cannot change stays as it is stored, whatever became of it on the way through another version.
+fn keep_other_half(subresource: Option<&str>, new: &mut Value, old: &Value) {
+    let kept = if subresource == Some("status") { "spec" } else { "status" };
+    if let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) {
+        keep_member(new, old, kept);
+    }
 }
 
 /// A write of `/status` takes the status alone; of built-in kinds, and the metadata that their strategies let through.

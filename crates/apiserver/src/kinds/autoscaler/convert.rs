@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use super::notes::{self, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS};
+use super::read;
 use crate::kinds::edit::{default, is_empty, list, member, remove, set, text_at};
 use crate::schema::Schema;
 
@@ -27,7 +28,7 @@ pub(super) fn to_new(old: &Value) -> Value {
     set(&mut new, "apiVersion", NEW.into());
     let note = |name: &str| notes::text(old, name);
     if let Some(spec) = member(&mut new, "spec") {
-        let mut metrics = note(METRICS).and_then(notes::read_metrics).filter(|list| fits("spec", "metrics", list));
+        let mut metrics = note(METRICS).and_then(read::metrics).filter(|list| fits("spec", "metrics", list));
         let metrics = metrics.get_or_insert_with(|| json!([]));
         if let (Some(metrics), Some(share)) = (metrics.as_array_mut(), taken(spec, "targetCPUUtilizationPercentage")) {
             metrics.push(cpu("target", json!({"type": "Utilization", "averageUtilization": share})));
@@ -36,7 +37,7 @@ pub(super) fn to_new(old: &Value) -> Value {
             *metrics = json!([cpu("target", json!({"type": "Utilization", "averageUtilization": DEFAULT_SHARE}))]);
         }
         set(spec, "metrics", metrics.take());
-        let behavior = note(BEHAVIOR).and_then(notes::read_behavior).filter(|rules| fits("spec", "behavior", rules));
+        let behavior = note(BEHAVIOR).and_then(read::behavior).filter(|rules| fits("spec", "behavior", rules));
         if let Some(mut behavior) = behavior {
             // It is stored as it would be had it come in the newer version.
             super::fill_behavior(&mut behavior);
@@ -45,7 +46,7 @@ pub(super) fn to_new(old: &Value) -> Value {
     }
     if let Some(status) = member(&mut new, "status") {
         let share = taken(status, "currentCPUUtilizationPercentage");
-        let current = note(CURRENT_METRICS).and_then(notes::read_current_metrics);
+        let current = note(CURRENT_METRICS).and_then(read::current_metrics);
         match current.filter(|list| fits("status", "currentMetrics", list)) {
             Some(current) => set(status, "currentMetrics", current),
             None => {

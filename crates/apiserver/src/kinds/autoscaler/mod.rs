@@ -2,7 +2,9 @@
 //! for.
 
 mod convert;
+mod fields;
 mod notes;
+mod read;
 #[cfg(test)]
 mod tests;
 mod validate;
