@@ -83,6 +83,9 @@ impl Writer<'_> {
         let Some((resource, namespace)) = role else {
             return Err(Failure::plain(500, format!("unsupported role reference kind: {}", quoted(kind))));
         };
+        if kind == "Role" && namespace.is_empty() {
+            return Err(Failure::bad_request("Namespace parameter required."));
+        }
         let role = self.cluster.object(&GroupResource::new(GROUP, resource), namespace, name);
         let role = role.ok_or_else(|| Failure::not_found(&self.place.kind.resource(), name))?;
         self.check_rules(&role["rules"]).map_err(|why| self.forbidden(&why))
@@ -109,8 +112,9 @@ impl Writer<'_> {
             return Ok(());
         }
         let groups: Vec<_> = self.user.groups.iter().map(|group| quoted(group)).collect();
-        let wrong = wrong.map_or_else(String::new, |wrong| {
-            format!("; resolution errors: [{}]", wrong.strip_prefix("RBAC: ").unwrap_or(&wrong))
+        // A role that is not there is told as one of the resource that is written.
+        let wrong = wrong.map_or_else(String::new, |lost| {
+            format!("; resolution errors: [{} {} not found]", self.place.kind.resource(), quoted(&lost.name))
         });
         Err(format!(
             "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{wrong}",
@@ -185,7 +189,8 @@ mod tests {
         }
     }
 
-    /// A cluster in which `u` holds these rules, and there is a role `strong` to read secrets.
+    /// A cluster in which `u` holds these rules, and others by a role that is not there; and there is a role `strong` to read
+    /// secrets.
     fn cluster(rules: Value) -> Objects {
         let secrets = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "get"]}]);
         Objects(vec![
@@ -196,6 +201,14 @@ mod tests {
                 json!({
                     "metadata": {"name": "mine"},
                     "roleRef": {"kind": "ClusterRole", "name": "mine"},
+                    "subjects": [{"kind": "User", "name": "u"}],
+                }),
+            ),
+            (
+                "clusterrolebindings",
+                json!({
+                    "metadata": {"name": "broken"},
+                    "roleRef": {"kind": "ClusterRole", "name": "lost"},
                     "subjects": [{"kind": "User", "name": "u"}],
                 }),
             ),
@@ -226,7 +239,8 @@ mod tests {
         assert_eq!(
             refused.unwrap_err(),
             "roles.rbac.authorization.k8s.io \"a\" is forbidden: user \"u\" (groups=[\"g\" \"h\"]) is attempting to grant RBAC \
-             permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\" \"watch\"]}"
+             permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\" \"watch\"]}; resolution \
+             errors: [roles.rbac.authorization.k8s.io \"lost\" not found]"
         );
         let escalate = json!([{"apiGroups": [GROUP], "resources": ["roles"], "verbs": ["escalate"]}]);
         assert_eq!(check(escalate.clone(), "roles", role(pods(json!(["*"]))), None), Ok(()));

@@ -1,5 +1,7 @@
 //! Who may do what, by the roles and bindings that are stored.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use super::{Attributes, User};
@@ -22,6 +24,18 @@ pub(crate) struct Grant {
     reason: String,
 }
 
+/// A role that is bound but not there.
+pub(crate) struct Lost {
+    kind: String,
+    pub(super) name: String,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RBAC: {}.{GROUP} {:?} not found", self.kind.to_lowercase(), self.name)
+    }
+}
+
 /// Decides by the roles that are bound to the user.
 pub(crate) fn decide(cluster: &dyn Cluster, user: &User, attributes: &Attributes<'_>) -> Decision {
     let namespace = match attributes {
@@ -31,12 +45,12 @@ pub(crate) fn decide(cluster: &dyn Cluster, user: &User, attributes: &Attributes
     let (grants, wrong) = grants(cluster, user, namespace);
     match grants.into_iter().find(|grant| covers(&grant.rule, attributes)) {
         Some(grant) => Decision::Allowed(grant.reason),
-        None => Decision::NoOpinion(wrong),
+        None => Decision::NoOpinion(wrong.map(|lost| lost.to_string())),
     }
 }
 
 /// All rules that hold for the user in a namespace, those for the whole cluster first.
-pub(crate) fn grants(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Grant>, Option<String>) {
+pub(crate) fn grants(cluster: &dyn Cluster, user: &User, namespace: &str) -> (Vec<Grant>, Option<Lost>) {
     let mut found = Vec::new();
     let mut wrong = None;
     for binding in cluster.objects(&GroupResource::new(GROUP, "clusterrolebindings"), None) {
@@ -59,7 +73,7 @@ fn add(
     namespace: &str,
     told: &str,
     found: &mut Vec<Grant>,
-    wrong: &mut Option<String>,
+    wrong: &mut Option<Lost>,
 ) {
     let subjects = binding["subjects"].as_array().into_iter().flatten();
     let Some(subject) = subjects.into_iter().find(|subject| is_meant(subject, user, namespace)) else { return };
@@ -69,7 +83,7 @@ fn add(
         _ => cluster.object(&GroupResource::new(GROUP, "roles"), namespace, name),
     };
     let Some(role) = role else {
-        *wrong = Some(format!("RBAC: {}.{GROUP} {name:?} not found", kind.to_lowercase()));
+        *wrong = Some(Lost { kind: kind.into(), name: name.into() });
         return;
     };
     let subject = format!("{} {:?}", text(subject, "kind"), subject_name(subject));

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::check::Check;
 use super::edit::{default, is_empty, items, list, member, set, text_at};
 use super::{Context, Strategy};
+use crate::selector::LabelSelector;
 use crate::validate::{FieldFault, NameRule};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -30,7 +31,12 @@ impl Strategy for Role {
         let gathers = super::edit::has(object, "/aggregationRule");
         let selectors = list(object, "/aggregationRule/clusterRoleSelectors").enumerate();
         let selectors = selectors.flat_map(|(at, selector)| {
-            super::apps::selector_faults(selector, &format!("aggregationRule.clusterRoleSelectors[{at}]"))
+            let path = format!("aggregationRule.clusterRoleSelectors[{at}]");
+            let mut faults = super::apps::selector_faults(selector, &path);
+            if !faults.is_empty() || LabelSelector::from_value(selector).is_err() {
+                faults.push(FieldFault::invalid(path, &Value::Null, "invalid label selector."));
+            }
+            faults
         });
         Check::of(object)
             .each("rules", |rule, _| {

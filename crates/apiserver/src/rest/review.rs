@@ -135,7 +135,7 @@ impl Api {
         }
         let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": wrong.is_some()});
         if let Some(wrong) = wrong {
-            status["evaluationError"] = wrong.into();
+            status["evaluationError"] = wrong.to_string().into();
         }
         status
     }
