@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, has, integer_at, list, member, present, set, text_at};
+use super::edit::{default, has, integer_at, items, list, member, present, set, text_at};
 use super::pods::{pod_template, validate_template};
 use super::{Context, Strategy, warnings};
 use crate::selector::LabelSelector;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{FieldFault, NameRule, name_faults};
 
 /// `batch/v1` Job.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl Strategy for Job {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        [generated_faults(object), job_spec_faults(object)].concat()
+        [generated_faults(object), job_spec_faults(object), job_name_faults(object)].concat()
     }
 
     fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
@@ -75,7 +75,7 @@ impl Strategy for Job {
         }
         // The rules for the spec are among those for any Job, and again among those for a change.
         let spec = job_spec_faults(new);
-        let mut faults = [generated_faults(new), spec.clone(), spec].concat();
+        let mut faults = [generated_faults(new), spec.clone(), job_name_faults(new), spec].concat();
         let mut keys = Vec::new();
         if text_at(new, "/spec/completionMode") != "Indexed" {
             keys.push("completions");
@@ -218,6 +218,13 @@ fn job_spec(spec: &mut Value) {
     default(spec, "manualSelector", false);
     let policy = if has(spec, "/podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     default(spec, "podReplacementPolicy", policy);
+    for rule in present(spec, "podFailurePolicy").into_iter().flat_map(|policy| items(policy, "rules")) {
+        for pattern in items(rule, "onPodConditions") {
+            if text_at(pattern, "/status").is_empty() {
+                set(pattern, "status", "True".into());
+            }
+        }
+    }
     if let Some(template) = present(spec, "template") {
         pod_template(template);
     }
@@ -226,8 +233,9 @@ fn job_spec(spec: &mut Value) {
 fn job_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
     let template = spec.get("template").unwrap_or(&Value::Null);
     let indexed = text_at(spec, "/completionMode") == "Indexed";
-    let mut needs_indexes = vec!["backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"];
+    let mut needs_indexes = vec!["backoffLimitPerIndex", "maxFailedIndexes"];
     needs_indexes.retain(|field| !indexed && spec.get(field).is_some_and(|value| !value.is_null()));
+    let restart = text_at(template, "/spec/restartPolicy");
     let replacement: &[&str] = match has(spec, "/podFailurePolicy") {
         true => &["Failed"],
         false => &["Failed", "TerminatingOrFailed"],
@@ -245,16 +253,23 @@ fn job_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
         .refuse(has(spec, "/maxFailedIndexes") && !has(spec, "/backoffLimitPerIndex"), || {
             FieldFault::required("backoffLimitPerIndex", "when maxFailedIndexes is specified")
         })
+        .also(super::job_policies::manager_faults(spec, path))
         .one_of("completionMode", &["NonIndexed", "Indexed"])
         .refuse(indexed && !has(spec, "/completions"), || {
             FieldFault::required("completions", "when completion mode is Indexed")
         })
+        .also(if indexed { super::job_policies::index_faults(spec, path) } else { Vec::new() })
         .also(needs_indexes.into_iter().map(|field| {
             let value = spec.get(field).cloned().unwrap_or_default();
             FieldFault::invalid(format!("{path}.{field}"), &value, "requires indexed completion mode")
         }))
+        .also(super::job_policies::faults(spec, path))
         .one_of("podReplacementPolicy", replacement)
         .also(template_faults(template, &format!("{path}.template")))
+        .refuse(has(spec, "/podFailurePolicy") && restart == "OnFailure", || {
+            let why = "only \"Never\" is supported when podFailurePolicy is specified";
+            FieldFault::invalid_text("template.spec.restartPolicy", restart, why)
+        })
         .done()
 }
 
@@ -291,6 +306,23 @@ fn job_spec_faults(job: &Value) -> Vec<FieldFault> {
         faults.push(FieldFault::invalid("spec.template.metadata.labels", &labels, why));
     }
     faults
+}
+
+/// The last pod of an indexed Job has a host name too.
+fn job_name_faults(job: &Value) -> Vec<FieldFault> {
+    let completions = integer_at(job, "/spec/completions").filter(|completions| *completions > 0);
+    let Some(completions) = completions.filter(|_| text_at(job, "/spec/completionMode") == "Indexed") else {
+        return Vec::new();
+    };
+    let name = text_at(job, "/metadata/name");
+    let host = format!("{name}-{}", completions - 1);
+    match name_faults(NameRule::Label, &host, false).is_empty() {
+        true => Vec::new(),
+        false => {
+            let why = format!("will not able to create pod with invalid DNS label: {host}");
+            vec![FieldFault::invalid_text("metadata.name", name, why)]
+        }
+    }
 }
 
 /// What the server made for a Job is there unchanged, unless the Job says that it makes its own.

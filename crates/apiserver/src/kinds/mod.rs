@@ -21,6 +21,7 @@ mod cluster;
 mod core;
 pub(crate) mod edit;
 mod events;
+mod job_policies;
 mod limits;
 mod networking;
 mod pods;
