@@ -173,6 +173,8 @@ fn finalizers_for(kind: &Kind, object: &Value, options: &DeleteOptions) -> Vec<S
     let present: Vec<String> = meta::finalizers(object).into_iter().map(str::to_owned).collect();
     let asked = match (options.orphan_dependents, options.propagation) {
         (Some(true), _) => Some(Propagation::Orphan),
+        // A namespace waits for its dependents then.
+        (Some(false), _) if namespace::is_namespace(kind) => Some(Propagation::Foreground),
         (Some(false), _) => Some(Propagation::Background),
         (None, propagation) => propagation,
     };
