@@ -113,15 +113,17 @@ fn malformed(kind: &Kind, object: &Value) -> Option<String> {
     kind.strategy.malformed(object).filter(|_| named == kind.kind)
 }
 
-/// Drops what the schema of a custom resource does not know, and tells of it. What calls itself another kind, or one of another
-/// group, has no schema to be held against.
+/// Drops what the schema of a custom resource does not know, and tells of it; nulls go untold. What calls itself another kind,
+/// or one of another group, has no schema to be held against.
 fn unknown(kind: &Kind, object: &mut Value) -> Vec<Finding> {
     let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
     if kind.custom && (says("kind"), group) != (&kind.kind, &kind.group) {
         return Vec::new();
     }
-    kind.strategy.prune(object).into_iter().map(Finding::Unknown).collect()
+    let unknown = kind.strategy.prune(object);
+    kind.strategy.drop_nulls(object);
+    unknown.into_iter().map(Finding::Unknown).collect()
 }
 
 fn warnings(findings: &[Finding], validation: FieldValidation) -> Vec<String> {
@@ -158,7 +160,10 @@ impl<'a> Patcher<'a> {
     ) -> Self {
         let patch = match patch_kind {
             PatchKind::Json => Patch::json(bytes).map(Body::Patch).map_err(failed),
-            PatchKind::Merge => Patch::merge(bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Merge => {
+                let validated = manager.options.field_validation != FieldValidation::Ignore;
+                Patch::merge(bytes, validated).map(Body::Patch).map_err(failed)
+            }
             PatchKind::Strategic => Patch::strategic(bytes).map(Body::Patch).map_err(failed),
             PatchKind::Apply => schema::parse_yaml(bytes)
                 .map(|(wish, findings)| Body::Apply { wish, findings })
@@ -242,7 +247,9 @@ impl<'a> Patcher<'a> {
     /// Holds what the patched object says of itself against the path.
     fn check_types(&self, patch: &Patch, patched: &mut Value, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
         let api_version = self.kind.api_version();
-        let Some(members) = patched.as_object_mut() else { return Ok(()) };
+        let Some(members) = patched.as_object_mut() else {
+            return Err(refused(schema::no_type_meta(patched.take())));
+        };
         let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
         if self.kind.custom {

@@ -2,19 +2,43 @@ use serde_json::Value;
 
 use super::structural::Structural;
 
-/// Fills in what a custom resource left out and its schema has a default for, and drops nulls that may not be.
+/// Drops the nulls that a schema neither allows nor has a default for, as happens to all that is read, but not to what an apply
+/// asks for.
+pub(crate) fn drop_nulls(schema: &Structural, value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|key, member| {
+                let stays = |schema: &Structural| takes_null(schema) || schema.default.is_some();
+                !member.is_null() || schema.member(key).is_none_or(stays)
+            });
+            for (key, member) in members.iter_mut() {
+                if let Some(schema) = schema.member(key) {
+                    drop_nulls(schema, member);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = &schema.items {
+                items.iter_mut().for_each(|item| drop_nulls(schema, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn takes_null(schema: &Structural) -> bool {
+    schema.nullable || schema.preserve_unknown && schema.type_name.is_empty()
+}
+
+/// Fills in what a custom resource left out and its schema has a default for. A null that may not be counts as left out.
 ///
 /// A default appears only where the object around it is there.
 pub(crate) fn default(schema: &Structural, value: &mut Value) {
     match value {
         Value::Object(members) => {
-            members.retain(|key, member| {
-                let stays =
-                    |schema: &Structural| schema.nullable || schema.preserve_unknown && schema.type_name.is_empty();
-                !member.is_null() || schema.member(key).is_none_or(stays)
-            });
             for (name, schema) in &schema.properties {
-                if let (Some(default), false) = (&schema.default, members.contains_key(name)) {
+                let there = |member: &Value| !member.is_null() || takes_null(schema);
+                if let (Some(default), false) = (&schema.default, members.get(name).is_some_and(there)) {
                     members.insert(name.clone(), default.clone());
                 }
             }

@@ -186,6 +186,10 @@ impl Strategy for Custom {
         embedded::malformed(self.schema(), object, "")
     }
 
+    fn drop_nulls(&self, object: &mut Value) {
+        default::drop_nulls(self.schema(), object);
+    }
+
     fn defaults(&self, object: &mut Value) {
         default::default(self.schema(), object);
     }
@@ -260,6 +264,7 @@ impl Strategy for Custom {
         let mut shown = Value::clone(object);
         if !fits {
             prune::prune(schema, &mut shown);
+            default::drop_nulls(schema, &mut shown);
             default::default(schema, &mut shown);
         }
         if written != self.at {

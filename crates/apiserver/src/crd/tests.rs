@@ -37,6 +37,7 @@ fn check_made(schema: Value, spec: Value, expected: Value, unknown: &[&str]) {
     let kind = kind(schema);
     let mut object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
     let gone = kind.strategy.prune(&mut object);
+    kind.strategy.drop_nulls(&mut object);
     kind.strategy.defaults(&mut object);
     assert_eq!(object["spec"], expected, "{spec}");
     assert_eq!(gone, unknown, "{spec}");
@@ -337,8 +338,10 @@ proptest! {
         let mut twice = once.clone();
         prop_assert_eq!(prune::prune(&schema, &mut twice), Vec::<String>::new());
         prop_assert_eq!(&twice, &once);
+        default::drop_nulls(&schema, &mut once);
         default::default(&schema, &mut once);
         let mut again = once.clone();
+        default::drop_nulls(&schema, &mut again);
         default::default(&schema, &mut again);
         prop_assert_eq!(again, once);
     }

@@ -66,6 +66,9 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Takes away nulls that stand for nothing.
+    fn drop_nulls(&self, _object: &mut Value) {}
+
     /// Fills in what was left out.
     fn defaults(&self, _object: &mut Value) {}
 

@@ -75,10 +75,16 @@ impl Patch {
     ///
     /// # Errors
     ///
-    /// It is no object.
-    pub fn merge(body: &[u8]) -> Result<Self, PatchError> {
-        let bad = |why: String| PatchError::BadRequest(format!("error decoding patch: {why}"));
+    /// It is no object. Where fields are not validated, a list is one: it takes the place of the whole object.
+    pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
+        const NONE: &str = "Invalid JSON Patch";
+        let bad = |why: String| match validated {
+            true => PatchError::BadRequest(format!("error decoding patch: {why}")),
+            false => PatchError::BadRequest(NONE.into()),
+        };
         match Node::from_json(body).map_err(bad)? {
+            Node::Null => Err(PatchError::BadRequest(NONE.into())),
+            node @ Node::List(_) if !validated => Ok(Self::Merge(Body::new(node))),
             node @ Node::Map(_) => Ok(Self::Merge(Body::new(node))),
             other => Err(bad(no_object(&other))),
         }

@@ -93,7 +93,8 @@ fn a_merge_patch_deletes_by_null_and_replaces_lists() {
         assert_eq!(merge(&object, &patch), result, "{object} {patch}");
     }
     for body in ["[]", "null", "1", "", "{"] {
-        assert!(matches!(Patch::merge(body.as_bytes()), Err(PatchError::BadRequest(_))), "{body}");
+        assert!(matches!(Patch::merge(body.as_bytes(), true), Err(PatchError::BadRequest(_))), "{body}");
+        assert_eq!(Patch::merge(body.as_bytes(), false).is_ok(), body == "[]", "{body}");
     }
 }
 

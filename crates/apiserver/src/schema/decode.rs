@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use super::convert::convert;
 use super::{DecodeError, Decoded, Finding, Node, Schema, yaml};
 
@@ -70,6 +72,14 @@ pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<De
     })?;
     findings.extend(decoded.findings);
     Ok(Decoded { object: decoded.object, findings })
+}
+
+/// What is wrong with a patched object that is no object.
+pub fn no_type_meta(patched: Value) -> String {
+    let shape = Node::from(patched).shape();
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {shape} into Go value of type {TYPE_META}"
+    )
 }
 
 /// The message of the 400 that `fieldValidation=Strict` answers with, if there is anything to tell.

@@ -18,7 +18,7 @@ mod yaml;
 mod yaml11;
 
 pub use convert::{DecodeError, Decoded, Finding};
-pub use decode::{Expected, Format, check_version, decode, excerpt, handled, strict_error, strict_words};
+pub use decode::{Expected, Format, check_version, decode, excerpt, handled, no_type_meta, strict_error, strict_words};
 pub use document::Node;
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
 
