@@ -37,6 +37,7 @@ const LABELS: &[&str] = &[
 impl Strategy for Pod {
     fn defaults(&self, pod: &mut Value) {
         defaults::pod(pod);
+        update::complete_addresses(pod);
     }
 
     fn prepare_for_create(&self, context: &Context<'_>, pod: &mut Value) {
@@ -62,7 +63,7 @@ impl Strategy for Pod {
                 if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
                     metadata.retain(|_, value| !value.is_null());
                 }
-                update::complete_status(pod, old);
+                update::keep_class(pod, old);
             }
             Some("ephemeralcontainers") => update::take_ephemeral_containers(pod, old),
             Some("resize") => update::take_resources(pod, old),

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::validate;
+use super::{quality, validate};
 use crate::kinds::edit::{has, items, list, put_back, put_back_all_but, set, text_at};
 use crate::validate::{FieldFault, NameRule, name_faults, qualified_name_faults};
 
@@ -10,13 +10,18 @@ const FIXED: &str = "pod updates may not change fields other than `spec.containe
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// `podIP` fills `podIPs`, and wins over their first. The quality of service stays.
-pub(super) fn complete_status(pod: &mut Value, old: &Value) {
+/// The quality of service stays.
+pub(super) fn keep_class(pod: &mut Value, old: &Value) {
     let class = old.pointer("/status/qosClass").cloned();
     let Some(status) = pod.get_mut("status") else { return };
     if let (Some(class), true) = (class, text_at(status, "/qosClass").is_empty()) {
         set(status, "qosClass", class);
     }
+}
+
+/// `podIP` fills `podIPs`, and wins over their first; whoever sets one of them sets both.
+pub(super) fn complete_addresses(pod: &mut Value) {
+    let Some(status) = pod.get_mut("status") else { return };
     let first = list(status, "/podIPs").next().map(|address| text_at(address, "/ip").to_owned());
     match (text_at(status, "/podIP").to_owned(), first) {
         (address, None) if !address.is_empty() => set(status, "podIPs", json!([{"ip": address}])),
@@ -62,8 +67,20 @@ pub(super) fn faults(new: &Value, old: &Value, subresource: Option<&str>) -> Vec
         None => spec_faults(new, old),
         Some("status") => status_faults(new, old),
         Some("ephemeralcontainers") => ephemeral_faults(new, old),
+        Some("resize") => resize_faults(new, old),
         Some(_) => Vec::new(),
     }
+}
+
+fn resize_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
+    let mut faults = validate::pod(new);
+    let class = text_at(old, "/status/qosClass");
+    let before = if class.is_empty() { quality::class(old) } else { class };
+    if quality::class(new) != before {
+        let why = "Pod QOS Class may not change as a result of resizing";
+        faults.push(FieldFault::invalid_text("spec", text_at(new, "/status/qosClass"), why));
+    }
+    faults
 }
 
 fn ephemeral_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
