@@ -77,11 +77,20 @@ fn route(api: &Api, call: &Call, path: &ResourcePath) -> Outcome<Place> {
     Ok(place)
 }
 
+/// What only a kubelet can serve of a pod, and the methods for it. Other methods are refused as any server refuses them.
+const STREAMS: [(&str, &[&str]); 4] =
+    [("attach", &["GET", "POST"]), ("exec", &["GET", "POST"]), ("log", &["GET"]), ("portforward", &["GET", "POST"])];
+
 fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<()> {
     let verbs: Vec<&str> = match path.subresource.as_str() {
         "" => kind.verbs.iter().map(String::as_str).collect(),
         name => {
             let Some(subresource) = kind.subresource(name) else {
+                let is_pod = kind.group.is_empty() && kind.kind == "Pod";
+                let elsewhere = STREAMS.iter().find(|(stream, _)| is_pod && *stream == name);
+                if elsewhere.is_some_and(|(_, methods)| !methods.contains(&call.method.as_str())) {
+                    return Err(Failure::method_not_allowed());
+                }
                 return Err(match kind.custom {
                     true => Failure::not_found(&kind.resource(), &path.name),
                     false => Failure::no_such_resource(),
