@@ -9,6 +9,9 @@ use super::{Context, Strategy, warnings};
 use crate::selector::LabelSelector;
 use crate::validate::{FieldFault, NameRule, name_faults};
 
+const GENERATED: [&str; 4] =
+    ["controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"];
+
 /// `batch/v1` Job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job;
@@ -39,12 +42,7 @@ impl Strategy for Job {
             return;
         }
         let (uid, name) = (text_at(object, "/metadata/uid").to_owned(), text_at(object, "/metadata/name").to_owned());
-        let generated = [
-            ("controller-uid", &uid),
-            ("batch.kubernetes.io/controller-uid", &uid),
-            ("job-name", &name),
-            ("batch.kubernetes.io/job-name", &name),
-        ];
+        let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
         // Labels that defaulting took from the template are the template's own, and get what it gets.
         let own = object.pointer("/metadata/labels").filter(|labels| !super::edit::is_empty(labels));
         let shared = own.is_some_and(|own| object.pointer("/spec/template/metadata/labels") == Some(own));
@@ -109,6 +107,15 @@ impl Strategy for Job {
         // A real server finds the labels missing when it reads the object back, and takes those of the template.
         self.defaults(&mut object);
         object
+    }
+
+    fn settles_late(&self, created: &Value) -> bool {
+        // Labels that came from the template only when the object was read back: the template had none but those generated.
+        let labels = |pointer: &str| created.pointer(pointer).and_then(Value::as_object);
+        let template = labels("/spec/template/metadata/labels");
+        let generated = |key: &String| GENERATED.contains(&key.as_str());
+        template.is_some_and(|labels| !labels.is_empty() && labels.keys().all(generated))
+            && labels("/metadata/labels") == template
     }
 
     fn field_labels(&self) -> Option<Vec<&str>> {

@@ -375,6 +375,11 @@ impl Strategy for PersistentVolumeClaim {
         set(object, "status", json!({"phase": "Pending"}));
     }
 
+    fn settles_late(&self, _: &Value) -> bool {
+        // The phase is left to defaulting.
+        true
+    }
+
     fn admit(
         &self,
         _: &Context<'_>,

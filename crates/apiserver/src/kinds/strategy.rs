@@ -142,6 +142,12 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Whether a new object of a real server lacks, where it is stored, what is filled in whenever it is read. The next write
+    /// stores that: it counts, even if it changes nothing.
+    fn settles_late(&self, _created: &Value) -> bool {
+        false
+    }
+
     /// What to warn of in every request, of a version that is on its way out.
     fn deprecation(&self) -> Option<&str> {
         None

@@ -190,7 +190,8 @@ impl Api {
         manager: &Manager<'_>,
     ) -> Outcome<Option<Served>> {
         let kind = &place.kind;
-        if !meta::differ(&new, old) {
+        let settles = stored.is_first() && kind.strategy.settles_late(stored.value());
+        if !settles && !meta::differ(&new, old) {
             return Ok(Some(Served::stored(kind, stored)));
         }
         let finished = meta::is_deleting(&new)

@@ -106,9 +106,10 @@ impl Store {
     ) -> Result<Arc<Change>, Mismatch> {
         self.check(resource, key, expect)?;
         self.revision += 1;
+        let is_first = self.get(resource, key).is_none();
         let table = self.tables.entry(resource.clone()).or_default();
         let version = table.version(value.get("apiVersion").and_then(Value::as_str).unwrap_or_default());
-        let object = Arc::new(Stored::new(self.revision, version, value));
+        let object = Arc::new(Stored::new(self.revision, version, is_first, value));
         let change = table.put(now, self.revision, resource, key, object);
         table.trim(now, self.history);
         Ok(change)

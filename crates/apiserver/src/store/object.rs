@@ -22,12 +22,13 @@ pub(crate) type Key = Arc<str>;
 pub(crate) struct Stored {
     revision: u64,
     version: Arc<str>,
+    is_first: bool,
     value: Arc<Value>,
     json: OnceLock<Bytes>,
 }
 
 impl Stored {
-    pub(super) fn new(revision: u64, version: Arc<str>, mut value: Value) -> Self {
+    pub(super) fn new(revision: u64, version: Arc<str>, is_first: bool, mut value: Value) -> Self {
         if let Some(object) = value.as_object_mut() {
             object.remove("apiVersion");
             object.remove("kind");
@@ -35,7 +36,7 @@ impl Stored {
                 metadata.insert("resourceVersion".into(), revision.to_string().into());
             }
         }
-        Self { revision, version, value: Arc::new(value), json: OnceLock::new() }
+        Self { revision, version, is_first, value: Arc::new(value), json: OnceLock::new() }
     }
 
     /// The revision of the write.
@@ -46,6 +47,11 @@ impl Stored {
     /// The `apiVersion` that it was written with; empty if it was written without.
     pub(crate) fn version(&self) -> &Arc<str> {
         &self.version
+    }
+
+    /// Whether the write created the object.
+    pub(crate) fn is_first(&self) -> bool {
+        self.is_first
     }
 
     /// The object without `apiVersion` and `kind`.

@@ -86,7 +86,7 @@ impl Table {
         key: &str,
     ) -> Option<Arc<Change>> {
         let (key, old) = self.objects.remove_entry(key)?;
-        let new = Arc::new(Stored::new(revision, old.version().clone(), Value::clone(old.value())));
+        let new = Arc::new(Stored::new(revision, old.version().clone(), false, Value::clone(old.value())));
         Some(self.record(Change {
             revision,
             at: now,
