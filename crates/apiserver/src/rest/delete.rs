@@ -91,7 +91,7 @@ impl Api {
             false => stored.clone(),
         };
         if gone {
-            self.db.remove(&place.resource_key(), &place.key(), marked.revision()).ok()?;
+            return self.remove(place, &marked, false);
         }
         Some(answer(Served::stored(kind, &marked)))
     }
