@@ -27,7 +27,8 @@ use crate::sync::Arc;
 /// Handles are cheap to clone and all mean the same queue. It serves plain threads ([`blocking_get`](Queue::blocking_get))
 /// and tasks of any executor ([`get`](Queue::get)) at the same time.
 ///
-/// The `Eq`, `Clone` and `Drop` of a key may run under the queue's lock, so they must not use the queue.
+/// The `Eq`, `Clone` and `Drop` of a key may run under the queue's lock, so they must not use the queue. A panic in the `Eq` loses
+/// the add that it is about, and comes out of whatever call made that add, perhaps another thread's; never out of a drop.
 ///
 /// The number of keys is bounded by the number of distinct keys that are added: adding one again costs nothing.
 ///

@@ -128,7 +128,7 @@ mod tests {
     use std::pin::pin;
     use std::rc::Rc;
     use std::sync::{Arc, Weak};
-    use std::task::{Context, Waker};
+    use std::task::{Context, Wake, Waker};
     use std::time::Duration;
 
     use pintle_ratelimit::{Clock, StdClock, ThreadTimer};
@@ -243,6 +243,7 @@ mod tests {
         static PANICS: Cell<bool> = const { Cell::new(false) };
     }
 
+    #[derive(Clone)]
     struct Touchy(u32);
 
     impl PartialEq for Touchy {
@@ -271,6 +272,57 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| queue.len())).is_err());
         PANICS.set(false);
         assert_eq!(queue.len(), 3);
+    }
+
+    #[test]
+    fn a_panic_in_eq_keeps_no_worker_from_being_done() {
+        let queue: Queue<Touchy> = Queue::new();
+        queue.add(Touchy(1));
+        let item = queue.blocking_get().unwrap_or_else(|| unreachable!("one is queued"));
+        for key in [1, 2] {
+            add_late(&queue, Touchy(key));
+        }
+        PANICS.set(true);
+        drop(item);
+        PANICS.set(false);
+        let counts = queue.counts();
+        assert_eq!((counts.in_flight, counts.queued), (0, 1));
+    }
+
+    /// A `get` that was woken and is dropped has to pass that on.
+    #[test]
+    fn a_panic_in_eq_keeps_no_waiter_from_leaving() {
+        let queue: Queue<Touchy, ThreadTimer> = Queue::new();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut woken = Box::pin(queue.get());
+        assert!(woken.as_mut().poll(&mut context).is_pending());
+        queue.add(Touchy(1));
+        add_late(&queue, Touchy(1));
+        PANICS.set(true);
+        drop(woken);
+        PANICS.set(false);
+        drop(queue.try_get());
+        let (told, waker) = Told::new();
+        let mut other = pin!(queue.get());
+        assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        queue.add(Touchy(2));
+        assert!(told.0.load(Ordering::Relaxed), "the one who left counts as woken");
+    }
+
+    #[derive(Default)]
+    struct Told(AtomicBool);
+
+    impl Told {
+        fn new() -> (Arc<Self>, Waker) {
+            let told = Arc::new(Self::default());
+            (Arc::clone(&told), Waker::from(told))
+        }
+    }
+
+    impl Wake for Told {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 
     struct Counted {

@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,17 @@ impl<K, C: Clock> Shared<K, C> {
         Locked { state, unused }
     }
 
+    /// The lock for whoever is dropped, who has to get done with it whatever the `Eq` of others' keys does: a panic there has been
+    /// told of when it began, and ends here.
+    fn lock_in_drop(&self) -> Locked<'_, K> {
+        let mut state = self.state.lock();
+        let unused = match self.inbox.any() {
+            true => catch_unwind(AssertUnwindSafe(|| self.empty_inbox(&mut state))).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        Locked { state, unused }
+    }
+
     /// From now on an add has to lock the queue. Those that did not are made.
     fn close_inbox(&self, state: &mut Locked<'_, K>) {
         self.inbox.set_open(false);
@@ -145,7 +157,7 @@ impl<K, C: Clock> Shared<K, C> {
 
     /// The guard of `ticket` is gone.
     pub(super) fn done(&self, ticket: Ticket) {
-        let mut state = self.lock();
+        let mut state = self.lock_in_drop();
         let now = self.now_if(state.engine.needs_time_for_done(ticket));
         let unused = state.engine.done(ticket, now);
         self.settle(state);
@@ -154,14 +166,14 @@ impl<K, C: Clock> Shared<K, C> {
 
     /// A waiting `get` is dropped.
     pub(super) fn leave(&self, waiter: WaiterId) {
-        let mut state = self.lock();
+        let mut state = self.lock_in_drop();
         let waker = state.waiters.leave(waiter);
         self.settle(state);
         drop(waker);
     }
 
     pub(super) fn leave_drain(&self, id: DrainId) {
-        let waker = self.lock().drainers.leave(id);
+        let waker = self.lock_in_drop().drainers.leave(id);
         drop(waker);
     }
 
