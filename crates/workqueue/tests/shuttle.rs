@@ -68,6 +68,19 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// The keys 0 to 3 by one thread, 10 to 13 by another.
+fn two_add_four_each(queue: &Queue) -> Vec<thread::JoinHandle<()>> {
+    let add = |adder: usize| {
+        let queue = queue.clone();
+        thread::spawn(move || {
+            for key in 0..4 {
+                queue.add(10 * adder + key);
+            }
+        })
+    };
+    (0..2).map(add).collect()
+}
+
 /// Polls so many times, whether woken or not, and gives up.
 fn poll_and_drop<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let waker = waker();
@@ -112,16 +125,7 @@ fn every_getter_is_woken_for_a_key() {
 fn no_add_is_left_lying() {
     explore(|| {
         let (queue, _) = queue();
-        let adders: Vec<_> = (0..2)
-            .map(|adder| {
-                let queue = queue.clone();
-                thread::spawn(move || {
-                    for key in 0..4 {
-                        queue.add(10 * adder + key);
-                    }
-                })
-            })
-            .collect();
+        let adders = two_add_four_each(&queue);
         for _ in 0..8 {
             assert!(queue.blocking_get().is_some());
         }
@@ -180,16 +184,7 @@ fn a_shutdown_refuses_no_add_that_was_accepted() {
 fn keys_keep_the_order_of_the_thread_that_adds_them() {
     explore(|| {
         let (queue, _) = queue();
-        let adders: Vec<_> = (0..2)
-            .map(|adder| {
-                let queue = queue.clone();
-                thread::spawn(move || {
-                    for key in 0..4 {
-                        queue.add(10 * adder + key);
-                    }
-                })
-            })
-            .collect();
+        let adders = two_add_four_each(&queue);
         let taken: Vec<usize> = (0..8).map(|_| *queue.blocking_get().unwrap()).collect();
         adders.into_iter().for_each(|adder| adder.join().unwrap());
         for adder in 0..2 {
