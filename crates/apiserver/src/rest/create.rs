@@ -41,17 +41,7 @@ impl Api {
         origin: Origin,
     ) -> Outcome<Written> {
         let kind = &place.kind;
-        check_namespace(kind, &place.namespace, &mut object)?;
-        if kind.conduct.terminating {
-            let why = "create not allowed while custom resource definition is terminating";
-            return Err(Failure::forbidden(&kind.resource(), text(&object, "name"), why));
-        }
-        if kind.namespaced() {
-            self.check_namespace_is_open(kind, &place.namespace, text(&object, "name"))?;
-        }
-        if auth::grants_rights(place) {
-            auth::check_grant(&self.db, manager.user(), place, &object, None)?;
-        }
+        self.check_place(place, &mut object, manager)?;
         let version = text(&object, "resourceVersion").to_owned();
         wipe(&mut object, origin);
         kind.strategy.defaults(&mut object);
@@ -103,12 +93,24 @@ impl Api {
                 }
             }
         }
-        let mut failure = Failure::already_exists(&kind.resource(), &base);
-        failure.status.message = format!("no unique name could be found for {base:?} in {CREATE_TRIES} tries");
-        if let Some(details) = &mut failure.status.details {
-            details.retry_after_seconds = 1;
+        Err(all_taken(&kind.resource(), &base))
+    }
+
+    /// Whether anything can be created there at all, and this object by this user.
+    fn check_place(&self, place: &Place, object: &mut Value, manager: &Manager<'_>) -> Outcome<()> {
+        let kind = &place.kind;
+        check_namespace(kind, &place.namespace, object)?;
+        if kind.conduct.terminating {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Failure::forbidden(&kind.resource(), text(object, "name"), why));
         }
-        Err(failure)
+        if kind.namespaced() {
+            self.check_namespace_is_open(kind, &place.namespace, text(object, "name"))?;
+        }
+        if auth::grants_rights(place) {
+            auth::check_grant(&self.db, manager.user(), place, object, None)?;
+        }
+        Ok(())
     }
 
     /// Sets what only the server sets.
@@ -197,6 +199,16 @@ pub(super) fn check_namespace(kind: &Kind, namespace: &str, object: &mut Value) 
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
     }
+}
+
+/// No name could be generated.
+fn all_taken(resource: &GroupResource, base: &str) -> Failure {
+    let mut failure = Failure::already_exists(resource, base);
+    failure.status.message = format!("no unique name could be found for {base:?} in {CREATE_TRIES} tries");
+    if let Some(details) = &mut failure.status.details {
+        details.retry_after_seconds = 1;
+    }
+    failure
 }
 
 fn taken(resource: &GroupResource, name: &str, found: &Value) -> Failure {

@@ -25,8 +25,8 @@ pub struct Expected<'a> {
 ///
 /// Of a built-in kind, apiVersion and kind are filled in where they are missing, fields that the type does not know are dropped,
 /// and the object comes as Go writes it. Of a custom resource, only the metadata are treated so; that its kind is another one is
-/// left for validation to say, and its version is held against the expected one by [`check_version`]. The findings are in the order of the document; what they lead to is `fieldValidation`'s choice,
-/// see [`strict_error`].
+/// left for validation to say, and its version is for the caller to hold against the expected one, by [`check_version`]. The
+/// findings are in the order of the document; what they lead to is `fieldValidation`'s choice, see [`strict_error`].
 ///
 /// # Errors
 ///
