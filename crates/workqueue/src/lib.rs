@@ -58,7 +58,7 @@
 //! | ShutDown after ShutDownWithDrain | ends the drain; the reverse order drains again | modes only tighten; [`Abandon`](ShutdownMode::Abandon) ends a drain | a later, weaker call does not undo a harder one | `q9_force_queue_shutdown`, `shutdown_only_ever_tightens` |
 //! | Delayed keys at a shutdown | thrown away | never ripen, and are in the report | nothing is lost in silence | `x4_drain_on_a_delaying_queue_releases_the_timer` |
 //! | An add after the shutdown | ignored | the caller is told, and it is counted | | `x7_shutdown_with_thousands_of_delayed_adds` |
-//! | An add while another thread is at the queue | waits | leaves the key and goes on; nobody can tell | contention puts no producer to sleep | `nobody_can_tell_a_late_add`, `no_add_is_left_lying` |
+//! | An add while another thread is at the queue | waits | leaves the key, is [`Accepted`](Added::Accepted) and goes on, unless somebody waits in `get`; whatever is called next finds it | contention puts no producer to sleep | `nobody_can_tell_a_late_add`, `no_add_is_left_lying` |
 //! | AddAfter | blocks when 1000 are on their way to the loop | never blocks; there is no loop | | `x7_shutdown_with_thousands_of_delayed_adds` |
 //! | A key whose delay is over | queued by the loop | queued when the queue or the key is next looked at; a waiting `get` looks at once | no background task. Between two looks, plain adds take their places first | `d1_simple_queue`, `three_layers_behave_like_the_model` |
 //! | A retry that loses against an earlier pending one, or comes after the shutdown | charged | free, unless [`Charge::Always`] | failures that change nothing inflate back-offs | `x6_a_collapsed_retry_is_charged_only_if_told_so` |

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use super::pod;
 use crate::admission::{Amounts, Attempt};
-use crate::kinds::edit::{has, integer_at, list, text_at};
+use crate::kinds::edit::{integer_at, list, text_at};
 use crate::schema::quantity::Quantity;
 
 /// Resources of the core group that a quota may count by their bare names.
@@ -98,9 +98,8 @@ fn of_claim(claim: &Value) -> Amounts {
 }
 
 fn storage_class(claim: &Value) -> &str {
-    let annotations = claim.pointer("/metadata/annotations");
-    match annotations.filter(|annotations| has(annotations, "") && annotations.get(CLASS_ANNOTATION).is_some()) {
-        Some(annotations) => annotations.get(CLASS_ANNOTATION).and_then(Value::as_str).unwrap_or_default(),
+    match claim.pointer("/metadata/annotations").and_then(|annotations| annotations.get(CLASS_ANNOTATION)) {
+        Some(class) => class.as_str().unwrap_or_default(),
         None => text_at(claim, "/spec/storageClassName"),
     }
 }
