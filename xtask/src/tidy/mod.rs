@@ -8,7 +8,7 @@ mod text;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use xshell::{Shell, cmd};
 
 /// One place that breaks a rule.
@@ -80,7 +80,9 @@ fn sources(sh: &Shell, root: &Path) -> anyhow::Result<Vec<Source>> {
 
 fn files_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(root.join(folder))? {
+    let place = root.join(folder);
+    let entries = std::fs::read_dir(&place).with_context(|| format!("cannot list {}", place.display()))?;
+    for entry in entries {
         let entry = entry?;
         let path = folder.join(entry.file_name());
         if !entry.file_type()?.is_dir() {
