@@ -4,52 +4,49 @@
 //! use std::time::Duration;
 //!
 //! use pintle_controller::{Action, Controller, Kind, ReconcileError, Request, predicate::GenerationChanged};
-//! use pintle_informer::SharedInformer;
+//! use pintle_informer::{InformerConfig, SharedInformer};
 //! use pintle_meta::ObjectMeta;
 //! # use std::pin::Pin;
 //! # use std::task::{Context, Poll};
-//! # use pintle_meta::{ApiError, List, ListMeta, ListOptions, ListWatch, WatchEvent, WatchOptions};
+//! # use pintle_meta::{ApiError, Encoded, List, ListMeta, ListOptions, ObjectSource, WatchEvent, WatchOptions};
+//! use serde::{Deserialize, Serialize};
 //! use tokio_util::sync::CancellationToken;
 //!
+//! #[derive(Clone, Deserialize, Serialize)]
 //! struct Website {
 //!     metadata: ObjectMeta,
 //! }
 //! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 //!
+//! #[derive(Clone, Deserialize, Serialize)]
 //! struct Deployment {
 //!     metadata: ObjectMeta,
 //! }
 //! pintle_meta::resource!(Deployment, "apps/v1", "Deployment", "deployments", Namespaced);
-//! # struct Api;
-//! # struct Quiet;
+//!
+//! # struct Fake<T>(Vec<T>);
+//! # struct Pending<T>(std::marker::PhantomData<T>);
+//! # impl<T> Unpin for Pending<T> {}
 //! # impl<T> futures_core::Stream for Pending<T> {
 //! #     type Item = Result<WatchEvent<T>, ApiError>;
 //! #     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> { Poll::Pending }
 //! # }
-//! # struct Pending<T>(std::marker::PhantomData<T>);
-//! # impl<T> Unpin for Pending<T> {}
-//! # impl ListWatch<Website> for Api {
-//! #     type Events = Pending<Website>;
-//! #     async fn list(&self, _: &ListOptions) -> Result<List<Website>, ApiError> {
-//! #         let items = vec![Website { metadata: ObjectMeta::new("team-a", "blog") }];
-//! #         Ok(List { types: Default::default(), metadata: ListMeta { resource_version: "1".into(), ..Default::default() }, items })
+//! # impl<T: Clone + Serialize + Send + Sync + 'static> ObjectSource for Fake<T> {
+//! #     type Object = T;
+//! #     type Events = Pending<T>;
+//! #     async fn list(&self, _: &ListOptions) -> Result<List<T>, ApiError> {
+//! #         let metadata = ListMeta { resource_version: "1".into(), ..Default::default() };
+//! #         Ok(List { types: Default::default(), metadata, items: self.0.clone() })
 //! #     }
 //! #     async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> { Ok(Pending(Default::default())) }
 //! # }
-//! # impl ListWatch<Deployment> for Quiet {
-//! #     type Events = Pending<Deployment>;
-//! #     async fn list(&self, _: &ListOptions) -> Result<List<Deployment>, ApiError> {
-//! #         Ok(List { types: Default::default(), metadata: ListMeta { resource_version: "1".into(), ..Default::default() }, items: vec![] })
-//! #     }
-//! #     async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> { Ok(Pending(Default::default())) }
-//! # }
-//!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let (website_api, deployment_api) = (Api, Quiet);
+//! # let website_api = Encoded(Fake(vec![Website { metadata: ObjectMeta::new("team-a", "blog") }]));
+//! # let deployment_api = Encoded(Fake(vec![]));
 //! // Anything that lists and watches a resource will do; a REST client makes such things.
-//! let sites: SharedInformer<Website> = SharedInformer::new(website_api);
-//! let deployments: SharedInformer<Deployment> = SharedInformer::new(deployment_api);
+//! let sites: SharedInformer<Website> = SharedInformer::new(website_api, InformerConfig::default());
+//! let deployments: SharedInformer<Deployment> = SharedInformer::new(deployment_api, InformerConfig::default());
 //!
 //! let stop = CancellationToken::new();
 //! let (lister, done) = (sites.lister(), stop.clone());

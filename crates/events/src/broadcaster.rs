@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, Patch, PostOptions, Reason};
+use pintle_meta::{ApiError, ErrorKind, Object, ObjectApi, ObjectKey, Patch, PostOptions, Reason};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -178,7 +178,7 @@ impl<A: ObjectApi<Event>> Writer<A> {
 
 /// What the server has refused, it would refuse again.
 fn is_worth_a_retry(error: &ApiError) -> bool {
-    !matches!(error, ApiError::Status(_) | ApiError::InvalidRequest(_))
+    !matches!(error.kind(), ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
 }
 
 fn refused(event: &Event, error: &ApiError) {

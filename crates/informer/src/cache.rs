@@ -1,3 +1,5 @@
+//! The store of an informer and its audience: what is popped is stored, and then told.
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -5,8 +7,9 @@ use pintle_delta_fifo::{Batch, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::Notify;
 
+use crate::decode::Decoded;
 use crate::subscription::Queue;
-use crate::{Indexer, Subscription};
+use crate::{Indexer, Subscription, Undecodable};
 
 /// The store of an informer, and those who want to hear of it.
 ///
@@ -17,6 +20,49 @@ pub(crate) struct Cache<T> {
     audience: Mutex<Audience<T>>,
     /// A subscriber came whose resync may be due before all others.
     pub(crate) resyncs_changed: Notify,
+}
+
+type Change<T> = Delta<ObjectKey, Decoded<Arc<T>>>;
+
+/// What a delta makes of its key.
+enum Next<T> {
+    Present(Arc<T>),
+    Gone { last: Option<Arc<T>>, final_state_known: bool },
+    Undecodable(Undecodable),
+}
+
+impl<T: Object> Next<T> {
+    fn of(delta: Change<T>) -> Self {
+        match delta {
+            Delta::Deleted(deleted) => {
+                let is_tombstone = deleted.is_tombstone();
+                match deleted.into_object() {
+                    Some(Decoded::Object(last)) => Self::Gone { last: Some(last), final_state_known: !is_tombstone },
+                    Some(Decoded::Undecodable(_)) | None => Self::Gone { last: None, final_state_known: false },
+                }
+            }
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                match object {
+                    Decoded::Object(object) => Self::Present(object),
+                    Decoded::Undecodable(entry) => Self::Undecodable(entry.0.clone()),
+                }
+            }
+        }
+    }
+
+    fn object(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Present(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    fn undecodable(&self) -> Option<&Undecodable> {
+        match self {
+            Self::Undecodable(entry) => Some(entry),
+            _ => None,
+        }
+    }
 }
 
 struct Audience<T> {
@@ -47,7 +93,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Takes up what was popped from the queue: first the store, all of it in one step, and then the subscribers.
-    pub(crate) fn apply(&self, batch: Batch<ObjectKey, Arc<T>>) {
+    pub(crate) fn apply(&self, batch: Batch<ObjectKey, Decoded<Arc<T>>>) {
         let mut audience = self.lock();
         let queues = audience.present();
         let mut deltas = Vec::with_capacity(batch.items.len());
@@ -65,33 +111,46 @@ impl<T: Object> Cache<T> {
         self.apply_deltas(&queues, deltas);
     }
 
-    fn apply_deltas(&self, queues: &[Arc<Queue<T>>], deltas: Vec<(ObjectKey, Delta<ObjectKey, Arc<T>>)>) {
+    fn apply_deltas(&self, queues: &[Arc<Queue<T>>], deltas: Vec<(ObjectKey, Change<T>)>) {
         let Some((_, newest)) = deltas.last() else { return };
         let resource_version = newest.object().map(|object| object.resource_version().to_owned()).unwrap_or_default();
-        let present = |delta: &Delta<ObjectKey, Arc<T>>| match delta {
-            Delta::Deleted(_) => None,
-            _ => delta.object().cloned(),
-        };
-        let changes = deltas.iter().map(|(key, delta)| (key.clone(), present(delta))).collect();
-        let before = self.indexer.write_all(changes, &resource_version);
-        for ((key, delta), old) in deltas.into_iter().zip(before) {
-            match (delta, old) {
-                (Delta::Deleted(deleted), Some(old)) => {
-                    let final_state_known = !deleted.is_tombstone();
-                    let last = deleted.into_object().unwrap_or_else(|| old.clone());
+        let mut writes = Vec::with_capacity(deltas.len());
+        let mut undecodable = Vec::new();
+        for (key, delta) in deltas {
+            let next = Next::of(delta);
+            if let Some(entry) = next.undecodable() {
+                undecodable.push(entry.clone());
+            }
+            match next {
+                // What was known of it stays, but for that of another object which is gone.
+                Next::Undecodable(entry) if !self.is_succeeded_by(&entry) => {}
+                next => writes.push((key, next)),
+            }
+        }
+        let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
+        let before = self.indexer.write_all(changes, undecodable, &resource_version);
+        for ((key, next), old) in writes.into_iter().zip(before) {
+            match (next, old) {
+                (Next::Present(new), old) => tell(queues, &key, old, &new, false),
+                // Nobody was told of it.
+                (_, None) => {}
+                (next, Some(old)) => {
+                    let (last, final_state_known) = match next {
+                        Next::Gone { last: Some(last), final_state_known } => (last, final_state_known),
+                        _ => (old.clone(), false),
+                    };
                     for queue in queues {
                         queue.deleted(key.clone(), old.clone(), last.clone(), final_state_known);
                     }
                 }
-                // Nobody was told of it.
-                (Delta::Deleted(_), None) => {}
-                (delta, old) => {
-                    if let Some(new) = delta.object() {
-                        tell(queues, &key, old, new, false);
-                    }
-                }
             }
         }
+    }
+
+    /// Whether the object that the store has by that key was made anew since, and what is there now cannot be decoded.
+    fn is_succeeded_by(&self, entry: &Undecodable) -> bool {
+        let old = self.indexer.get(&entry.key);
+        old.is_some_and(|old| !entry.uid.is_empty() && !old.uid().is_empty() && old.uid() != entry.uid)
     }
 
     /// Whether the store has held the whole resource at least once.
@@ -132,10 +191,23 @@ impl<T: Object> Audience<T> {
         &mut self,
         indexer: &Indexer<T>,
         queues: &[Arc<Queue<T>>],
-        objects: Vec<Arc<T>>,
+        listed: Vec<Decoded<Arc<T>>>,
         resource_version: &str,
     ) {
-        let replacement = indexer.replace(objects, resource_version);
+        let mut objects = Vec::with_capacity(listed.len());
+        let mut undecodable = Vec::new();
+        for object in listed {
+            match object {
+                Decoded::Object(object) => objects.push(object),
+                Decoded::Undecodable(entry) => {
+                    // The last state of it that could be decoded stays, so that it is not taken for deleted.
+                    let known = indexer.get(&entry.0.key);
+                    objects.extend(known.filter(|known| known.uid() == entry.0.uid || entry.0.uid.is_empty()));
+                    undecodable.push(entry.0.clone());
+                }
+            }
+        }
+        let replacement = indexer.replace_all(objects, undecodable, resource_version);
         let is_initial = !self.has_synced;
         for object in replacement.deleted {
             for queue in queues {

@@ -1,45 +1,50 @@
+//! The task of an informer: it owns the requests, the clock and the batches.
+
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use bytes::Bytes;
 use futures_core::Stream;
 use pintle_delta_fifo::{RealFifo, StoreError};
-use pintle_meta::{ListWatch, Object, ObjectKey};
+use pintle_meta::{
+    ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, ObjectKey, TypeMeta, WatchEvent,
+};
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
+use crate::decode::{Decoded, decode};
 use crate::reflector::{Command, Input, Output};
-use crate::{InformerState, Reflector, ReflectorError};
+use crate::{ErrorHandler, InformerState, Reflector, ReflectorError, Transform, Undecodable};
 
 /// What drives a reflector: it owns the requests, the clock and the task.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
     pub(crate) list_watch: L,
-    pub(crate) reflector: Reflector<T>,
+    pub(crate) reflector: Reflector<Decoded<T>>,
     pub(crate) cache: Arc<Cache<T>>,
     pub(crate) state: watch::Sender<InformerState>,
     pub(crate) transform: Option<Transform<T>>,
     pub(crate) on_error: Option<ErrorHandler>,
 }
 
-pub(crate) type Transform<T> = Box<dyn Fn(&mut T) + Send + Sync>;
-type Fifo<T> = RealFifo<ObjectKey, Arc<T>>;
-pub(crate) type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
+type Fifo<T> = RealFifo<ObjectKey, Decoded<Arc<T>>>;
 
 /// So many events are taken up in one step at most. It bounds the queue, which is filled and emptied by one task.
 const BATCH: usize = 500;
 
-impl<T: Object, L: ListWatch<T>> Driver<T, L> {
+impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     /// Runs until told to stop. However it ends, a panic included, the subscriptions end with it.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let _end = End { cache: self.cache.clone(), state: self.state.clone() };
         let cache = self.cache.clone();
         let mut resyncs = pin!(resync(&cache));
-        let mut fifo = RealFifo::atomic(|object: &Arc<T>| Ok(object.key()));
+        let mut fifo = RealFifo::atomic(|object: &Decoded<Arc<T>>| Ok(object.key()));
         let mut events = None;
         let mut command = self.reflector.start();
         loop {
@@ -54,7 +59,7 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
             // What has come already is taken up in one step with it.
             while matches!(command, Command::Read { .. }) && fifo.len() < BATCH {
                 let Some(event) = ready_event(&mut events) else { break };
-                command = self.step(Input::Received(event), &mut fifo);
+                command = self.step(Input::Received(decoded(event)), &mut fifo);
             }
             while let Some(batch) = fifo.pop_batch(BATCH) {
                 self.cache.apply(batch);
@@ -64,7 +69,7 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
         }
     }
 
-    fn step(&mut self, input: Input<T>, fifo: &mut Fifo<T>) -> Command {
+    fn step(&mut self, input: Input<Decoded<T>>, fifo: &mut Fifo<T>) -> Command {
         let step = self.reflector.step(now(), input);
         if let Some(error) = step.error {
             self.log(&error);
@@ -88,7 +93,7 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
         }
     }
 
-    fn enqueue(&self, output: Output<T>, fifo: &mut Fifo<T>) -> Result<(), StoreError> {
+    fn enqueue(&self, output: Output<Decoded<T>>, fifo: &mut Fifo<T>) -> Result<(), StoreError> {
         match output {
             Output::Replaced { objects, resource_version } => {
                 tracing::debug!(informer = %self.name, objects = objects.len(), resource_version, "listed");
@@ -104,11 +109,17 @@ impl<T: Object, L: ListWatch<T>> Driver<T, L> {
         }
     }
 
-    fn share(&self, mut object: T) -> Arc<T> {
-        if let Some(transform) = &self.transform {
-            transform(&mut object);
+    fn share(&self, object: Decoded<T>) -> Decoded<Arc<T>> {
+        if let Decoded::Undecodable(entry) = &object {
+            let Undecodable { key, error, .. } = &entry.0;
+            tracing::warn!(informer = %self.name, %key, error, "an object cannot be decoded; the others go on");
         }
-        Arc::new(object)
+        object.map(|mut object| {
+            if let Some(transform) = &self.transform {
+                transform(&mut object);
+            }
+            Arc::new(object)
+        })
     }
 
     fn publish_state(&self) {
@@ -131,22 +142,22 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-async fn carry_out<T: Object, L: ListWatch<T>>(
+async fn carry_out<T: DeserializeOwned, L: ListWatch<Object = T>>(
     list_watch: &L,
     events: &mut Option<L::Events>,
     command: Command,
-) -> Input<T> {
+) -> Input<Decoded<T>> {
     match command {
         Command::List(options) => {
             *events = None;
-            Input::Listed(list_watch.list(&options).await)
+            Input::Listed(read_page(list_watch, &options).await)
         }
         Command::Watch(options) => {
             *events = None;
             Input::Opened(list_watch.watch(&options).await.map(|opened| *events = Some(opened)))
         }
-        Command::Read { until } => match timeout_at(until.into(), next_event(events)).await {
-            Ok(event) => Input::Received(event),
+        Command::Read { until } => match timeout_at(until.into(), next(events)).await {
+            Ok(event) => Input::Received(decoded(event)),
             Err(_) => Input::TimedOut,
         },
         Command::Sleep(delay) => {
@@ -157,7 +168,33 @@ async fn carry_out<T: Object, L: ListWatch<T>>(
     }
 }
 
-fn next_event<S: Stream + Unpin>(events: &mut Option<S>) -> impl Future<Output = Option<S::Item>> {
+/// Reads a page to its end, and decodes each object as it comes.
+async fn read_page<T: DeserializeOwned, L: ListWatch<Object = T>>(
+    list_watch: &L,
+    options: &ListOptions,
+) -> Result<List<Decoded<T>>, ApiError> {
+    let mut page = Some(list_watch.list(options).await?);
+    let mut items = Vec::new();
+    let mut metadata: Option<ListMeta> = None;
+    while let Some(part) = next(&mut page).await {
+        match part? {
+            ListPart::Item(item) => items.push(decode(&item)),
+            ListPart::Metadata(told) => metadata = Some(told),
+        }
+        // A page that is there as a whole would keep everybody else from running.
+        tokio::task::coop::consume_budget().await;
+    }
+    let metadata = metadata.ok_or_else(|| ApiError::decode("the list ended without its metadata"))?;
+    Ok(List { types: TypeMeta::default(), metadata, items })
+}
+
+type Event<T> = Option<Result<WatchEvent<T>, ApiError>>;
+
+fn decoded<T: DeserializeOwned>(event: Event<Bytes>) -> Event<Decoded<T>> {
+    event.map(|event| event.map(|event| event.map(|object| decode(&object))))
+}
+
+fn next<S: Stream + Unpin>(events: &mut Option<S>) -> impl Future<Output = Option<S::Item>> {
     poll_fn(move |context| match events {
         Some(events) => Pin::new(events).poll_next(context),
         None => Poll::Ready(None),
@@ -166,7 +203,7 @@ fn next_event<S: Stream + Unpin>(events: &mut Option<S>) -> impl Future<Output =
 
 /// The next event, or the end of the stream, if it is there.
 fn ready_event<S: Stream + Unpin>(events: &mut Option<S>) -> Option<Option<S::Item>> {
-    match pin!(next_event(events)).poll(&mut Context::from_waker(Waker::noop())) {
+    match pin!(next(events)).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(event) => Some(event),
         // Whoever polls it next leaves a waker that wakes.
         Poll::Pending => None,

@@ -1,3 +1,5 @@
+//! How waits and reads fail.
+
 /// There is no index of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no index named {name:?}; there are {known:?}")]

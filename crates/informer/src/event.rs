@@ -1,3 +1,5 @@
+//! What subscribers hear.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Informers that are shared between those who want the same.
+
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
@@ -5,9 +7,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pintle_meta::{ApiResource, ListWatch, Object, Resource};
+use pintle_meta::{ApiResource, ListWatch, Object};
+use serde::de::DeserializeOwned;
 
-use crate::{Builder, NotSynced, SharedInformer};
+use crate::{InformerConfig, NotSynced, SharedInformer};
 
 /// Shares informers: whoever asks for a type, a resource and a namespace that somebody asked for before gets the same one.
 ///
@@ -29,6 +32,8 @@ struct Key {
     object: TypeId,
     resource: ApiResource,
     namespace: Option<String>,
+    label_selector: String,
+    field_selector: String,
 }
 
 impl InformerFactory {
@@ -37,35 +42,30 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// The informer of `T`'s own resource, in one namespace or in all. `list_watch` is called if nobody asked for it before.
-    pub fn informer<T: Resource, L: ListWatch<T>>(
-        &self,
-        namespace: Option<&str>,
-        list_watch: impl FnOnce() -> L,
-    ) -> SharedInformer<T> {
-        self.informer_of(&T::api_resource(), namespace, || SharedInformer::builder(list_watch()))
-    }
-
-    /// The informer of any resource, in one namespace or in all. `builder` is called if nobody asked for it before; who asks
-    /// first decides on everything else.
+    /// The informer of a resource in one namespace or in all, with these selectors. It is the one that somebody asked for
+    /// before, if there is one: then `list_watch` and what else the configuration says count for nothing.
     ///
     /// An informer that is asked for after a shutdown never runs.
-    pub fn informer_of<T: Object, L: ListWatch<T>>(
+    pub fn informer<T: Object + DeserializeOwned>(
         &self,
         resource: &ApiResource,
         namespace: Option<&str>,
-        builder: impl FnOnce() -> Builder<T, L>,
+        list_watch: impl ListWatch<Object = T>,
+        config: InformerConfig<T>,
     ) -> SharedInformer<T> {
-        let key =
-            Key { object: TypeId::of::<T>(), resource: resource.clone(), namespace: namespace.map(str::to_owned) };
-        if let Some(informer) = self.find(&key) {
-            return informer;
-        }
-        // Outside of the lock, since it is the user's code. If somebody else was faster, theirs is the one.
-        let informer = builder().build();
+        let key = Key {
+            object: TypeId::of::<T>(),
+            resource: resource.clone(),
+            namespace: namespace.map(str::to_owned),
+            label_selector: config.reflector.label_selector.clone(),
+            field_selector: config.reflector.field_selector.clone(),
+        };
         let mut inner = self.lock();
-        let shared = inner.informers.entry(key).or_insert_with(|| Arc::new(informer.clone()));
-        shared.as_any().downcast_ref::<SharedInformer<T>>().cloned().unwrap_or(informer)
+        let shared = inner.informers.entry(key).or_insert_with(|| Arc::new(SharedInformer::new(list_watch, config)));
+        match shared.as_any().downcast_ref::<SharedInformer<T>>() {
+            Some(informer) => informer.clone(),
+            None => unreachable!("the key names the type"),
+        }
     }
 
     /// Starts all informers that do not run yet. After a shutdown it starts nothing.
@@ -117,10 +117,6 @@ impl InformerFactory {
         for informer in all {
             informer.shutdown().await;
         }
-    }
-
-    fn find<T: Object>(&self, key: &Key) -> Option<SharedInformer<T>> {
-        self.lock().informers.get(key)?.as_any().downcast_ref().cloned()
     }
 
     fn all(&self) -> Vec<Arc<dyn AnyInformer>> {

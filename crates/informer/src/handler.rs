@@ -1,3 +1,5 @@
+//! Handlers: what is called with the events of an informer.
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

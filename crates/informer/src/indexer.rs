@@ -1,3 +1,6 @@
+//! The store: objects by key, with indices over them.
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -5,7 +8,7 @@ use pintle_delta_fifo::{BoxError, KeyGetter, KeyLister, MemoryStore, Reindex, Re
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 
-use crate::{Snapshot, UnknownIndex, WaitError};
+use crate::{Snapshot, Undecodable, UnknownIndex, WaitError};
 
 /// The index that each [`Indexer`] has from the start: objects by namespace.
 pub const NAMESPACE_INDEX: &str = "namespace";
@@ -43,6 +46,7 @@ pub struct Indexer<T> {
 
 pub(crate) struct Inner<T> {
     pub(crate) store: MemoryStore<ObjectKey, Arc<T>>,
+    undecodable: BTreeMap<ObjectKey, Undecodable>,
     resource_version: String,
 }
 
@@ -58,7 +62,7 @@ impl<T: Object> Indexer<T> {
     pub fn new() -> Self {
         let mut store = MemoryStore::new(|object: &Arc<T>| Ok(object.key()));
         store.add_index(NAMESPACE_INDEX, |object| object.namespace().map(str::to_owned).into_iter().collect());
-        let inner = Inner { store, resource_version: String::new() };
+        let inner = Inner { store, undecodable: BTreeMap::new(), resource_version: String::new() };
         Self { inner: RwLock::new(inner), writer: Mutex::new(()), progress: watch::Sender::default() }
     }
 
@@ -87,20 +91,30 @@ impl<T: Object> Indexer<T> {
     /// The store's resourceVersion becomes the object's, unless that is empty.
     pub fn upsert(&self, object: Arc<T>) -> Option<Arc<T>> {
         let version = object.resource_version().to_owned();
-        self.write_all(vec![(object.key(), Some(object))], &version).pop().flatten()
+        self.write_all(vec![(object.key(), Some(object))], Vec::new(), &version).pop().flatten()
     }
 
     /// Takes the object of that key out. Without effect if there is none.
     ///
     /// `resource_version` is the revision of the deletion; where it is not known, leave it empty.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
-        self.write_all(vec![(key.clone(), None)], resource_version).pop().flatten()
+        self.write_all(vec![(key.clone(), None)], Vec::new(), resource_version).pop().flatten()
     }
 
     /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it.
     ///
     /// Of several objects with one key the last one counts.
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
+        self.replace_all(objects, Vec::new(), resource_version)
+    }
+
+    /// As [`replace`](Self::replace), and these could not be decoded.
+    pub(crate) fn replace_all(
+        &self,
+        objects: Vec<Arc<T>>,
+        undecodable: Vec<Undecodable>,
+        resource_version: &str,
+    ) -> Replacement<Arc<T>> {
         let _writer = self.lock_writer();
         let prepared = self.read().store.prepare_swap(objects);
         let Ok((next, replacement)) = prepared else {
@@ -108,6 +122,7 @@ impl<T: Object> Indexer<T> {
         };
         let mut inner = self.write();
         let before = std::mem::replace(&mut inner.store, next);
+        inner.undecodable = undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
         self.advance(&mut inner, resource_version);
         drop(inner);
         // Taking a large store apart takes time that no reader should wait for.
@@ -179,6 +194,11 @@ impl<T: Object> Indexer<T> {
         Ok(values.ok_or_else(|| inner.unknown_index(name))?.map(str::to_owned).collect())
     }
 
+    /// The objects that the server has and that cannot be decoded, in the order of their keys.
+    pub fn undecodable(&self) -> Vec<Undecodable> {
+        self.read().undecodable.values().cloned().collect()
+    }
+
     /// All objects and the revision at which they were all there together.
     pub fn snapshot(&self) -> Snapshot<T> {
         let inner = self.read();
@@ -213,10 +233,12 @@ impl<T: Object> Indexer<T> {
         }
     }
 
-    /// Puts in or takes out several objects in one step, each of another key, and returns what was there before.
+    /// Puts in or takes out several objects in one step, each of another key, and returns what was there before. `undecodable` are
+    /// those that came as well and could not be decoded.
     pub(crate) fn write_all(
         &self,
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
+        undecodable: Vec<Undecodable>,
         resource_version: &str,
     ) -> Vec<Option<Arc<T>>> {
         let _writer = self.lock_writer();
@@ -225,6 +247,10 @@ impl<T: Object> Indexer<T> {
             changes.iter().map(|(key, object)| inner.store.prepare(key, object.as_ref())).collect()
         };
         let mut inner = self.write();
+        if !inner.undecodable.is_empty() {
+            changes.iter().for_each(|(key, _)| _ = inner.undecodable.remove(key));
+        }
+        inner.undecodable.extend(undecodable.into_iter().map(|entry| (entry.key.clone(), entry)));
         let changes = changes.into_iter().zip(reindexes);
         let before = changes.map(|((key, object), reindex)| inner.store.commit(key, object, reindex)).collect();
         self.advance(&mut inner, resource_version);

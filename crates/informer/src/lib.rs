@@ -1,65 +1,38 @@
 //! Reflectors, indexers, shared informers and listers: a local, indexed, live copy of API objects.
 //!
 //! ```
-//! use std::sync::Arc;
-//!
-//! use pintle_informer::{Event, SharedInformer};
+//! use pintle_informer::{Event, InformerConfig, SharedInformer};
 //! use pintle_meta::{ObjectKey, ObjectMeta};
-//! # use pintle_meta::{ApiError, List, ListMeta, ListOptions, ListWatch, WatchEvent, WatchOptions};
-//! # use tokio::sync::mpsc;
+//! use serde::Deserialize;
 //!
+//! #[derive(Deserialize)]
 //! struct Website {
 //!     metadata: ObjectMeta,
 //!     owner: String,
 //! }
 //! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
-//! # struct Websites;
-//! # struct Events(mpsc::Receiver<Result<WatchEvent<Website>, ApiError>>);
-//! # impl futures_core::Stream for Events {
-//! #     type Item = Result<WatchEvent<Website>, ApiError>;
-//! #     fn poll_next(
-//! #         mut self: std::pin::Pin<&mut Self>,
-//! #         context: &mut std::task::Context<'_>,
-//! #     ) -> std::task::Poll<Option<Self::Item>> {
-//! #         self.0.poll_recv(context)
-//! #     }
-//! # }
-//! # impl ListWatch<Website> for Websites {
-//! #     type Events = Events;
-//! #     async fn list(&self, _: &ListOptions) -> Result<List<Website>, ApiError> {
-//! #         let items = vec![Website { metadata: ObjectMeta::new("team-a", "blog"), owner: "ann".into() }];
-//! #         let metadata = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
-//! #         Ok(List { types: Default::default(), metadata, items })
-//! #     }
-//! #     async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
-//! #         let (sender, events) = mpsc::channel(1);
-//! #         tokio::spawn(async move { sender.closed().await });
-//! #         Ok(Events(events))
-//! #     }
-//! # }
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // `Websites` is the `ListWatch` of a resource: what a REST client makes, or a few lines of your own in a test.
-//! let informer: SharedInformer<Website> = SharedInformer::builder(Websites)
-//!     .index("owner", |site: &Website| vec![site.owner.clone()])
-//!     .build();
+//! /// Works on any source: what a REST client makes, or an object of a test.
+//! async fn follow(
+//!     websites: impl pintle_meta::ListWatch<Object = Website>,
+//! ) -> Result<(), Box<dyn std::error::Error>> {
+//!     let informer = SharedInformer::new(websites, InformerConfig::default());
+//!     informer.add_index("owner", |site: &Website| vec![site.owner.clone()])?;
 //!
-//! let mut events = informer.subscribe();
-//! informer.start();
-//! informer.wait_for_sync().await?;
+//!     let mut events = informer.subscribe();
+//!     informer.start();
+//!     informer.wait_for_sync().await?;
 //!
-//! let sites = informer.lister();
-//! assert!(sites.get(&ObjectKey::new("team-a", "blog")).is_some());
-//! assert_eq!(sites.by_index("owner", "ann")?.len(), 1);
+//!     let sites = informer.lister();
+//!     assert!(sites.get(&ObjectKey::new("team-a", "blog")).is_some());
+//!     assert_eq!(sites.by_index("owner", "ann")?.len(), 1);
 //!
-//! let Some(Event::Added { object, is_initial: true }) = events.next().await else { panic!("no event") };
-//! assert_eq!(object.metadata.name, "blog");
+//!     let Some(Event::Added { object, is_initial: true }) = events.next().await else { panic!("no event") };
+//!     assert_eq!(object.metadata.name, "blog");
 //!
-//! informer.shutdown().await;
-//! assert!(events.next().await.is_none());
-//! # Ok(())
-//! # }
+//!     informer.shutdown().await;
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # Nouns
@@ -78,12 +51,14 @@
 //! - Events of one object come in order, each from where the last one ended. States in between may be skipped.
 //! - A subscriber that is slow holds up nobody, and has at most one event a key in store.
 //! - What keeps an informer from being up to date shows in its state. It is never tried again in a hot loop.
+//! - An object that cannot be decoded is one object: it shows among the [`undecodable`](Lister::undecodable) ones, and the others go on.
 //! - Dropping the last handle ends the task. Dropping a subscription or a guard ends what it stands for.
 //!
 //! # The way of a change
 //!
-//! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`] asks for: list, watch, wait.
-//!    What comes of it, the reflector makes into [`Output`](reflector::Output)s; each object is transformed then, if a transform is set.
+//! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`] asks for: list, watch, wait. It
+//!    decodes the objects as they come. What comes of it, the reflector makes into [`Output`](reflector::Output)s; each object is
+//!    transformed then, if a transform is set.
 //! 2. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
 //!    what has come at once: the driver fills it with what the watch has ready, and then empties it. So it holds at most a
 //!    batch, and the watch is not read while the cache is written.
@@ -92,8 +67,9 @@
 //! 4. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
 //!    here on it is on the listener's time, and nobody waits for anybody.
 
-mod builder;
 mod cache;
+mod config;
+mod decode;
 mod driver;
 mod error;
 mod event;
@@ -108,7 +84,8 @@ mod snapshot;
 mod state;
 mod subscription;
 
-pub use builder::Builder;
+pub use config::{ErrorHandler, InformerConfig, Transform};
+pub use decode::Undecodable;
 pub use error::{NotSynced, UnknownIndex, WaitError};
 pub use event::Event;
 pub use factory::InformerFactory;

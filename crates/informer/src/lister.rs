@@ -1,9 +1,11 @@
+//! Read access to the cache of an informer.
+
 use std::fmt;
 use std::sync::Arc;
 
 use pintle_meta::{Object, ObjectKey};
 
-use crate::{Indexer, NAMESPACE_INDEX, Selector, Snapshot, UnknownIndex, WaitError};
+use crate::{Indexer, NAMESPACE_INDEX, Selector, Snapshot, Undecodable, UnknownIndex, WaitError};
 
 /// Read access to the cache of an informer. Cheap to clone.
 ///
@@ -57,6 +59,14 @@ impl<T: Object> Lister<T> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.indexer.is_empty()
+    }
+
+    /// The objects that the server has and that cannot be decoded as a `T`, in the order of their keys.
+    ///
+    /// They keep nobody from being up to date with the others. Where an earlier state of one could be decoded, the cache still
+    /// has that one, since to lose it would read as its deletion. An entry goes when the object is mended or deleted.
+    pub fn undecodable(&self) -> Vec<Undecodable> {
+        self.indexer.undecodable()
     }
 
     /// All objects and the revision at which they were all there together.

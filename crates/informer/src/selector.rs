@@ -1,3 +1,5 @@
+//! Selectors over labels.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;

@@ -1,3 +1,5 @@
+//! The shared informer, as its users hold it.
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -5,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pintle_meta::{ListWatch, Object};
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::Cache;
-use crate::driver::now;
-use crate::{Builder, IndexExists, InformerState, Lister, NotSynced, Subscription};
+use crate::driver::{Driver, now};
+use crate::{IndexExists, InformerConfig, InformerState, Lister, NotSynced, Reflector, Subscription};
 
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
 ///
@@ -40,14 +43,35 @@ struct Owner<T: Object> {
 }
 
 impl<T: Object> SharedInformer<T> {
-    /// An informer of what `list_watch` gives, with everything at its default. It does not run yet.
-    pub fn new(list_watch: impl ListWatch<T>) -> Self {
-        Self::builder(list_watch).build()
-    }
-
-    /// An informer of what `list_watch` gives, to be made as you like.
-    pub fn builder<L: ListWatch<T>>(list_watch: L) -> Builder<T, L> {
-        Builder::new(list_watch)
+    /// An informer of what `list_watch` gives. It does not run yet.
+    pub fn new(list_watch: impl ListWatch<Object = T>, config: InformerConfig<T>) -> Self
+    where
+        T: DeserializeOwned,
+    {
+        let InformerConfig { name, reflector, resync, transform, on_error, seed } = config;
+        let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
+        let cache = Arc::new(Cache::new());
+        let state = watch::Sender::new(InformerState::Starting);
+        let driver = Driver {
+            name: name.clone(),
+            list_watch,
+            reflector: Reflector::new(reflector, seed.unwrap_or_else(|| fastrand::u64(..))),
+            cache: cache.clone(),
+            state: state.clone(),
+            transform,
+            on_error,
+        };
+        let launch: Launch = Box::new(|stop| Box::pin(driver.run(stop)));
+        let owner = Owner {
+            name,
+            cache,
+            state,
+            resync,
+            launch: Mutex::new(Some(launch)),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        Self { owner: Arc::new(owner) }
     }
 
     /// Starts it, in a task of its own. Without effect if it was started or shut down before.
@@ -147,26 +171,6 @@ impl<T: Object> SharedInformer<T> {
     pub fn name(&self) -> &str {
         &self.owner.name
     }
-
-    /// One that runs by what `launch` makes of the token that stops it.
-    pub(crate) fn launched_by(
-        name: String,
-        resync: Option<Duration>,
-        cache: Arc<Cache<T>>,
-        state: watch::Sender<InformerState>,
-        launch: impl FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static,
-    ) -> Self {
-        let owner = Owner {
-            name,
-            cache,
-            state,
-            resync,
-            launch: Mutex::new(Some(Box::new(launch))),
-            stop: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-        };
-        Self { owner: Arc::new(owner) }
-    }
 }
 
 impl<T: Object> Clone for SharedInformer<T> {
@@ -200,4 +204,9 @@ impl<T: Object> Drop for Owner<T> {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// `Pod` of `k8s_openapi::api::core::v1::Pod`.
+fn short_name(type_name: &str) -> String {
+    type_name.rsplit("::").next().unwrap_or(type_name).to_owned()
 }

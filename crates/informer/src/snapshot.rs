@@ -1,3 +1,5 @@
+//! What a cache held at one moment.
+
 use std::sync::Arc;
 
 /// The objects that were in a cache together at one moment. It does not change any more.

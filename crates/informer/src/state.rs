@@ -1,3 +1,5 @@
+//! How an informer is getting on.
+
 use std::time::Instant;
 
 use crate::ReflectorError;

@@ -1,3 +1,5 @@
+//! The events of an informer for one listener.
+
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -106,7 +106,7 @@ impl Error {
 
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
-        Self::InvalidRequest(std::sync::Arc::new(error))
+        Self::invalid_request(error)
     }
 }
 

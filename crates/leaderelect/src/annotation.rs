@@ -3,7 +3,7 @@ use pintle_meta::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::lock::{cause, comparable, stored};
+use crate::lock::{comparable, stored};
 use crate::{LeaderElectionRecord, Lock, Locked, Snapshot, TimePrecision, Version};
 
 /// The annotation in which the record stands.
@@ -43,7 +43,7 @@ impl<A: ObjectApi<DynamicObject>> AnnotationLock<A> {
                 Err(error) => {
                     let told = format!("{kind} {}: annotation {LEADER_ANNOTATION} is no record: {error}", self.key);
                     tracing::error!("{told}; nobody can lead until it is mended");
-                    return Err(ApiError::Decode(cause(told)));
+                    return Err(ApiError::decode(told));
                 }
             },
         };
@@ -95,7 +95,7 @@ impl<A: ObjectApi<DynamicObject>> Lock for AnnotationLock<A> {
 
 fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result<DynamicObject, ApiError> {
     let text = serde_json::to_string(&Annotation::from(record));
-    let text = text.map_err(|error| ApiError::InvalidRequest(cause(error)))?;
+    let text = text.map_err(ApiError::invalid_request)?;
     object.metadata.annotations.insert(LEADER_ANNOTATION.into(), text);
     Ok(object)
 }

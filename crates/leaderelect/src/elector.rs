@@ -209,7 +209,7 @@ impl<A: ObjectApi<Lease>> LeaderElector<LeaseLock<A>> {
     /// Watches the lease too, so that a release is noticed at once, and a usurper as well. While the watch stands, a candidate
     /// reads only when the lease would expire. Without it, or where it fails, it polls.
     #[must_use]
-    pub fn with_watch<W: ListWatch<Lease>>(mut self, watch: W) -> Self {
+    pub fn with_watch<W: ListWatch<Object = Lease>>(mut self, watch: W) -> Self {
         let watch = Arc::new(watch);
         let key = self.lock.key().clone();
         self.hints = Some(Box::new(move |pause, hints| {

@@ -4,8 +4,9 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_core::Stream;
-use pintle_meta::{ListWatch, Object, ObjectKey, WatchEvent, WatchOptions};
+use pintle_meta::{ApiError, ListWatch, Object, ObjectKey, WatchEvent, WatchOptions};
 use tokio::sync::mpsc;
 
 use crate::Lease;
@@ -20,7 +21,7 @@ pub(crate) type Hints =
 const MAX_PAUSES: u32 = 16;
 
 /// Watches the one lease of `key`, again and again, until the receiver is gone.
-pub(crate) async fn watch_lease<W: ListWatch<Lease>>(
+pub(crate) async fn watch_lease<W: ListWatch<Object = Lease>>(
     watch: &W,
     key: &ObjectKey,
     pause: Duration,
@@ -53,10 +54,12 @@ pub(crate) async fn watch_lease<W: ListWatch<Lease>>(
 /// Tells what one stream brings until it ends. True if it brought anything.
 async fn follow<S>(mut events: S, key: &ObjectKey, hints: &mpsc::Sender<Hint>) -> bool
 where
-    S: Stream<Item = Result<WatchEvent<Lease>, pintle_meta::ApiError>> + Unpin,
+    S: Stream<Item = Result<WatchEvent<Bytes>, ApiError>> + Unpin,
 {
     let mut any = false;
     while let Some(Ok(event)) = poll_fn(|context| Pin::new(&mut events).poll_next(context)).await {
+        // One that cannot be decoded is no hint; the elector reads the lease itself before long, and says what is wrong.
+        let Ok(event) = event.decode::<Lease>() else { continue };
         let hint = match event {
             WatchEvent::Added(lease) | WatchEvent::Modified(lease) if lease.key() == *key => {
                 Hint::Changed(snapshot(&lease))

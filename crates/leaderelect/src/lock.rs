@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 
 use pintle_meta::{ApiError, ApiResource, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
@@ -130,7 +129,7 @@ fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
 pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError> {
     if base.uid().is_empty() || base.resource_version().is_empty() {
         let told = format!("{kind} {} has no uid or no resourceVersion to compare with", base.key());
-        return Err(ApiError::InvalidRequest(cause(told)));
+        return Err(ApiError::invalid_request(told));
     }
     Ok(())
 }
@@ -139,11 +138,7 @@ pub(crate) fn comparable(base: &impl Object, kind: &str) -> Result<(), ApiError>
 pub(crate) fn stored(object: &impl Object, kind: &str) -> Result<(), ApiError> {
     if object.uid().is_empty() || object.resource_version().is_empty() {
         let told = format!("{kind} {} came without uid or resourceVersion", object.key());
-        return Err(ApiError::Decode(cause(told)));
+        return Err(ApiError::decode(told));
     }
     Ok(())
-}
-
-pub(crate) fn cause(told: impl fmt::Display) -> pintle_meta::Cause {
-    Box::<dyn std::error::Error + Send + Sync>::from(told.to_string()).into()
 }

@@ -1,3 +1,5 @@
+//! What a client has to know to reach a server.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! Objects of kinds that are not known at compile time.
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -23,12 +25,17 @@ impl Object for DynamicObject {
     }
 }
 
-/// The metadata of an object and nothing else, as a server sends it when asked for `PartialObjectMetadata`.
+/// The metadata of an object and nothing else, as a server sends it when asked for `PartialObjectMetadata`. Any object can be
+/// read as one: its other members are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PartialObject {
-    /// `apiVersion` and `kind` of the answer.
-    #[serde(flatten)]
-    pub types: TypeMeta,
+    /// `version` or `group/version` of the answer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    /// The kind of the answer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
     /// The metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,

@@ -1,3 +1,5 @@
+//! How a request fails, in the words of what stands above the network.
+
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -7,16 +9,41 @@ use crate::{Reason, Status};
 
 /// How a request to an API server fails, seen from above the network.
 ///
-/// A client's own error says more; what informers, electors and controllers decide on is here. It is cheap to clone, so that
-/// one failure can be told to many.
+/// A client's own error says more; what informers, electors, recorders and controllers decide on is here: what kind of
+/// failure it is, what was asked for, how long the server wants to be left alone, and whether something may have been changed
+/// all the same. It is cheap to clone, so that one failure can be told to many.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ApiError, Reason, Status};
+///
+/// let error = ApiError::from(Status::failure(404, Reason::NotFound, "pods \"a\" not found"));
+/// assert!(error.is_not_found() && !error.may_have_acted());
+/// ```
+#[derive(Clone, Debug)]
+pub struct ApiError {
+    kind: ErrorKind,
+    request: Option<Arc<RequestLine>>,
+    retry_after: Option<Duration>,
+    earlier_may_have_acted: bool,
+}
+
+/// What kind of failure an [`ApiError`] is.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum ApiError {
-    /// Nothing listens there. Nothing was sent.
-    ConnectionRefused(Cause),
-    /// The answer is not what was asked for: broken JSON, a missing field, a frame of an unknown type.
+pub enum ErrorKind {
+    /// No connection came about. Nothing was sent.
+    Connect {
+        /// Whether the peer refused: nothing listens there.
+        refused: bool,
+        /// Why.
+        cause: Cause,
+    },
+    /// The answer is not what was asked for: broken JSON, a missing field, a frame of an unknown type. For a write, the server
+    /// has acted.
     Decode(Cause),
-    /// The request was never sent: it makes no sense, or its credentials could not be had.
+    /// The request makes no sense. Nothing was sent.
     InvalidRequest(Cause),
     /// The server answered, and its answer is no.
     Status(Box<Status>),
@@ -24,16 +51,99 @@ pub enum ApiError {
     Timeout(Cause),
     /// The connection failed. Whether the server acted is unknown.
     Transport(Cause),
+    /// The credentials could not be had, which may be another matter a moment later. Nothing was sent.
+    Unauthenticated(Cause),
 }
 
 /// The error beneath an [`ApiError`].
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
+/// A request as errors and logs name it: its method, and its URL without user, password, or the values of parameters that may
+/// be secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestLine {
+    /// `GET`, `POST` and so on.
+    pub method: Box<str>,
+    /// The URL.
+    pub url: Box<str>,
+}
+
+impl RequestLine {
+    /// The path of the URL: no server, no query.
+    pub fn path(&self) -> &str {
+        let rest = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
+        let path = &rest[rest.find('/').unwrap_or(rest.len())..];
+        path.split('?').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for RequestLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.url)
+    }
+}
+
 impl ApiError {
+    /// An answer that cannot be read.
+    pub fn decode(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        ErrorKind::Decode(cause.into().into()).into()
+    }
+
+    /// A request that makes no sense.
+    pub fn invalid_request(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        ErrorKind::InvalidRequest(cause.into().into()).into()
+    }
+
+    /// No answer in time.
+    pub fn timeout(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        ErrorKind::Timeout(cause.into().into()).into()
+    }
+
+    /// A connection that failed after the request was sent, or may have been.
+    pub fn transport(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        ErrorKind::Transport(cause.into().into()).into()
+    }
+
+    /// A peer that nothing listens on.
+    pub fn connection_refused(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        ErrorKind::Connect { refused: true, cause: cause.into().into() }.into()
+    }
+
+    /// Names the request that failed.
+    #[must_use]
+    pub fn with_request(mut self, request: Arc<RequestLine>) -> Self {
+        self.request = Some(request);
+        self
+    }
+
+    /// Says how long the server asks to be left alone, where its status does not.
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// Says that an earlier attempt of the same request may have done what this last one is told off for.
+    #[must_use]
+    pub fn after_attempt_that_may_have_acted(mut self) -> Self {
+        self.earlier_may_have_acted = true;
+        self
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+
+    /// The request that failed, if the client said which.
+    pub fn request(&self) -> Option<&RequestLine> {
+        self.request.as_deref()
+    }
+
     /// The server's answer, if it gave one.
     pub fn status(&self) -> Option<&Status> {
-        match self {
-            Self::Status(status) => Some(status),
+        match &self.kind {
+            ErrorKind::Status(status) => Some(status),
             _ => None,
         }
     }
@@ -43,9 +153,56 @@ impl ApiError {
         self.status()?.reason.as_ref()
     }
 
+    /// How long the server asks to be left alone, if it says so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let told = || {
+            let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
+            (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+        };
+        self.retry_after.or_else(told)
+    }
+
+    /// Whether the server may have done what was asked for, in this attempt or an earlier one. For a read this means nothing.
+    ///
+    /// A refusal (4xx, 501) leaves no doubt, unless an earlier attempt of the same request did. Other answers of 500 and more may
+    /// come from whoever stands in between, and prove nothing: Envoy says 503 of a connection that broke after the request.
+    pub fn may_have_acted(&self) -> bool {
+        let this = match &self.kind {
+            ErrorKind::Connect { .. } | ErrorKind::InvalidRequest(_) | ErrorKind::Unauthenticated(_) => false,
+            ErrorKind::Decode(_) | ErrorKind::Timeout(_) | ErrorKind::Transport(_) => true,
+            ErrorKind::Status(status) => match status.code {
+                501 => false,
+                0 => matches!(
+                    status.reason,
+                    None | Some(
+                        Reason::InternalError | Reason::Timeout | Reason::ServerTimeout | Reason::ServiceUnavailable
+                    )
+                ),
+                code => code >= 500,
+            },
+        };
+        this || self.earlier_may_have_acted
+    }
+
+    /// Whether an earlier attempt of the same request may have done what was asked for, whatever became of the last one. A
+    /// conflict may then be a conflict with oneself.
+    pub fn earlier_may_have_acted(&self) -> bool {
+        self.earlier_may_have_acted
+    }
+
+    /// Nothing listens there.
+    pub fn is_connection_refused(&self) -> bool {
+        matches!(self.kind, ErrorKind::Connect { refused: true, .. })
+    }
+
+    /// No answer came: no connection, a broken one, or none in time.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self.kind, ErrorKind::Connect { .. } | ErrorKind::Timeout(_) | ErrorKind::Transport(_))
+    }
+
     /// 404: no such object or resource.
     pub fn is_not_found(&self) -> bool {
-        self.reason() == Some(&Reason::NotFound)
+        self.is(&[Reason::NotFound], 404)
     }
 
     /// 409 on create: an object of that name is there.
@@ -55,13 +212,82 @@ impl ApiError {
 
     /// 409 otherwise: the object changed meanwhile, or a precondition does not hold.
     pub fn is_conflict(&self) -> bool {
-        self.reason() == Some(&Reason::Conflict)
+        self.is(&[Reason::Conflict], 409)
+    }
+
+    /// 422: a field has a value that it may not have.
+    pub fn is_invalid(&self) -> bool {
+        self.is(&[Reason::Invalid], 422)
+    }
+
+    /// 400: the request makes no sense to the server.
+    pub fn is_bad_request(&self) -> bool {
+        self.is(&[Reason::BadRequest], 400)
+    }
+
+    /// 401: the server does not know who is asking.
+    pub fn is_unauthorized(&self) -> bool {
+        self.is(&[Reason::Unauthorized], 401)
+    }
+
+    /// 403: the user may not.
+    pub fn is_forbidden(&self) -> bool {
+        self.is(&[Reason::Forbidden], 403)
+    }
+
+    /// 405: the resource does not do that.
+    pub fn is_method_not_allowed(&self) -> bool {
+        self.is(&[Reason::MethodNotAllowed], 405)
+    }
+
+    /// 406: no representation that the client accepts.
+    pub fn is_not_acceptable(&self) -> bool {
+        self.is(&[Reason::NotAcceptable], 406)
+    }
+
+    /// 413: the body is too large.
+    pub fn is_too_large(&self) -> bool {
+        self.is(&[Reason::RequestEntityTooLarge], 413)
+    }
+
+    /// 415: the body is in no language that the server knows.
+    pub fn is_unsupported_media_type(&self) -> bool {
+        self.is(&[Reason::UnsupportedMediaType], 415)
+    }
+
+    /// 410, for good: it was there, and is not any more.
+    pub fn is_gone(&self) -> bool {
+        self.is(&[Reason::Gone], 410)
     }
 
     /// The asked-for revision is too old to be had: list again without one. By reason or by the bare code 410.
     pub fn is_expired(&self) -> bool {
-        let Some(status) = self.status() else { return false };
-        matches!(status.reason, Some(Reason::Expired | Reason::Gone)) || (status.reason.is_none() && status.code == 410)
+        self.is(&[Reason::Expired, Reason::Gone], 410)
+    }
+
+    /// 429: the server, or a limiter on the way, wants fewer requests.
+    pub fn is_too_many_requests(&self) -> bool {
+        self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
+    }
+
+    /// 500: an accident of the server.
+    pub fn is_internal_error(&self) -> bool {
+        self.is(&[Reason::InternalError], 500)
+    }
+
+    /// 503: try again later.
+    pub fn is_service_unavailable(&self) -> bool {
+        self.is(&[Reason::ServiceUnavailable], 503)
+    }
+
+    /// 504: the server could not do it in time. That no answer came in time at all is [`ErrorKind::Timeout`].
+    pub fn is_timeout(&self) -> bool {
+        self.is(&[Reason::Timeout], 504)
+    }
+
+    /// The server cannot do it now, and knows a better time: client-go's `IsServerTimeout`.
+    pub fn is_server_timeout(&self) -> bool {
+        self.reason() == Some(&Reason::ServerTimeout)
     }
 
     /// The asked-for revision is one that this server has not seen yet.
@@ -74,51 +300,114 @@ impl ApiError {
             || (status.reason == Some(Reason::Timeout) && status.message.contains(MESSAGE))
     }
 
-    /// 429: the server, or a limiter on the way, wants fewer requests.
-    pub fn is_too_many_requests(&self) -> bool {
-        self.status().is_some_and(|status| status.reason == Some(Reason::TooManyRequests) || status.code == 429)
+    /// Whether one of the faults in the server's answer goes by that reason, such as `FieldValueRequired`.
+    pub fn has_cause(&self, reason: &str) -> bool {
+        let details = self.status().and_then(|status| status.details.as_ref());
+        details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == reason))
     }
 
-    /// Nothing listens there.
-    pub fn is_connection_refused(&self) -> bool {
-        matches!(self, Self::ConnectionRefused(_))
-    }
-
-    /// How long the server asks to wait, if it says so.
-    pub fn retry_after(&self) -> Option<Duration> {
-        let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
-        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    /// By one of the reasons or, where the answer has none that is known, by its code: client-go's rule.
+    fn is(&self, reasons: &[Reason], code: u16) -> bool {
+        self.status().is_some_and(|status| match &status.reason {
+            None | Some(Reason::Other(_)) => status.code == code,
+            Some(reason) => reasons.contains(reason),
+        })
     }
 }
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ConnectionRefused(cause) => write!(f, "connection refused: {cause}"),
-            Self::Decode(cause) => write!(f, "the answer cannot be read: {cause}"),
-            Self::InvalidRequest(cause) => write!(f, "the request cannot be sent: {cause}"),
-            Self::Status(status) => status.fmt(f),
-            Self::Timeout(cause) => write!(f, "no answer in time: {cause}"),
-            Self::Transport(cause) => write!(f, "the connection failed: {cause}"),
+        match &self.kind {
+            ErrorKind::Connect { refused: true, cause } => write!(f, "connection refused: {cause}"),
+            ErrorKind::Connect { cause, .. } => write!(f, "no connection: {cause}"),
+            ErrorKind::Decode(cause) => write!(f, "the answer cannot be read: {cause}"),
+            ErrorKind::InvalidRequest(cause) => write!(f, "the request cannot be sent: {cause}"),
+            // A cause names the request by itself.
+            ErrorKind::Status(status) => match &self.request {
+                Some(request) => write!(f, "{request}: {status}"),
+                None => status.fmt(f),
+            },
+            ErrorKind::Timeout(cause) => write!(f, "no answer in time: {cause}"),
+            ErrorKind::Transport(cause) => write!(f, "the connection failed: {cause}"),
+            ErrorKind::Unauthenticated(cause) => write!(f, "the credentials cannot be had: {cause}"),
+        }?;
+        match self.earlier_may_have_acted {
+            true => f.write_str(" (an earlier attempt of the request may have been done)"),
+            false => Ok(()),
         }
     }
 }
 
 impl Error for ApiError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Status(_) => None,
-            Self::ConnectionRefused(cause)
-            | Self::Decode(cause)
-            | Self::InvalidRequest(cause)
-            | Self::Timeout(cause)
-            | Self::Transport(cause) => Some(&**cause),
+        match &self.kind {
+            ErrorKind::Status(_) => None,
+            ErrorKind::Connect { cause, .. }
+            | ErrorKind::Decode(cause)
+            | ErrorKind::InvalidRequest(cause)
+            | ErrorKind::Timeout(cause)
+            | ErrorKind::Transport(cause)
+            | ErrorKind::Unauthenticated(cause) => Some(&**cause),
         }
+    }
+}
+
+impl From<ErrorKind> for ApiError {
+    fn from(kind: ErrorKind) -> Self {
+        Self { kind, request: None, retry_after: None, earlier_may_have_acted: false }
     }
 }
 
 impl From<Status> for ApiError {
     fn from(status: Status) -> Self {
-        Self::Status(Box::new(status))
+        ErrorKind::Status(Box::new(status)).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16, reason: Option<Reason>) -> ApiError {
+        Status { code, reason, ..Status::default() }.into()
+    }
+
+    #[test]
+    fn an_answer_without_a_known_reason_is_judged_by_its_code() {
+        assert!(answer(404, None).is_not_found());
+        assert!(answer(404, Some(Reason::Other("Nowhere".into()))).is_not_found());
+        assert!(!answer(404, Some(Reason::Forbidden)).is_not_found());
+        assert!(answer(410, None).is_expired() && answer(410, Some(Reason::Gone)).is_expired());
+        assert!(answer(409, None).is_conflict() && !answer(409, Some(Reason::AlreadyExists)).is_conflict());
+    }
+
+    #[test]
+    fn only_a_refusal_proves_that_nothing_was_done() {
+        for (error, expected) in [
+            (answer(409, Some(Reason::Conflict)), false),
+            (answer(429, None), false),
+            (answer(501, None), false),
+            (answer(503, None), true),
+            (answer(500, None), true),
+            (answer(502, None), true),
+            (answer(504, Some(Reason::Timeout)), true),
+            (answer(0, Some(Reason::Timeout)), true),
+            (answer(0, Some(Reason::Conflict)), false),
+            (ApiError::transport("cut"), true),
+            (ApiError::timeout("late"), true),
+            (ApiError::connection_refused("nobody"), false),
+            (ApiError::invalid_request("no name"), false),
+            (answer(409, Some(Reason::Conflict)).after_attempt_that_may_have_acted(), true),
+        ] {
+            assert_eq!(error.may_have_acted(), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_its_request_and_no_query() {
+        let line = RequestLine { method: "PUT".into(), url: "https://host/api/v1/pods/a?dryRun=All".into() };
+        assert_eq!(line.path(), "/api/v1/pods/a");
+        let error = answer(409, Some(Reason::Conflict)).with_request(Arc::new(line));
+        assert!(error.to_string().starts_with("PUT https://host/api/v1/pods/a"), "{error}");
     }
 }

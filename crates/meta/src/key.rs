@@ -1,3 +1,5 @@
+//! The names of objects.
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;

@@ -27,6 +27,7 @@
 //!   [`DynamicObject`] is one whose API is not.
 //! - [`List`], [`WatchEvent`] and [`Status`] are what a server answers; [`ApiError`] is how a request fails.
 //! - [`ListWatch`] and [`ObjectApi`] are the seams: informers, electors and recorders see the network only through them.
+//!   [`ObjectSource`] is a seam's other side for those who have objects and no network.
 //! - [`ClientConfig`] is what a client has to know to reach a server.
 
 mod client_config;
@@ -36,8 +37,10 @@ mod key;
 mod list;
 mod object;
 mod object_meta;
+mod object_source;
 mod options;
 mod resource;
+mod scope;
 mod seams;
 mod status;
 mod time;
@@ -50,20 +53,22 @@ pub use client_config::{
     BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig,
 };
 pub use dynamic::{DynamicObject, PartialObject};
-pub use error::{ApiError, Cause};
+pub use error::{ApiError, Cause, ErrorKind, RequestLine};
 pub use key::{InvalidKey, ObjectKey};
 pub use list::{List, ListMeta};
 pub use object::{Metadata, Object, OwnerRef, Resource};
 pub use object_meta::{ObjectMeta, OwnerReference, TypeMeta};
+pub use object_source::{Encoded, EncodedEvents, ObjectSource, Parts};
 pub use options::{
     DeleteOptions, ListOptions, Patch, PostOptions, Preconditions, PropagationPolicy, ResourceVersionMatch,
     WatchOptions,
 };
-pub use resource::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource, InvalidGroupVersion, Scope};
-pub use seams::{ListWatch, ObjectApi};
+pub use resource::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource, InvalidGroupVersion};
+pub use scope::{ClusterScope, NamespaceScope, ResourceScope, Scope};
+pub use seams::{ListPart, ListWatch, ObjectApi};
 pub use status::{Reason, Status, StatusCause, StatusDetails};
 pub use time::{MicroTime, Time};
-pub use watch::{Bookmark, RawFrame, WatchEvent};
+pub use watch::{Bookmark, WatchEvent};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -1,3 +1,5 @@
+//! Lists of objects.
+
 use serde::{Deserialize, Serialize};
 
 use crate::TypeMeta;

@@ -1,6 +1,8 @@
+//! What an object of the API is: anything that carries metadata.
+
 use std::collections::BTreeMap;
 
-use crate::{ApiResource, ObjectKey};
+use crate::{ApiResource, ObjectKey, ResourceScope};
 
 /// An object of the API: anything that carries metadata.
 ///
@@ -35,10 +37,30 @@ pub trait Object: Send + Sync + 'static {
     }
 }
 
-/// An object whose resource is known at compile time.
+/// An object whose resource is known at compile time: what it is called, and whether it lives in namespaces.
+///
+/// Implement it with [`resource!`](crate::resource) in one line.
 pub trait Resource: Object {
-    /// The resource that the objects of this type belong to.
-    fn api_resource() -> ApiResource;
+    /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope): which calls make sense.
+    type Scope: ResourceScope;
+
+    /// `version` or `group/version`.
+    const API_VERSION: &'static str;
+
+    /// The kind, in upper camel case.
+    const KIND: &'static str;
+
+    /// The plural, in lower case: the path segment.
+    const PLURAL: &'static str;
+
+    /// The same as a value.
+    ///
+    /// # Panics
+    ///
+    /// If `API_VERSION` is no version.
+    fn api_resource() -> ApiResource {
+        ApiResource::new(Self::API_VERSION, Self::KIND, Self::PLURAL, Self::Scope::SCOPE)
+    }
 }
 
 /// Read access to metadata: [`ObjectMeta`](crate::ObjectMeta), or the type of another library that means the same.
@@ -96,7 +118,7 @@ impl OwnerRef<'_> {
 
 /// Makes a struct with a `metadata` field an [`Object`] and a [`Resource`].
 ///
-/// Takes the type, its `apiVersion`, kind, plural, and its [`Scope`](crate::Scope).
+/// Takes the type, its `apiVersion`, kind, plural, and its [`Scope`](crate::Scope): `Namespaced` or `Cluster`.
 ///
 /// ```
 /// # use pintle_meta::ObjectMeta;
@@ -105,7 +127,13 @@ impl OwnerRef<'_> {
 /// ```
 #[macro_export]
 macro_rules! resource {
-    ($type:ty, $api_version:expr, $kind:expr, $plural:expr, $scope:ident) => {
+    ($type:ty, $api_version:expr, $kind:expr, $plural:expr, Namespaced) => {
+        $crate::resource!($type, $api_version, $kind, $plural, in $crate::NamespaceScope);
+    };
+    ($type:ty, $api_version:expr, $kind:expr, $plural:expr, Cluster) => {
+        $crate::resource!($type, $api_version, $kind, $plural, in $crate::ClusterScope);
+    };
+    ($type:ty, $api_version:expr, $kind:expr, $plural:expr, in $scope:ty) => {
         impl $crate::Object for $type {
             fn metadata(&self) -> &dyn $crate::Metadata {
                 &self.metadata
@@ -113,9 +141,10 @@ macro_rules! resource {
         }
 
         impl $crate::Resource for $type {
-            fn api_resource() -> $crate::ApiResource {
-                $crate::ApiResource::new($api_version, $kind, $plural, $crate::Scope::$scope)
-            }
+            type Scope = $scope;
+            const API_VERSION: &'static str = $api_version;
+            const KIND: &'static str = $kind;
+            const PLURAL: &'static str = $plural;
         }
     };
 }

@@ -1,6 +1,10 @@
-use std::collections::BTreeMap;
+//! The metadata of objects.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::object::{Metadata, OwnerRef};
@@ -8,62 +12,129 @@ use crate::{Resource, Time};
 
 /// What each object says of itself, under `metadata`.
 ///
-/// Fields that are absent on the wire are empty here, and are left out again when written. A field that this version does
-/// not know is kept in `other`, so that reading and writing back loses nothing.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+/// Fields that are absent or `null` on the wire are empty here, and are left out again when written. A field that this version
+/// does not know is kept in `other`, so that reading and writing back loses nothing, but for one:
+///
+/// `managedFields` is skipped. It is often the larger part of an object, controllers do not read it, and a server keeps what it
+/// has where a write brings none (`docs/reference/using-api/server-side-apply`, "clearing managedFields"). Who wants to look at it
+/// decodes the object as a type that has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
     /// The name, unique within namespace and resource.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// A prefix to which the server appends five characters, where `name` is empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub generate_name: String,
     /// The namespace; empty for a cluster-scoped object.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// The identity of this very object, never used again after its deletion. Set by the server.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The revision of the object's last change. Opaque, but comparable for equality.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// Counts the changes of the desired state. Set by the server; 0 where it keeps none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
     /// When the object was created. Set by the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Time>,
     /// When deletion was asked for, or, with a grace period, when it will come about. Set by the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
     /// Seconds that the object is given to end by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
     /// What selectors match on.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Notes for tools.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// The objects that this one depends on: it is deleted after the last of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
     /// The object stays until this list is empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Who wrote which fields, as the server keeps it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
-    pub managed_fields: Vec<Value>,
-    /// Fields that this struct does not name.
+    /// Fields that this struct does not name. Boxed, since there are none as a rule.
     #[serde(flatten)]
-    pub other: BTreeMap<String, Value>,
+    pub other: Option<Box<BTreeMap<String, Value>>>,
 }
 
 impl ObjectMeta {
     /// Metadata for a new object. An empty namespace means cluster scope.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into(), ..Self::default() }
+    }
+}
+
+/// By hand, since a derived one that keeps unknown fields has to hold every object as a tree first.
+impl<'de> Deserialize<'de> for ObjectMeta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(field_identifier, rename_all = "camelCase")]
+        enum Field {
+            Name,
+            GenerateName,
+            Namespace,
+            Uid,
+            ResourceVersion,
+            Generation,
+            CreationTimestamp,
+            DeletionTimestamp,
+            DeletionGracePeriodSeconds,
+            Labels,
+            Annotations,
+            OwnerReferences,
+            Finalizers,
+            ManagedFields,
+            Other(String),
+        }
+
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = ObjectMeta;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the metadata of an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectMeta, A::Error> {
+                let mut meta = ObjectMeta::default();
+                while let Some(field) = map.next_key()? {
+                    match field {
+                        Field::Name => meta.name = value(&mut map)?,
+                        Field::GenerateName => meta.generate_name = value(&mut map)?,
+                        Field::Namespace => meta.namespace = value(&mut map)?,
+                        Field::Uid => meta.uid = value(&mut map)?,
+                        Field::ResourceVersion => meta.resource_version = value(&mut map)?,
+                        Field::Generation => meta.generation = value(&mut map)?,
+                        Field::CreationTimestamp => meta.creation_timestamp = value(&mut map)?,
+                        Field::DeletionTimestamp => meta.deletion_timestamp = value(&mut map)?,
+                        Field::DeletionGracePeriodSeconds => meta.deletion_grace_period_seconds = value(&mut map)?,
+                        Field::Labels => meta.labels = value(&mut map)?,
+                        Field::Annotations => meta.annotations = value(&mut map)?,
+                        Field::OwnerReferences => meta.owner_references = value(&mut map)?,
+                        Field::Finalizers => meta.finalizers = value(&mut map)?,
+                        Field::ManagedFields => _ = map.next_value::<IgnoredAny>()?,
+                        Field::Other(name) => _ = meta.other.get_or_insert_default().insert(name, map.next_value()?),
+                    }
+                }
+                Ok(meta)
+            }
+        }
+
+        /// Go writes what is empty as `null`.
+        fn value<'de, A: MapAccess<'de>, T: Default + Deserialize<'de>>(map: &mut A) -> Result<T, A::Error> {
+            Ok(map.next_value::<Option<T>>()?.unwrap_or_default())
+        }
+
+        deserializer.deserialize_map(Fields)
     }
 }
 
@@ -166,15 +237,6 @@ pub struct TypeMeta {
     pub kind: String,
 }
 
-/// Go writes a nil map or slice as `null`.
-fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
 fn is_zero(number: &i64) -> bool {
     *number == 0
 }
@@ -192,9 +254,16 @@ mod tests {
     }
 
     #[test]
-    fn null_is_an_empty_collection() {
+    fn managed_fields_are_skipped() {
+        let text = r#"{"name":"a","managedFields":[{"manager":"kubectl","fieldsV1":{"f:spec":{}}}]}"#;
+        assert_eq!(serde_json::from_str::<ObjectMeta>(text).unwrap(), ObjectMeta::new("", "a"));
+    }
+
+    #[test]
+    fn null_is_an_empty_field() {
         let meta: ObjectMeta =
-            serde_json::from_str(r#"{"name":"a","creationTimestamp":null,"labels":null,"finalizers":null}"#).unwrap();
+            serde_json::from_str(r#"{"name":"a","uid":null,"creationTimestamp":null,"labels":null,"finalizers":null}"#)
+                .unwrap();
         assert_eq!(meta, ObjectMeta::new("", "a"));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::{ApiResource, GroupVersion, Metadata, Object, OwnerRef, Resource, Scope};
+use crate::{ClusterScope, Metadata, NamespaceScope, Object, OwnerRef, Resource, ResourceScope};
 
 impl<T> Object for T
 where
@@ -20,28 +20,24 @@ where
     T: k8s_openapi::Metadata<Ty = ObjectMeta> + k8s_openapi::Resource + Send + Sync + 'static,
     T::Scope: KnownScope,
 {
-    fn api_resource() -> ApiResource {
-        ApiResource {
-            group_version: GroupVersion::new(T::GROUP, T::VERSION),
-            kind: T::KIND.into(),
-            plural: T::URL_PATH_SEGMENT.into(),
-            scope: T::Scope::SCOPE,
-        }
-    }
+    type Scope = <T::Scope as KnownScope>::Scope;
+    const API_VERSION: &'static str = T::API_VERSION;
+    const KIND: &'static str = T::KIND;
+    const PLURAL: &'static str = T::URL_PATH_SEGMENT;
 }
 
 /// The scopes of k8s-openapi under which whole objects are listed.
 pub trait KnownScope {
     /// The same in our words.
-    const SCOPE: Scope;
+    type Scope: ResourceScope;
 }
 
 impl KnownScope for k8s_openapi::ClusterResourceScope {
-    const SCOPE: Scope = Scope::Cluster;
+    type Scope = ClusterScope;
 }
 
 impl KnownScope for k8s_openapi::NamespaceResourceScope {
-    const SCOPE: Scope = Scope::Namespaced;
+    type Scope = NamespaceScope;
 }
 
 static NO_TEXTS: BTreeMap<String, String> = BTreeMap::new();
@@ -102,6 +98,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Namespace;
 
     use super::*;
+    use crate::Scope;
 
     #[test]
     fn a_type_of_k8s_openapi_is_a_resource_as_it_is() {

@@ -1,3 +1,5 @@
+//! What requests ask for.
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

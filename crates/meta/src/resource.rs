@@ -1,7 +1,11 @@
+//! Groups, versions, kinds and resources.
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Scope;
 
 /// An API group and version, written `group/version`, or `version` in the core group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -145,15 +149,6 @@ impl fmt::Display for GroupVersionResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.group_version(), self.resource)
     }
-}
-
-/// Whether the objects of a resource live in namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// One set of names for the cluster.
-    Cluster,
-    /// A set of names in each namespace.
-    Namespaced,
 }
 
 /// All that a client has to know of a resource to address it.

@@ -1,25 +1,46 @@
+//! The seams: all that informers, electors and recorders know of the network.
+
 use std::future::Future;
 
+use bytes::Bytes;
 use futures_core::Stream;
 
-use crate::{ApiError, DeleteOptions, List, ListOptions, ObjectKey, Patch, PostOptions, WatchEvent, WatchOptions};
+use crate::{ApiError, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, PostOptions, WatchEvent, WatchOptions};
 
 /// The reading side of one resource, as a reflector needs it: client-go's `ListerWatcher`.
 ///
-/// Which resource and which namespace are settled when the value is made; selectors come with the options.
+/// Which resource and which namespace are settled when the value is made; selectors come with the options. Objects cross as
+/// the bytes of their JSON: whoever wants them decodes them, where and as far as it likes, and one that cannot be decoded is
+/// one object and not a failed list. A source that has objects and no bytes is an [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
 /// Dropping a future or a stream gives the request up; nothing is left running.
-pub trait ListWatch<T>: Send + Sync + 'static {
-    /// The stream of a watch. It ends without an item when the server closes it cleanly.
-    type Events: Stream<Item = Result<WatchEvent<T>, ApiError>> + Send + Unpin + 'static;
+pub trait ListWatch: Send + Sync + 'static {
+    /// What the bytes are meant to be decoded as.
+    type Object: 'static;
 
-    /// One page of objects. Following `continue` tokens is the caller's part.
-    fn list(&self, options: &ListOptions) -> impl Future<Output = Result<List<T>, ApiError>> + Send;
+    /// A page of a list, part by part. It ends without an item when the page is whole: its metadata has come by then.
+    type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
+
+    /// The events of a watch. It ends without an item when the server closes it cleanly.
+    type Events: Stream<Item = Result<WatchEvent<Bytes>, ApiError>> + Send + Unpin + 'static;
+
+    /// Asks for one page of objects. The future ends when the server has taken up the request or refused it. Following
+    /// `continue` tokens is the caller's part.
+    fn list(&self, options: &ListOptions) -> impl Future<Output = Result<Self::Page, ApiError>> + Send;
 
     /// Opens a watch. The future ends when the server has accepted or refused it.
     fn watch(&self, options: &WatchOptions) -> impl Future<Output = Result<Self::Events, ApiError>> + Send;
+}
+
+/// A part of a page. The items come in the order of the list; the metadata comes once, before them or after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListPart {
+    /// The JSON of an object.
+    Item(Bytes),
+    /// What the list says of itself.
+    Metadata(ListMeta),
 }
 
 /// The objects of one resource, one at a time.

@@ -1,3 +1,5 @@
+//! What a server answers where it has no object to answer with.
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,3 +1,5 @@
+//! Moments, as the API writes them.
+
 use std::fmt;
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};

@@ -1,10 +1,13 @@
+//! What a watch tells, and how a frame of it is read.
+
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::{ApiError, Object, PartialObject, Status};
+use crate::{ApiError, Status};
 
-/// One thing that a watch tells.
+/// One thing that a watch tells, its object decoded or, as `WatchEvent<Bytes>`, as it came.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent<T> {
     /// The object is new, or came to match the selector.
@@ -28,59 +31,106 @@ pub struct Bookmark {
     pub initial_events_end: bool,
 }
 
-/// A frame as it comes over the wire, its object still undecoded: a bookmark or an error holds another type than the rest,
-/// and decoding in two steps is faster than an adjacently tagged enum.
-#[derive(Debug, Deserialize)]
-pub struct RawFrame<'a> {
-    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
-    #[serde(rename = "type")]
-    pub event: &'a str,
-    /// The object, the bookmark or the status.
-    #[serde(borrow)]
-    pub object: &'a RawValue,
-}
+impl<T> WatchEvent<T> {
+    /// What the event is called on the wire.
+    pub fn event_type(&self) -> &'static str {
+        match self {
+            Self::Added(_) => "ADDED",
+            Self::Modified(_) => "MODIFIED",
+            Self::Deleted(_) => "DELETED",
+            Self::Bookmark(_) => "BOOKMARK",
+            Self::Error(_) => "ERROR",
+        }
+    }
 
-impl RawFrame<'_> {
-    /// Decodes the object within.
+    /// The same event, with what `change` makes of its object.
     ///
     /// # Errors
     ///
-    /// [`ApiError::Decode`] if the object is not a `T`, or the type of the frame is unknown.
-    pub fn decode<T: DeserializeOwned>(&self) -> Result<WatchEvent<T>, ApiError> {
-        Ok(match self.event {
-            "ADDED" => WatchEvent::Added(self.object()?),
-            "MODIFIED" => WatchEvent::Modified(self.object()?),
-            "DELETED" => WatchEvent::Deleted(self.object()?),
-            "BOOKMARK" => WatchEvent::Bookmark(bookmark(&self.object()?)),
-            "ERROR" => WatchEvent::Error(self.object()?),
-            other => {
-                return Err(ApiError::Decode(format!("a watch frame of unknown type {other:?}").as_str().to_cause()));
-            }
+    /// Those of `change`.
+    pub fn try_map<U, E>(self, change: impl FnOnce(T) -> Result<U, E>) -> Result<WatchEvent<U>, E> {
+        Ok(match self {
+            Self::Added(object) => WatchEvent::Added(change(object)?),
+            Self::Modified(object) => WatchEvent::Modified(change(object)?),
+            Self::Deleted(object) => WatchEvent::Deleted(change(object)?),
+            Self::Bookmark(bookmark) => WatchEvent::Bookmark(bookmark),
+            Self::Error(status) => WatchEvent::Error(status),
         })
     }
 
-    fn object<U: DeserializeOwned>(&self) -> Result<U, ApiError> {
-        serde_json::from_str(self.object.get()).map_err(|error| {
-            ApiError::Decode(format!("a watch frame of type {}: {error}", self.event).as_str().to_cause())
+    /// The same event, with what `change` makes of its object.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WatchEvent<U> {
+        match self.try_map(|object| Ok::<U, std::convert::Infallible>(change(object))) {
+            Ok(event) => event,
+            Err(never) => match never {},
+        }
+    }
+}
+
+impl WatchEvent<Bytes> {
+    /// Reads a frame: `{"type": …, "object": …}`. The object stays as it is, and shares the frame's memory; what a bookmark or
+    /// an error holds is of another type than the rest, and is read.
+    ///
+    /// # Errors
+    ///
+    /// A frame that is no such JSON, or of a type that is unknown.
+    pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
+        #[derive(Deserialize)]
+        struct Frame<'a> {
+            #[serde(rename = "type")]
+            event: &'a str,
+            #[serde(borrow)]
+            object: &'a RawValue,
+        }
+        let Frame { event, object } =
+            serde_json::from_slice(frame).map_err(|error| ApiError::decode(format!("no watch frame: {error}")))?;
+        let unreadable = |error| ApiError::decode(format!("a watch frame of type {event}: {error}"));
+        let bytes = || frame.slice_ref(object.get().as_bytes());
+        Ok(match event {
+            "ADDED" => Self::Added(bytes()),
+            "MODIFIED" => Self::Modified(bytes()),
+            "DELETED" => Self::Deleted(bytes()),
+            "BOOKMARK" => Self::Bookmark(serde_json::from_str::<Mark>(object.get()).map_err(unreadable)?.into()),
+            "ERROR" => Self::Error(serde_json::from_str(object.get()).map_err(unreadable)?),
+            other => return Err(ApiError::decode(format!("a watch frame of unknown type {other:?}"))),
         })
     }
-}
 
-fn bookmark(object: &PartialObject) -> Bookmark {
-    const END: &str = "k8s.io/initial-events-end";
-    Bookmark {
-        resource_version: object.resource_version().into(),
-        initial_events_end: object.metadata.annotations.get(END).is_some_and(|value| value == "true"),
+    /// The same event with its object decoded.
+    ///
+    /// # Errors
+    ///
+    /// The object is no `T`.
+    pub fn decode<T: DeserializeOwned>(self) -> Result<WatchEvent<T>, ApiError> {
+        self.try_map(|object| serde_json::from_slice(&object).map_err(ApiError::decode))
     }
 }
 
-trait ToCause {
-    fn to_cause(&self) -> crate::Cause;
+/// The object of a bookmark, as far as it means anything.
+#[derive(Deserialize)]
+struct Mark {
+    metadata: MarkMeta,
 }
 
-impl ToCause for str {
-    fn to_cause(&self) -> crate::Cause {
-        Box::<dyn std::error::Error + Send + Sync>::from(self).into()
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MarkMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(default, rename = "k8s.io/initial-events-end")]
+    end: String,
+}
+
+impl From<Mark> for Bookmark {
+    fn from(Mark { metadata }: Mark) -> Self {
+        let initial_events_end = metadata.annotations.is_some_and(|annotations| annotations.end == "true");
+        Self { resource_version: metadata.resource_version, initial_events_end }
     }
 }
 
@@ -90,8 +140,8 @@ mod tests {
     use crate::DynamicObject;
 
     fn decode(frame: &str) -> Result<WatchEvent<DynamicObject>, String> {
-        let frame: RawFrame<'_> = serde_json::from_str(frame).map_err(|error| error.to_string())?;
-        frame.decode().map_err(|error| error.to_string())
+        let event = WatchEvent::parse(&Bytes::copy_from_slice(frame.as_bytes()));
+        event.and_then(WatchEvent::decode).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -116,5 +166,13 @@ mod tests {
     fn an_unknown_frame_names_its_type() {
         let error = decode(r#"{"type":"NEWS","object":{}}"#).unwrap_err();
         assert!(error.contains("NEWS"), "{error}");
+    }
+
+    #[test]
+    fn an_object_shares_the_memory_of_its_frame() {
+        let frame = Bytes::from_static(br#"{"type":"ADDED","object":{"spec": 1}}"#);
+        let Ok(WatchEvent::Added(object)) = WatchEvent::parse(&frame) else { panic!("not an added event") };
+        assert_eq!(object, br#"{"spec": 1}"#.as_slice());
+        assert!(frame.as_ptr_range().contains(&object.as_ptr()));
     }
 }

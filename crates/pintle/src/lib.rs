@@ -9,7 +9,7 @@
 //! ```
 //! use pintle::apiserver::ApiServer;
 //! use pintle::controller::{Action, Controller, Request};
-//! use pintle::informer::SharedInformer;
+//! use pintle::informer::{InformerConfig, SharedInformer};
 //! use pintle::meta::{ObjectMeta, PostOptions};
 //! use pintle::restreq::{Api, RestClient};
 //! use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@
 //! let maps: Api<ConfigMap> = Api::namespaced(client, "default");
 //! maps.create(&ConfigMap { metadata: ObjectMeta::new("default", "settings") }, &PostOptions::default()).await?;
 //!
-//! let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps);
+//! let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps, InformerConfig::default());
 //! let (lister, stop) = (informer.lister(), CancellationToken::new());
 //! let done = stop.clone();
 //! let controller = Controller::for_(&informer).reconciler(move |request: Request| {

@@ -1,3 +1,5 @@
+//! The typed handle on one resource.
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -5,16 +7,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_core::Stream;
 use pintle_meta::{
-    ApiError, ApiResource, DeleteOptions, List, ListOptions, ListWatch, Object, ObjectApi, ObjectKey, Patch,
-    PostOptions, Resource, Scope, WatchEvent, WatchOptions,
+    ApiError, ApiResource, DeleteOptions, List, ListMeta, ListOptions, ListPart, ListWatch, NamespaceScope, Object,
+    ObjectApi, ObjectKey, Patch, PostOptions, Resource, Scope, TypeMeta, WatchEvent, WatchOptions,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::InvalidRequest;
-use crate::{Error, Request, RestClient, Watch};
+use crate::{Error, ListStream, RawWatch, Request, RestClient, Watch, list};
 
 /// The objects of one resource, in one namespace or all.
 ///
@@ -32,29 +35,57 @@ pub struct Api<T> {
 }
 
 impl<T: Resource> Api<T> {
-    /// All objects of the resource: of a cluster-scoped one, or across all namespaces.
+    /// All objects of the resource: of a cluster-scoped one, or across all namespaces. A single object of a namespaced one is
+    /// then named by its whole key.
     pub fn all(client: RestClient) -> Self {
-        Self::all_with(client, T::api_resource())
+        Self::new(client, T::api_resource(), None)
     }
+}
 
+impl<T: Resource<Scope = NamespaceScope>> Api<T> {
     /// The objects in one namespace; the client's default one for an empty text.
+    ///
+    /// For a cluster-scoped kind this does not compile:
+    ///
+    /// ```compile_fail,E0271
+    /// use pintle_meta::ObjectMeta;
+    /// use pintle_restreq::{Api, RestClient};
+    ///
+    /// struct Node { metadata: ObjectMeta }
+    /// pintle_meta::resource!(Node, "v1", "Node", "nodes", Cluster);
+    ///
+    /// fn nodes(client: RestClient) -> Api<Node> {
+    ///     Api::namespaced(client, "default")
+    /// }
+    /// ```
     pub fn namespaced(client: RestClient, namespace: &str) -> Self {
-        Self::namespaced_with(client, T::api_resource(), namespace)
+        Self::new(client, T::api_resource(), Some(namespace))
     }
 }
 
 impl<T> Api<T> {
-    /// As [`all`](Self::all), for a resource that is known at run time only.
-    pub fn all_with(client: RestClient, resource: ApiResource) -> Self {
-        let client = client.for_group_version(&resource.group_version);
-        Self { client, resource: Arc::new(resource), namespace: None, object: PhantomData }
+    /// The objects of a resource that is known at run time only: in one namespace, an empty text standing for the client's
+    /// default one, or all.
+    ///
+    /// # Errors
+    ///
+    /// A namespace for a cluster-scoped resource.
+    pub fn dynamic(client: RestClient, resource: ApiResource, namespace: Option<&str>) -> Result<Self, InvalidRequest> {
+        match (resource.scope, namespace) {
+            (Scope::Cluster, Some(namespace)) => Err(InvalidRequest::Mismatch(format!(
+                "{resource} are cluster-scoped and do not live in namespace {namespace:?}; name none"
+            ))),
+            _ => Ok(Self::new(client, resource, namespace)),
+        }
     }
 
-    /// As [`namespaced`](Self::namespaced), for a resource that is known at run time only.
-    pub fn namespaced_with(client: RestClient, resource: ApiResource, namespace: &str) -> Self {
-        let namespace = if namespace.is_empty() { client.default_namespace() } else { namespace };
-        let namespace = Some(namespace.into());
-        Self { namespace, ..Self::all_with(client, resource) }
+    fn new(client: RestClient, resource: ApiResource, namespace: Option<&str>) -> Self {
+        let client = client.for_group_version(&resource.group_version);
+        let namespace = namespace.map(|namespace| match namespace {
+            "" => client.default_namespace().into(),
+            named => named.into(),
+        });
+        Self { client, resource: Arc::new(resource), namespace, object: PhantomData }
     }
 
     /// The resource.
@@ -75,10 +106,6 @@ impl<T> Api<T> {
     /// The request for the collection.
     fn on_collection(&self, request: Request) -> Request {
         let request = match &self.namespace {
-            Some(_) if self.resource.scope == Scope::Cluster => request.keep(InvalidRequest::Mismatch(format!(
-                "{} are cluster-scoped and live in no namespace; use Api::all",
-                self.resource
-            ))),
             Some(namespace) => request.namespace(&**namespace),
             None => request,
         };
@@ -126,14 +153,29 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(self.on_object(self.client.get(), &key.into()).object().await?)
     }
 
-    /// One page of objects: all of them, unless the options set a limit.
+    /// One page of objects: all of them, unless the options set a limit. Each is decoded as it comes; to meet them one by one,
+    /// or undecoded, read the page as a [`ListWatch`].
     ///
     /// # Errors
     ///
-    /// However a request fails. `Expired`: the revision or the page token is too old.
+    /// However a request fails. `Expired`: the revision or the page token is too old. An object that is no `T` is named by its
+    /// place in the list, and by its name if it has one.
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
-        let request = with_list_options(self.on_collection(self.client.get()), options);
-        Ok(request.send().await?.into_list()?)
+        let mut page = self.page(options).await?.0;
+        let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
+        while let Some(part) = page.part().await {
+            match part? {
+                ListPart::Item(item) => {
+                    let unreadable = |message: String| {
+                        let request = page.request().clone();
+                        Error::Decode { request, message: message.into() }
+                    };
+                    list.items.push(list::decode(list.items.len(), &item).map_err(unreadable)?);
+                }
+                ListPart::Metadata(metadata) => list.metadata = metadata,
+            }
+        }
+        Ok(list)
     }
 
     /// Opens a watch.
@@ -256,15 +298,24 @@ impl<T> Api<T> {
     }
 }
 
-impl<T: DeserializeOwned + Send + Sync + 'static> ListWatch<T> for Api<T> {
-    type Events = EventStream<T>;
+impl<T> Api<T> {
+    async fn page(&self, options: &ListOptions) -> Result<PageStream, ApiError> {
+        Ok(PageStream(with_list_options(self.on_collection(self.client.get()), options).list().await?))
+    }
+}
 
-    async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
-        Api::list(self, options).await
+impl<T: 'static> ListWatch for Api<T> {
+    type Object = T;
+    type Page = PageStream;
+    type Events = RawEventStream;
+
+    async fn list(&self, options: &ListOptions) -> Result<PageStream, ApiError> {
+        self.page(options).await
     }
 
-    async fn watch(&self, options: &WatchOptions) -> Result<EventStream<T>, ApiError> {
-        Api::watch(self, options).await
+    async fn watch(&self, options: &WatchOptions) -> Result<RawEventStream, ApiError> {
+        let request = with_watch_options(self.on_collection(self.client.get()), options);
+        Ok(RawEventStream(request.raw_watch().await?))
     }
 }
 
@@ -314,16 +365,42 @@ impl<T> fmt::Debug for Api<T> {
     }
 }
 
+/// A [`ListStream`], its errors in the words of the seams.
+#[must_use = "a list is not read until it is polled"]
+#[derive(Debug)]
+pub struct PageStream(ListStream);
+
 /// The events of a [`Watch`], their errors in the words of the seams.
 #[must_use = "a watch does nothing until it is polled"]
 #[derive(Debug)]
 pub struct EventStream<T>(Watch<T>);
 
+/// The events of a [`RawWatch`], their errors in the words of the seams.
+#[must_use = "a watch does nothing until it is polled"]
+#[derive(Debug)]
+pub struct RawEventStream(RawWatch);
+
+impl Stream for PageStream {
+    type Item = Result<ListPart, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx).map_err(Error::into)
+    }
+}
+
 impl<T: DeserializeOwned> Stream for EventStream<T> {
     type Item = Result<WatchEvent<T>, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx).map(|next| next.map(|event| event.map_err(Error::into)))
+        Pin::new(&mut self.0).poll_next(cx).map_err(Error::into)
+    }
+}
+
+impl Stream for RawEventStream {
+    type Item = Result<WatchEvent<Bytes>, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx).map_err(Error::into)
     }
 }
 

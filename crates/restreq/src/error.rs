@@ -1,3 +1,5 @@
+//! How requests fail, and why clients cannot be made.
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
@@ -6,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pintle_meta::{ApiError, Reason, Status};
+use pintle_meta::{ApiError, ErrorKind, Reason, RequestLine, Status};
 use thiserror::Error as ThisError;
 
 /// How a request fails. Each message names the request, without secrets.
@@ -48,6 +50,15 @@ pub enum Error {
         request: Arc<RequestLine>,
         /// What is wrong with it.
         source: InvalidRequest,
+    },
+    /// The last attempt of several failed, and an earlier one may have done what the request asks for: a conflict may be one with
+    /// oneself, and a refusal says nothing of what is stored now. Only requests that change something fail like this.
+    #[error("{last} (an attempt before may have been done: {earlier})")]
+    Retried {
+        /// The attempt that may have been done.
+        earlier: Box<Error>,
+        /// The last attempt.
+        last: Box<Error>,
     },
     /// The server answered, and its answer is no.
     #[error("{request}: {status}")]
@@ -93,7 +104,7 @@ pub enum Error {
 
 impl Error {
     /// The request that failed.
-    pub fn request(&self) -> &RequestLine {
+    pub fn request(&self) -> &Arc<RequestLine> {
         match self {
             Self::Auth { request, .. }
             | Self::Connect { request, .. }
@@ -103,6 +114,7 @@ impl Error {
             | Self::Timeout { request, .. }
             | Self::TooLarge { request, .. }
             | Self::Transport { request, .. } => request,
+            Self::Retried { last, .. } => last.request(),
         }
     }
 
@@ -110,6 +122,7 @@ impl Error {
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Status { status, .. } => Some(status),
+            Self::Retried { last, .. } => last.status(),
             _ => None,
         }
     }
@@ -122,14 +135,21 @@ impl Error {
 
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
-        match error {
-            Error::Status { status, .. } => Self::Status(status),
-            Error::Auth { .. } | Error::Invalid { .. } => Self::InvalidRequest(Arc::new(error)),
-            Error::Connect { refused: true, .. } => Self::ConnectionRefused(Arc::new(error)),
-            Error::Connect { .. } | Error::Transport { .. } => Self::Transport(Arc::new(error)),
-            Error::Decode { .. } | Error::TooLarge { .. } => Self::Decode(Arc::new(error)),
-            Error::Timeout { .. } => Self::Timeout(Arc::new(error)),
-        }
+        let kind: fn(Arc<Error>) -> ErrorKind = match error {
+            Error::Retried { last, .. } => return Self::from(*last).after_attempt_that_may_have_acted(),
+            Error::Status { request, status, .. } => return Self::from(*status).with_request(request),
+            Error::Auth { .. } => |cause| ErrorKind::Unauthenticated(cause),
+            Error::Invalid { .. } => |cause| ErrorKind::InvalidRequest(cause),
+            Error::Connect { refused: true, .. } => |cause| ErrorKind::Connect { refused: true, cause },
+            Error::Connect { .. } | Error::Timeout { phase: Phase::Connect, .. } => {
+                |cause| ErrorKind::Connect { refused: false, cause }
+            }
+            Error::Transport { .. } => |cause| ErrorKind::Transport(cause),
+            Error::Decode { .. } | Error::TooLarge { .. } => |cause| ErrorKind::Decode(cause),
+            Error::Timeout { .. } => |cause| ErrorKind::Timeout(cause),
+        };
+        let request = error.request().clone();
+        Self::from(kind(Arc::new(error))).with_request(request)
     }
 }
 
@@ -155,31 +175,6 @@ impl fmt::Display for Phase {
             Self::Idle => "the next part of the answer",
             Self::Total => "the whole exchange",
         })
-    }
-}
-
-/// A request as errors and logs name it: method and URL, without user, password, or the values of unknown parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestLine {
-    pub(crate) method: http::Method,
-    pub(crate) url: String,
-}
-
-impl RequestLine {
-    /// `GET`, `POST` and so on.
-    pub fn method(&self) -> &http::Method {
-        &self.method
-    }
-
-    /// The URL without secrets.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-}
-
-impl fmt::Display for RequestLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, self.url)
     }
 }
 
@@ -248,6 +243,12 @@ pub enum InvalidRequest {
     },
 }
 
+impl From<InvalidRequest> for ApiError {
+    fn from(error: InvalidRequest) -> Self {
+        Self::invalid_request(error)
+    }
+}
+
 /// Why a client cannot be made. Each message names the field of the configuration.
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
@@ -298,7 +299,7 @@ pub enum ConfigError {
 
 impl From<ConfigError> for ApiError {
     fn from(error: ConfigError) -> Self {
-        Self::InvalidRequest(Arc::new(error))
+        Self::invalid_request(error)
     }
 }
 

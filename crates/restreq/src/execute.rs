@@ -8,17 +8,17 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
+use pintle_meta::RequestLine;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::auth::Login;
-use crate::error::{AuthError, Phase, RequestLine};
+use crate::error::{AuthError, Phase};
 use crate::retry::{Outcome, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
 use crate::transport::{Failure, in_one_line};
-use crate::watch::Watch;
-use crate::{Error, Request, Response, warning};
+use crate::{Error, ListStream, RawWatch, Request, Response, Watch, warning};
 
 /// What the head of an answer may take, and what it has to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ enum Mode {
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// The most that is read of a body that nobody wants, so that its connection can be used again.
 const MAX_DRAINED: u64 = 2 << 10;
-/// The largest frame of a watch, unless the request says else.
+/// The largest frame of a watch and the largest item of a list, where the request sets no other.
 const MAX_FRAME: usize = 16 << 20;
 
 impl Request {
@@ -53,7 +53,7 @@ impl Request {
         self.preflight()?;
         let line = self.line();
         self.throttle(&line).await;
-        let deadline = self.timeout.map(|timeout| (Instant::now() + timeout, timeout));
+        let deadline = self.deadline();
         let exchange = async {
             let answer = self.open(&line, Mode::Unary, deadline).await?;
             let (head, body) = answer.into_parts();
@@ -110,6 +110,29 @@ impl Request {
         Ok(ByteStream::new(answer.into_body(), line, self.idle_timeout))
     }
 
+    /// Sends the request and takes the list in its answer apart as it comes: no more of it is held than one item, and no limit
+    /// applies to the whole. [`max_body`](Self::max_body) bounds an item.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send), up to the head of the answer. What comes later comes in the stream.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`send`](Self::send).
+    pub async fn list(&self) -> Result<ListStream, Error> {
+        self.preflight()?;
+        let line = self.line();
+        self.throttle(&line).await;
+        let deadline = self.deadline();
+        let answer = within(deadline, self.open(&line, Mode::Unary, deadline)).await;
+        let answer = answer.unwrap_or_else(|after| Err(late(&line, Phase::Total, after)))?;
+        is_json("a list", &line, &answer)?;
+        let idle = self.idle_timeout.or(self.client.timeouts().idle);
+        let bytes = ByteStream::new(answer.into_body(), line, idle).with_deadline(deadline);
+        Ok(ListStream::new(bytes, self.max_body.unwrap_or(MAX_FRAME)))
+    }
+
     /// Sends the request and decodes the body as the frames of a watch. The caller sets `watch=true` and whatever else the
     /// watch is to have. The request's deadline does not bind it.
     ///
@@ -121,18 +144,31 @@ impl Request {
     ///
     /// As [`send`](Self::send).
     pub async fn watch<T: DeserializeOwned>(&self) -> Result<Watch<T>, Error> {
+        self.raw_watch().await.map(Watch::new)
+    }
+
+    /// As [`watch`](Self::watch), the objects as they come.
+    ///
+    /// # Errors
+    ///
+    /// As [`watch`](Self::watch).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`send`](Self::send).
+    pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();
         self.throttle(&line).await;
         let answer = self.open(&line, Mode::Watch, None).await?;
-        if let Some(kind) = answer.headers().get(CONTENT_TYPE)
-            && !kind.as_bytes().starts_with(b"application/json")
-        {
-            let message = format!("a watch in {kind:?}, which is not understood; application/json is");
-            return Err(Error::Decode { request: line, message: message.into() });
-        }
+        is_json("a watch", &line, &answer)?;
         let bytes = ByteStream::new(answer.into_body(), line, self.idle_timeout);
-        Ok(Watch::new(bytes, self.max_body.unwrap_or(MAX_FRAME)))
+        Ok(RawWatch::new(bytes, self.max_body.unwrap_or(MAX_FRAME)))
+    }
+
+    /// When the whole exchange has to be over, from now on, and how long that is.
+    fn deadline(&self) -> Option<(Instant, Duration)> {
+        self.timeout.map(|timeout| (Instant::now() + timeout, timeout))
     }
 
     async fn throttle(&self, line: &RequestLine) {
@@ -149,7 +185,10 @@ impl Request {
         deadline: Option<(Instant, Duration)>,
     ) -> Result<http::Response<Incoming>, Error> {
         let idempotent = mode != Mode::Stream && matches!(self.method, Method::GET | Method::HEAD);
+        let is_write = !matches!(self.method, Method::GET | Method::HEAD);
         let mut retry = Retry::new(self.max_retries, idempotent, self.body.is_replayable());
+        // Of a write: the last attempt that may have been done, although it failed.
+        let mut doubt = None;
         let mut renewed = None;
         let mut may_renew = true;
         loop {
@@ -159,7 +198,7 @@ impl Request {
                 self.hand_warnings_over(answer);
                 if may_renew && answer.status() == StatusCode::UNAUTHORIZED && retry.may_replay() {
                     may_renew = false;
-                    if let Some(fresh) = self.renew(line, &used).await? {
+                    if let Some(fresh) = self.renew(line, &used).await.map_err(|last| in_doubt(doubt.clone(), last))? {
                         renewed = Some(fresh);
                         continue;
                     }
@@ -174,14 +213,24 @@ impl Request {
                     match outcome {
                         Ok(answer) => {
                             tracing::debug!(request = %line, status = %answer.status(), ?wait, "the server asks to wait");
-                            drain(answer.into_body()).await;
+                            if is_write && status::may_have_acted(answer.status()) {
+                                doubt = self.judge(line, mode, answer).await.err();
+                            } else {
+                                drain(answer.into_body()).await;
+                            }
                         }
                         Err(error) => tracing::debug!(?wait, "trying again: {error}"),
                     }
                     tokio::time::sleep(wait).await;
                     self.throttle(line).await;
                 }
-                None => return self.judge(line, mode, outcome?).await,
+                None => {
+                    let last = match outcome {
+                        Ok(answer) => self.judge(line, mode, answer).await,
+                        Err(error) => Err(error),
+                    };
+                    return last.map_err(|last| in_doubt(doubt, last));
+                }
             }
         }
     }
@@ -227,7 +276,7 @@ impl Request {
         *request.uri_mut() = url
             .parse()
             .map_err(|error: http::uri::InvalidUri| crate::InvalidRequest::Uri {
-                uri: line.url.clone(),
+                uri: line.url.to_string(),
                 message: error.to_string(),
             })
             .map_err(invalid)?;
@@ -286,6 +335,14 @@ impl Request {
     }
 }
 
+/// The last failure, told together with an earlier one that may not have been one.
+fn in_doubt(earlier: Option<Error>, last: Error) -> Error {
+    match earlier {
+        Some(earlier) => Error::Retried { earlier: Box::new(earlier), last: Box::new(last) },
+        None => last,
+    }
+}
+
 impl Failure {
     fn into_error(self, line: &Arc<RequestLine>, connect: Duration) -> Error {
         let request = line.clone();
@@ -299,10 +356,21 @@ impl Failure {
     }
 }
 
+fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Incoming>) -> Result<(), Error> {
+    match answer.headers().get(CONTENT_TYPE) {
+        Some(kind) if !kind.as_bytes().starts_with(b"application/json") => {
+            let message = format!("{what} in {kind:?}, which is not understood; application/json is");
+            Err(Error::Decode { request: line.clone(), message: message.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Why a body could not be read to its end.
 pub(crate) enum BodyFault {
     Idle(Duration),
     TooLarge(usize),
+    Total(Duration),
     Transport(hyper::Error),
 }
 
@@ -312,6 +380,7 @@ impl BodyFault {
         match self {
             Self::Idle(after) => late(line, Phase::Idle, after),
             Self::TooLarge(limit) => Error::TooLarge { request, limit },
+            Self::Total(after) => late(line, Phase::Total, after),
             Self::Transport(error) => {
                 let message = format!("while reading the answer: {}", in_one_line(&error));
                 Error::Transport { request, message: message.into(), source: Arc::new(error) }

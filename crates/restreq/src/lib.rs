@@ -48,6 +48,7 @@ mod base;
 mod client;
 mod error;
 mod execute;
+mod list;
 mod pages;
 mod request;
 mod response;
@@ -59,15 +60,16 @@ mod transport;
 mod warning;
 mod watch;
 
-pub use api::{Api, EventStream};
+pub use api::{Api, EventStream, PageStream, RawEventStream};
 pub use client::{RestClient, RestClientBuilder, Timeouts};
-pub use error::{AuthError, ConfigError, Error, InvalidRequest, Phase, RequestLine};
+pub use error::{AuthError, ConfigError, Error, InvalidRequest, Phase};
+pub use list::ListStream;
 pub use pages::Pages;
 pub use request::Request;
 pub use response::Response;
 pub use stream::ByteStream;
 pub use warning::{IgnoreWarnings, LogWarnings, Warning, WarningHandler};
-pub use watch::{FrameSplitter, FrameTooLarge, Watch};
+pub use watch::{FrameSplitter, FrameTooLarge, RawWatch, Watch};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

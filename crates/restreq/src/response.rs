@@ -1,15 +1,13 @@
+//! A success, read to the end.
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use pintle_meta::{List, ListMeta, TypeMeta};
-use serde::Deserialize;
+use pintle_meta::{List, RequestLine, TypeMeta};
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
-use crate::error::RequestLine;
-use crate::status;
-use crate::{Error, Warning};
+use crate::{Error, Warning, list, status};
 
 /// A success, its body read to the end.
 #[derive(Clone, Debug)]
@@ -57,14 +55,17 @@ impl Response {
         serde_json::from_slice(&self.body).map_err(|error| self.unreadable(error.to_string()))
     }
 
-    /// Decodes a list, object by object: the body is split first, so that no second copy of it is held.
+    /// Decodes a list, object by object: the body is split first, so that no second copy of it is held. To read a long list
+    /// without holding it, see [`Request::list`](crate::Request::list).
     ///
     /// # Errors
     ///
     /// As [`into`](Self::into). An object that is no `T` is named by its place in the list, and by its name if it has one.
     pub fn into_list<T: DeserializeOwned>(self) -> Result<List<T>, Error> {
         self.check()?;
-        split_list(&self.body).map_err(|message| self.unreadable(message))
+        let (items, metadata) = list::split(self.body.clone()).map_err(|message| self.unreadable(message))?;
+        let items = items.iter().enumerate().map(|(at, item)| list::decode(at, item)).collect::<Result<_, _>>();
+        Ok(List { types: TypeMeta::default(), metadata, items: items.map_err(|message| self.unreadable(message))? })
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -84,33 +85,4 @@ impl Response {
     fn unreadable(&self, message: String) -> Error {
         Error::Decode { request: self.request.clone(), message: message.into() }
     }
-}
-
-fn split_list<T: DeserializeOwned>(body: &[u8]) -> Result<List<T>, String> {
-    #[derive(Deserialize)]
-    struct Raw<'a> {
-        #[serde(default, rename = "apiVersion")]
-        api_version: String,
-        #[serde(default)]
-        kind: String,
-        #[serde(default)]
-        metadata: ListMeta,
-        #[serde(borrow)]
-        items: Option<Vec<&'a RawValue>>,
-    }
-    let raw: Raw<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    if raw.items.is_none() && !raw.kind.ends_with("List") {
-        return Err(format!("expected a list, got kind {:?}", raw.kind));
-    }
-    let decode = |(at, item): (usize, &RawValue)| {
-        serde_json::from_str(item.get()).map_err(|error| format!("item {at}{}: {error}", named(item)))
-    };
-    let items = raw.items.unwrap_or_default().into_iter().enumerate().map(decode).collect::<Result<_, _>>()?;
-    Ok(List { types: TypeMeta { api_version: raw.api_version, kind: raw.kind }, metadata: raw.metadata, items })
-}
-
-/// The name of an object that could not be decoded, for the error.
-fn named(item: &RawValue) -> String {
-    let object: Result<pintle_meta::PartialObject, _> = serde_json::from_str(item.get());
-    object.map(|object| format!(" ({})", pintle_meta::Object::key(&object))).unwrap_or_default()
 }

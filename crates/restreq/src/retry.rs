@@ -73,7 +73,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::error::{Phase, RequestLine};
+    use crate::error::Phase;
 
     fn answer(status: u16, after: Option<&str>) -> (StatusCode, HeaderMap) {
         let mut headers = HeaderMap::new();
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn only_a_read_is_sent_again_after_a_lost_connection() {
-        let request = Arc::new(RequestLine { method: http::Method::GET, url: "http://a".into() });
+        let request = Arc::new(pintle_meta::RequestLine { method: "GET".into(), url: "http://a".into() });
         let source: Arc<dyn std::error::Error + Send + Sync> = Arc::new(std::io::Error::other("reset"));
         let lost = Error::Transport { request: request.clone(), message: "reset".into(), source: source.clone() };
         let refused = Error::Connect {

@@ -19,6 +19,11 @@ pub(crate) fn is_success(status: StatusCode) -> bool {
     (200..=206).contains(&status.as_u16())
 }
 
+/// Whether a write that was answered like this may have been done: what comes from whoever stands in between proves nothing.
+pub(crate) fn may_have_acted(status: StatusCode) -> bool {
+    status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
+}
+
 /// The server's own status if the body holds one, else one made from what HTTP says.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = told(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));

@@ -1,3 +1,5 @@
+//! The body of an answer, as it comes.
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use hyper::body::{Body, Incoming};
+use pintle_meta::RequestLine;
 use tokio::time::{Instant, Sleep};
 
 use crate::Error;
-use crate::error::RequestLine;
 use crate::execute::BodyFault;
 
 /// The body of an answer as it comes: chunks of bytes, cut wherever the network cuts them.
@@ -21,13 +23,21 @@ pub struct ByteStream {
     body: Incoming,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
+    /// When the whole answer has to be there, and how long that was from the start.
+    deadline: Option<(Duration, Pin<Box<Sleep>>)>,
     done: bool,
 }
 
 impl ByteStream {
     pub(crate) fn new(body: Incoming, line: Arc<RequestLine>, idle: Option<Duration>) -> Self {
         let idle = idle.map(|idle| (idle, Box::pin(tokio::time::sleep(idle))));
-        Self { body, line, idle, done: false }
+        Self { body, line, idle, deadline: None, done: false }
+    }
+
+    /// The same, to be over by a moment; the duration is for the error.
+    pub(crate) fn with_deadline(mut self, deadline: Option<(Instant, Duration)>) -> Self {
+        self.deadline = deadline.map(|(at, after)| (after, Box::pin(tokio::time::sleep_until(at))));
+        self
     }
 
     /// The request that this is the answer to.
@@ -62,6 +72,11 @@ impl ByteStream {
                     Err(_trailers) => continue,
                 },
             }
+        }
+        if let Some((after, sleep)) = &mut self.deadline
+            && sleep.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Some(Err(BodyFault::Total(*after))));
         }
         let Some((idle, sleep)) = &mut self.idle else { return Poll::Pending };
         ready!(sleep.as_mut().poll(cx));

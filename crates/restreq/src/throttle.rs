@@ -28,7 +28,7 @@ impl Throttle {
     }
 
     /// Waits for this request's turn. Dropped half-way, the turn is lost.
-    pub(crate) async fn wait(&self, line: &crate::RequestLine) {
+    pub(crate) async fn wait(&self, line: &pintle_meta::RequestLine) {
         let Some(bucket) = &self.bucket else { return };
         let delay = bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(Instant::now().into_std());
         if delay > WORTH_TELLING {
@@ -44,7 +44,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn twenty_requests_take_what_rate_and_burst_say() {
-        let line = crate::RequestLine { method: http::Method::GET, url: "http://host/".into() };
+        let line = pintle_meta::RequestLine { method: "GET".into(), url: "http://host/".into() };
         for (qps, burst, expected) in [
             (None, None, 2000),
             (None, Some(0), 2000),

@@ -7,27 +7,29 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use pintle_informer::SharedInformer;
+use pintle_informer::{InformerConfig, SharedInformer};
 use pintle_meta::{
-    ApiError, List, ListMeta, ListOptions, ListWatch, Object, ObjectKey, ObjectMeta, OwnerReference, Reason, Status,
-    WatchEvent, WatchOptions,
+    ApiError, Encoded, List, ListMeta, ListOptions, Object, ObjectKey, ObjectMeta, ObjectSource, OwnerReference,
+    Reason, Status, WatchEvent, WatchOptions,
 };
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Site {
     pub(crate) metadata: ObjectMeta,
 }
 pintle_meta::resource!(Site, "example.com/v1", "Site", "sites", Namespaced);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Child {
     pub(crate) metadata: ObjectMeta,
 }
 pintle_meta::resource!(Child, "example.com/v1", "Child", "children", Namespaced);
 
 /// An object whose metadata a server may write.
-pub(crate) trait Stored: Object + Clone {
+pub(crate) trait Stored: Object + Clone + Serialize + DeserializeOwned {
     fn meta(&mut self) -> &mut ObjectMeta;
     fn named(name: &str) -> Self;
 }
@@ -101,7 +103,7 @@ impl<T: Stored> Collection<T> {
     }
 
     pub(crate) fn informer(&self) -> SharedInformer<T> {
-        SharedInformer::builder(self.clone()).seed(7).build()
+        SharedInformer::new(Encoded(self.clone()), InformerConfig { seed: Some(7), ..InformerConfig::default() })
     }
 
     /// Creates or replaces an object. A new one gets a uid.
@@ -163,7 +165,8 @@ impl<T: Clone> Inner<T> {
     }
 }
 
-impl<T: Stored> ListWatch<T> for Collection<T> {
+impl<T: Stored> ObjectSource for Collection<T> {
+    type Object = T;
     type Events = Events<T>;
 
     async fn list(&self, _: &ListOptions) -> Result<List<T>, ApiError> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pintle_controller::{Controller, Manager, ManagerBuilder, ManagerError, ManagerStatus};
 use pintle_events::{EventBroadcaster, EventSource};
-use pintle_informer::InformerFactory;
-use pintle_meta::Resource;
+use pintle_informer::{InformerConfig, InformerFactory};
+use pintle_meta::{Encoded, Resource};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -205,7 +205,7 @@ async fn without_an_election_the_controllers_just_run() {
     let sites = Collection::<Site>::of(&["x"]);
     let calls = Recorder::new();
     let factory = InformerFactory::new();
-    let informer = factory.informer::<Site, _>(None, || sites.clone());
+    let informer = factory.informer(&Site::api_resource(), None, Encoded(sites.clone()), InformerConfig::default());
     let controller = Controller::for_(&informer).reconciler(calls.clone());
     let manager = Manager::builder().informers(factory).controller(controller).build();
     let (status, stop) = (manager.status(), CancellationToken::new());

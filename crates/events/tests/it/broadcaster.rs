@@ -51,11 +51,10 @@ impl Server {
             let nth = *nth;
             (inner.fault, nth)
         };
-        let cause = || Arc::from(Box::<dyn std::error::Error + Send + Sync>::from("as told"));
         match fault {
-            Some(Fault::Unreachable { tries }) if nth <= tries => Err(ApiError::Transport(cause())),
+            Some(Fault::Unreachable { tries }) if nth <= tries => Err(ApiError::transport("as the test wants it")),
             Some(Fault::Refused) => Err(Status::failure(500, Reason::InternalError, "as told").into()),
-            Some(Fault::Invalid) => Err(ApiError::InvalidRequest(cause())),
+            Some(Fault::Invalid) => Err(ApiError::invalid_request("as the test wants it")),
             Some(Fault::Silent) => std::future::pending().await,
             _ => Ok(()),
         }

@@ -1,3 +1,5 @@
+//! The delays after failures.
+
 use std::time::{Duration, Instant};
 
 /// How long to wait after failures: longer each time, and from the start again after a time without any.

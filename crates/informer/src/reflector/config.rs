@@ -1,3 +1,5 @@
+//! How a reflector is configured.
+
 use std::time::Duration;
 
 use crate::Backoff;

@@ -1,3 +1,5 @@
+//! The listing half: pages and their failures.
+
 use std::fmt;
 use std::time::Instant;
 

@@ -1,8 +1,12 @@
+//! The watching half: watches, and lists that come as one.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use pintle_meta::{ApiError, Bookmark, Object, ObjectKey, Reason, ResourceVersionMatch, WatchEvent, WatchOptions};
+use pintle_meta::{
+    ApiError, Bookmark, ErrorKind, Object, ObjectKey, Reason, ResourceVersionMatch, WatchEvent, WatchOptions,
+};
 
 use super::{Command, Output, Phase, Reflector, ReflectorError, Step, Then};
 
@@ -56,7 +60,7 @@ impl<T: Object> Reflector<T> {
             Err(error) => error,
         };
         // No answer says nothing of what the server holds either. But a list may get through where a watch does not.
-        let is_unanswered = matches!(error, ApiError::Transport(_) | ApiError::Timeout(_));
+        let is_unanswered = error.is_unanswered() && !error.is_connection_refused();
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
         let then = if goes_on { Then::Watch } else { Then::Round };
@@ -77,8 +81,8 @@ impl<T: Object> Reflector<T> {
                 let output = self.accept(&mut stream, event);
                 return Step { output, ..self.watch(stream) };
             }
-            // A cut connection is a common way for a watch to end.
-            None | Some(Err(ApiError::Transport(_) | ApiError::Timeout(_))) => return self.watch_ended(now, &stream),
+            None => return self.watch_ended(now, &stream),
+            Some(Err(error)) if is_cut(&error) => return self.watch_ended(now, &stream),
             Some(Err(error)) => error,
         };
         if error.is_expired() {
@@ -135,7 +139,8 @@ impl<T: Object> Reflector<T> {
                 return self.streaming_done(stream, initial, resource_version);
             }
             Some(Ok(WatchEvent::Error(status))) => return self.streaming_refused(now, (*status).into()),
-            None | Some(Err(ApiError::Transport(_) | ApiError::Timeout(_))) => {
+            Some(Err(error)) if !is_cut(&error) => return self.streaming_refused(now, error),
+            None | Some(Err(_)) => {
                 self.unfinished += 1;
                 let is_short = now.saturating_duration_since(stream.opened) < SHORT_WATCH;
                 if is_short || self.unfinished >= UNFINISHED_STREAMS {
@@ -143,7 +148,6 @@ impl<T: Object> Reflector<T> {
                 }
                 return self.open_stream().into();
             }
-            Some(Err(error)) => return self.streaming_refused(now, error),
         }
         self.receive_initial(stream, initial)
     }
@@ -236,6 +240,11 @@ impl<T: Object> Reflector<T> {
             ..WatchOptions::default()
         }
     }
+}
+
+/// The stream broke off, which is a common way for one to end.
+fn is_cut(error: &ApiError) -> bool {
+    matches!(error.kind(), ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
 /// Says nothing of what the server holds: the same request may do later.

@@ -1,31 +1,42 @@
 //! Sharing informers.
 
-use pintle_informer::{InformerFactory, InformerState, SharedInformer};
-use pintle_meta::{ApiResource, Resource, Scope};
+use pintle_informer::{InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer};
+use pintle_meta::{ApiResource, Encoded, Resource, Scope};
 
 use crate::support::source::{Fault, Source};
 use crate::support::{Pod, failure, settle};
+
+fn informer(factory: &InformerFactory, namespace: Option<&str>, source: &Source) -> SharedInformer<Pod> {
+    factory.informer(&Pod::api_resource(), namespace, Encoded(source.clone()), InformerConfig::default())
+}
 
 #[tokio::test(start_paused = true)]
 async fn the_same_resource_in_the_same_scope_is_one_informer() {
     let source = Source::with(&["a"]);
     let factory = InformerFactory::new();
-    let list_watch = || source.clone();
-    let all = factory.informer::<Pod, _>(None, list_watch);
-    let again = factory.informer::<Pod, Source>(None, || panic!("it is there"));
-    let one = factory.informer::<Pod, _>(Some("ns"), list_watch);
-    let other = ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced);
-    let other = factory.informer_of(&other, None, || SharedInformer::<Pod>::builder(source.clone()).name("other"));
-    assert_ne!(Pod::api_resource().gvr().group, "example.com");
+    let informer = |resource: &ApiResource, namespace, name: &str| {
+        let config = InformerConfig { name: name.into(), ..InformerConfig::default() };
+        factory.informer(resource, namespace, Encoded(source.clone()), config)
+    };
+    let pods = Pod::api_resource();
+    let all = informer(&pods, None, "all");
+    let again = informer(&pods, None, "again");
+    assert_eq!(again.name(), "all");
+    let one = informer(&pods, Some("ns"), "one");
+    let other = informer(&ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced), None, "other");
+    let reflector = ReflectorConfig { label_selector: "a=b".into(), ..ReflectorConfig::default() };
+    let config = InformerConfig { name: "selected".into(), reflector, ..InformerConfig::default() };
+    let selected = factory.informer(&pods, None, Encoded(source.clone()), config);
+    assert_eq!(selected.name(), "selected", "another selector is another informer");
 
     factory.start();
     factory.start();
     factory.wait_for_sync().await.unwrap();
-    for informer in [&all, &again, &one, &other] {
+    for informer in [&all, &again, &one, &other, &selected] {
         assert_eq!(informer.lister().len(), 1);
     }
     settle().await;
-    assert_eq!(source.open_watches(), 3);
+    assert_eq!(source.open_watches(), 4);
     factory.shutdown().await;
     assert_eq!(source.open_watches(), 0);
     assert!(matches!(again.state(), InformerState::Stopped));
@@ -35,9 +46,9 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
 async fn who_asks_later_is_started_by_the_next_start() {
     let (first, second) = (Source::with(&["a"]), Source::with(&["b"]));
     let factory = InformerFactory::new();
-    factory.informer::<Pod, _>(Some("first"), || first.clone());
+    informer(&factory, Some("first"), &first);
     factory.start();
-    let late = factory.informer::<Pod, _>(Some("second"), || second.clone());
+    let late = informer(&factory, Some("second"), &second);
     settle().await;
     assert!(!late.has_synced());
     factory.start();
@@ -45,7 +56,7 @@ async fn who_asks_later_is_started_by_the_next_start() {
     assert_eq!(first.requests().len(), 2, "the first was not started again");
 
     factory.shutdown().await;
-    let too_late = factory.informer::<Pod, _>(Some("third"), Source::default);
+    let too_late = informer(&factory, Some("third"), &Source::default());
     factory.start();
     settle().await;
     assert!(!too_late.has_synced());
@@ -56,8 +67,9 @@ async fn who_holds_up_the_others_is_named() {
     let (good, bad) = (Source::default(), Source::default());
     bad.fail_list(Fault::Fails(failure(403, pintle_meta::Reason::Forbidden)));
     let factory = InformerFactory::new();
-    factory.informer_of(&Pod::api_resource(), Some("x"), || SharedInformer::<Pod>::builder(bad.clone()).name("bad"));
-    factory.informer_of(&Pod::api_resource(), None, || SharedInformer::<Pod>::builder(good.clone()).name("good"));
+    let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
+    factory.informer(&Pod::api_resource(), Some("x"), Encoded(bad), named("bad"));
+    factory.informer(&Pod::api_resource(), None, Encoded(good), named("good"));
     assert_eq!(factory.unsynced(), ["bad", "good"]);
     factory.start();
     settle().await;
@@ -70,8 +82,8 @@ async fn who_holds_up_the_others_is_named() {
 async fn dropping_the_factory_leaves_running_what_others_hold() {
     let source = Source::with(&["a"]);
     let factory = InformerFactory::new();
-    let held = factory.informer::<Pod, _>(None, || source.clone());
-    factory.informer::<Pod, _>(Some("ns"), || source.clone());
+    let held = informer(&factory, None, &source);
+    informer(&factory, Some("ns"), &source);
     factory.start();
     factory.wait_for_sync().await.unwrap();
     settle().await;

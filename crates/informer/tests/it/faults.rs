@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_informer::{InformerState, ReflectorConfig, SharedInformer};
-use pintle_meta::Reason;
+use pintle_informer::{InformerConfig, InformerState, ReflectorConfig, SharedInformer};
+use pintle_meta::{Encoded, Reason};
 
 use crate::support::source::{Break, Fault, Source};
 use crate::support::{
@@ -15,7 +15,7 @@ use crate::support::{
 const LONG: Duration = Duration::from_secs(120);
 
 async fn synced(source: &Source) -> SharedInformer<Pod> {
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     settle().await;
@@ -30,9 +30,13 @@ async fn a_missing_resource_shows_and_is_found_when_it_comes() {
     source.fail_list(Fault::Fails(failure(403, Reason::Forbidden)));
     let errors = Arc::new(Mutex::new(Vec::new()));
     let log = errors.clone();
-    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone())
-        .on_error(move |error| log.lock().unwrap().push(error.to_string()))
-        .build();
+    let informer: SharedInformer<Pod> = SharedInformer::new(
+        Encoded(source.clone()),
+        InformerConfig {
+            on_error: Some(Box::new(move |error| log.lock().unwrap().push(error.to_string()))),
+            ..InformerConfig::default()
+        },
+    );
     let mut states = informer.states();
     informer.start();
     let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap().clone();
@@ -131,7 +135,7 @@ async fn an_expired_watch_lists_again_and_a_cut_one_does_not() {
 async fn a_source_that_refuses_for_an_hour_is_not_asked_too_often() {
     let source = Source::with(&["a"]);
     (0..1000).for_each(|_| source.fail_list(Fault::Fails(refused())));
-    let informer: SharedInformer<Pod> = SharedInformer::new(source.clone());
+    let informer: SharedInformer<Pod> = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     informer.start();
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let requests = source.requests().len();
@@ -155,7 +159,8 @@ async fn a_streaming_list_without_its_end_gives_way_to_a_list() {
     let source = Source::with(&["a"]);
     source.fail_watch(Fault::NoBookmark);
     let config = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
-    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone()).config(config).build();
+    let informer: SharedInformer<Pod> =
+        SharedInformer::new(Encoded(source.clone()), InformerConfig { reflector: config, ..InformerConfig::default() });
     informer.start();
     tokio::time::sleep(Duration::from_secs(59)).await;
     assert!(!informer.has_synced() && matches!(informer.state(), InformerState::Streaming));
@@ -167,7 +172,13 @@ async fn a_streaming_list_without_its_end_gives_way_to_a_list() {
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_takes_one_request() {
     let source = Source::with(&["a", "b"]);
-    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone()).streaming_list(true).build();
+    let informer: SharedInformer<Pod> = SharedInformer::new(
+        Encoded(source.clone()),
+        InformerConfig {
+            reflector: ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() },
+            ..InformerConfig::default()
+        },
+    );
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
@@ -181,7 +192,7 @@ async fn pages_are_followed_to_the_end() {
     let names: Vec<String> = (0..1234).map(|number| format!("p{number:04}")).collect();
     let source = Source::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
     source.always_page();
-    let informer = SharedInformer::<Pod>::new(source.clone());
+    let informer = SharedInformer::<Pod>::new(Encoded(source.clone()), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     settle().await;
@@ -201,7 +212,7 @@ async fn shutdown_waits_for_no_answer() {
     for hang in hung {
         let source = Source::with(&["a"]);
         hang(&source);
-        let informer: SharedInformer<Pod> = SharedInformer::new(source.clone());
+        let informer: SharedInformer<Pod> = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
         informer.start();
         settle().await;
         let before = tokio::time::Instant::now();

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_informer::{Event, EventHandler, FilteringHandler, HandlerGuard, SharedInformer};
+use pintle_informer::{Event, EventHandler, FilteringHandler, HandlerGuard, InformerConfig, SharedInformer};
+use pintle_meta::Encoded;
 
 use crate::support::source::Source;
 use crate::support::{Pod, pod, settle, shorthand};
@@ -25,7 +26,7 @@ fn take(log: &Log) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn each_handler_hears_of_everything() {
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let (mut first, first_log) = logging(&informer);
     informer.start();
     assert!(first.synced().await);
@@ -42,7 +43,7 @@ async fn each_handler_hears_of_everything() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_is_removed_hears_no_more() {
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let ((dropped, dropped_log), (removed, removed_log), (_kept, kept_log)) =
         (logging(&informer), logging(&informer), logging(&informer));
     informer.start();
@@ -59,7 +60,7 @@ async fn a_handler_that_is_removed_hears_no_more() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let (guard, _log) = logging(&informer);
     assert!(!guard.has_synced());
     informer.start();
@@ -67,7 +68,7 @@ async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
     settle().await;
     assert!(guard.has_synced());
 
-    let (mut never, _log) = logging(&SharedInformer::new(Source::default()));
+    let (mut never, _log) = logging(&SharedInformer::new(Encoded(Source::default()), InformerConfig::default()));
     assert!(!never.synced().await, "its informer ended before it began");
 }
 
@@ -83,7 +84,7 @@ async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
         fn on_delete(&self, _: &Arc<Pod>, _: bool) {}
     }
     let source = Source::with(&["a", "b", "c", "d", "e"]);
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let calls = Arc::new(AtomicUsize::new(0));
     let _guard = informer.add_event_handler(Panics(calls.clone()));
     let (mut calm, log) = logging(&informer);
@@ -100,7 +101,7 @@ async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
 #[tokio::test(start_paused = true)]
 async fn a_filter_makes_objects_come_and_go() {
     let source = Source::default();
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let log = Log::default();
     let told = log.clone();
     let handler = move |event: &Event<Pod>| told.lock().unwrap().push(shorthand(event));
@@ -124,7 +125,7 @@ async fn a_filter_makes_objects_come_and_go() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_have_a_resync_period_of_its_own() {
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let count = Arc::new(AtomicUsize::new(0));
     let counter = count.clone();
     let handler = move |_: &Event<Pod>| _ = counter.fetch_add(1, Ordering::Relaxed);

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_informer::{Backoff, Event, InformerState, Selector, SharedInformer, Subscription, WaitError};
-use pintle_meta::ObjectKey;
+use pintle_informer::{
+    Backoff, Event, InformerConfig, InformerState, ReflectorConfig, Selector, SharedInformer, Subscription, WaitError,
+};
+use pintle_meta::{Encoded, ObjectKey};
 
 use crate::support::source::{Break, Source};
 use crate::support::{Pod, drain, drain_sorted, pod, settle, shorthand};
@@ -14,7 +16,7 @@ fn key(name: &str) -> ObjectKey {
 }
 
 async fn synced(source: &Source) -> SharedInformer<Pod> {
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     informer
@@ -23,7 +25,7 @@ async fn synced(source: &Source) -> SharedInformer<Pod> {
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_hears_of_what_is_there_and_then_of_each_change() {
     let source = Source::with(&["a", "b"]);
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let mut events = informer.subscribe();
     assert!(matches!(informer.state(), InformerState::Starting));
     informer.start();
@@ -68,7 +70,7 @@ async fn a_late_subscriber_begins_with_what_is_in_the_cache() {
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_has_synced_once_it_is_through_with_what_was_there() {
     let source = Source::with(&["a", "b"]);
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let mut events = informer.subscribe();
     let mut handle = events.sync_handle();
     informer.start();
@@ -147,7 +149,10 @@ async fn a_relist_tells_only_what_changed() {
 #[tokio::test(start_paused = true)]
 async fn a_resync_reminds_each_subscriber_at_its_own_period() {
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::builder(source.clone()).resync(Duration::from_secs(3)).build();
+    let informer = SharedInformer::new(
+        Encoded(source.clone()),
+        InformerConfig { resync: Some(Duration::from_secs(3)), ..InformerConfig::default() },
+    );
     informer.start();
     informer.wait_for_sync().await.unwrap();
     let forever = informer.subscribe_with_resync(Some(Duration::MAX));
@@ -181,7 +186,10 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
 #[tokio::test(start_paused = true)]
 async fn a_resync_does_not_put_old_news_before_new_ones() {
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::builder(source.clone()).resync(Duration::from_secs(1)).build();
+    let informer = SharedInformer::new(
+        Encoded(source.clone()),
+        InformerConfig { resync: Some(Duration::from_secs(1)), ..InformerConfig::default() },
+    );
     informer.start();
     informer.wait_for_sync().await.unwrap();
     let mut events = informer.subscribe();
@@ -194,10 +202,14 @@ async fn a_resync_does_not_put_old_news_before_new_ones() {
 #[tokio::test(start_paused = true)]
 async fn everything_is_transformed_once() {
     let source = Source::with(&["a", "b"]);
-    let informer = SharedInformer::builder(source.clone())
-        .transform(|pod: &mut Pod| pod.node.push('!'))
-        .resync(Duration::from_secs(1))
-        .build();
+    let informer = SharedInformer::new(
+        Encoded(source.clone()),
+        InformerConfig {
+            transform: Some(Box::new(|pod: &mut Pod| pod.node.push('!'))),
+            resync: Some(Duration::from_secs(1)),
+            ..InformerConfig::default()
+        },
+    );
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
@@ -218,9 +230,13 @@ async fn everything_is_transformed_once() {
 #[tokio::test(start_paused = true)]
 async fn a_transform_may_rename() {
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::builder(source.clone())
-        .transform(|pod: &mut Pod| pod.metadata.name.insert_str(0, "x-"))
-        .build();
+    let informer = SharedInformer::new(
+        Encoded(source.clone()),
+        InformerConfig {
+            transform: Some(Box::new(|pod: &mut Pod| pod.metadata.name.insert_str(0, "x-"))),
+            ..InformerConfig::default()
+        },
+    );
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
@@ -234,7 +250,8 @@ async fn a_transform_may_rename() {
 async fn indices_may_come_before_the_start_or_at_any_time_later() {
     let source = Source::default();
     source.put(pod("a", "left"));
-    let informer = SharedInformer::builder(source.clone()).index("node", |pod: &Pod| vec![pod.node.clone()]).build();
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    informer.add_index("node", |pod: &Pod| vec![pod.node.clone()]).unwrap();
     informer.start();
     informer.wait_for_sync().await.unwrap();
     source.put(pod("b", "left"));
@@ -374,7 +391,7 @@ async fn shutdown_ends_everything_that_depends_on_it() {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_never_ran_ends_as_well() {
-    let informer = SharedInformer::new(Source::default());
+    let informer = SharedInformer::new(Encoded(Source::default()), InformerConfig::default());
     let mut events = informer.subscribe();
     let waiting = tokio::spawn({
         let informer = informer.clone();
@@ -393,12 +410,12 @@ async fn no_task_is_left_behind() {
     let ignore = |_: &Event<Pod>| {};
     let before = tasks();
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let early = informer.add_event_handler(ignore);
     informer.start();
     informer.wait_for_sync().await.unwrap();
     let late = informer.add_event_handler(ignore);
-    let never = SharedInformer::<Pod>::new(source.clone());
+    let never = SharedInformer::<Pod>::new(Encoded(source.clone()), InformerConfig::default());
     let never_called = never.add_event_handler(ignore);
     settle().await;
     assert_eq!(tasks(), before + 4, "one of the informer, and one of each handler");
@@ -428,9 +445,13 @@ async fn dropping_the_last_handle_ends_the_task() {
 #[tokio::test(start_paused = true)]
 async fn a_transform_that_panics_stops_the_informer_for_all_to_see() {
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::builder(source.clone())
-        .transform(|pod: &mut Pod| assert_ne!(pod.node, "bad", "a panic that the test wants"))
-        .build();
+    let informer = SharedInformer::new(
+        Encoded(source.clone()),
+        InformerConfig {
+            transform: Some(Box::new(|pod: &mut Pod| assert_ne!(pod.node, "bad", "a panic that the test wants"))),
+            ..InformerConfig::default()
+        },
+    );
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
@@ -445,7 +466,7 @@ async fn a_transform_that_panics_stops_the_informer_for_all_to_see() {
 #[test]
 fn a_thread_may_wait_for_events_without_a_runtime() {
     let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(source.clone());
+    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
     let mut events = informer.subscribe();
     let listener = std::thread::spawn(move || {
         let mut told = Vec::new();
@@ -469,7 +490,13 @@ fn a_thread_may_wait_for_events_without_a_runtime() {
 async fn many_writers_and_listeners_on_many_threads_agree_in_the_end() {
     let source = Source::default();
     let quick = Backoff { base: Duration::from_millis(1), cap: Duration::from_millis(5), ..Backoff::default() };
-    let informer = SharedInformer::builder(source.clone()).backoff(quick).build();
+    let informer = SharedInformer::new(
+        Encoded(source.clone()),
+        InformerConfig {
+            reflector: ReflectorConfig { backoff: quick, ..ReflectorConfig::default() },
+            ..InformerConfig::default()
+        },
+    );
     informer.start();
     let fold = |mut events: Subscription<Pod>| async move {
         let mut known = BTreeMap::new();

@@ -12,3 +12,4 @@ mod prefix;
 mod reflector;
 mod streaming_list;
 mod support;
+mod undecodable;

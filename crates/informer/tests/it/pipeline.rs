@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pintle_delta_fifo::{Delta, DeltaFifo, Popped};
 use pintle_informer::reflector::{Command, Input, Output};
 use pintle_informer::{Indexer, Reflector, ReflectorConfig};
-use pintle_meta::{ListWatch, Object, ObjectKey};
+use pintle_meta::{Object, ObjectKey, ObjectSource};
 
 use crate::support::source::{Break, Events, Source};
 use crate::support::{Pod, pod};

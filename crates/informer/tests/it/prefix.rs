@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_informer::{Event, ReflectorConfig, SharedInformer, Subscription};
-use pintle_meta::{Object, ObjectKey, Reason};
+use pintle_informer::{Event, InformerConfig, ReflectorConfig, SharedInformer, Subscription};
+use pintle_meta::{Encoded, Object, ObjectKey, Reason};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -122,11 +122,15 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
     let source = Source::with(&["a", "b"]);
     let config =
         ReflectorConfig { streaming_list, page_size: seed.is_multiple_of(3).then_some(2), ..Default::default() };
-    let informer = SharedInformer::builder(source.clone())
-        .config(config)
-        .seed(seed)
-        .resync(Duration::from_secs(seed % 50))
-        .build();
+    let informer = SharedInformer::new(
+        Encoded(source.clone()),
+        InformerConfig {
+            reflector: config,
+            seed: Some(seed),
+            resync: Some(Duration::from_secs(seed % 50)),
+            ..InformerConfig::default()
+        },
+    );
     let resync = seed.is_multiple_of(4).then_some(Duration::from_secs(60));
     let subscribe = || Folder { events: informer.subscribe_with_resync(resync), known: BTreeMap::new() };
     let mut folders = vec![subscribe()];

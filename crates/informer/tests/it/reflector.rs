@@ -7,7 +7,7 @@ use pintle_informer::{Backoff, InformerState, ReflectorConfig};
 use pintle_meta::{ApiError, Reason, Status, StatusDetails, WatchEvent};
 
 use crate::support::rig::{Rig, config};
-use crate::support::{cause, cut, expired, failure, pod_at, refused, too_large, too_many_requests};
+use crate::support::{cut, expired, failure, pod_at, refused, too_large, too_many_requests};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -150,7 +150,7 @@ fn a_watch_that_gets_no_answer_is_tried_some_times_before_a_list_is() {
             rig.open_fails(cut());
             assert_eq!(rig.wake(), "WATCH rv=3");
         }
-        rig.open_fails(ApiError::Timeout(cause("too late")));
+        rig.open_fails(ApiError::timeout("too late"));
         assert_eq!(rig.wake(), "LIST rv=3 limit=0");
         rig.list(&["a"], 3);
         rig.open();
@@ -182,7 +182,7 @@ fn throttling_on_an_open_watch_opens_it_later_without_a_list() {
 
 #[test]
 fn an_error_on_an_open_watch_makes_a_new_round() {
-    let broken = ApiError::Decode(cause("no JSON"));
+    let broken = ApiError::decode("no JSON");
     for (error, is_trouble) in [(expired(), false), (failure(500, Reason::InternalError), true), (broken, true)] {
         let mut rig = Rig::watching(5);
         assert_eq!(rig.receive_error(error), "SLEEP 800");

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use pintle_meta::{ApiError, Reason};
+use pintle_meta::ApiError;
 
 use crate::{Deadline, LeaderElectionRecord, Snapshot, Version};
 
@@ -115,15 +115,10 @@ impl Failure {
 impl From<&ApiError> for Failure {
     fn from(error: &ApiError) -> Self {
         let effect = match error {
-            ApiError::ConnectionRefused(_) | ApiError::InvalidRequest(_) => Effect::None,
-            ApiError::Status(status) => match (&status.reason, status.code) {
-                (Some(Reason::Conflict | Reason::AlreadyExists), _) | (None, 409) => Effect::Conflict,
-                (Some(Reason::NotFound), _) | (None, 404) => Effect::NotFound,
-                (Some(Reason::Timeout), _) => Effect::Unknown,
-                (_, 400..=499) => Effect::None,
-                _ => Effect::Unknown,
-            },
-            _ => Effect::Unknown,
+            _ if error.may_have_acted() => Effect::Unknown,
+            _ if error.is_conflict() || error.is_already_exists() => Effect::Conflict,
+            _ if error.is_not_found() => Effect::NotFound,
+            _ => Effect::None,
         };
         Self { effect, retry_after: error.retry_after() }
     }

@@ -119,7 +119,7 @@ impl Setup {
         let lock = LeaseLock::new(client.clone(), NAMESPACE, NAME);
         let mut elector = LeaderElector::new(lock, config).unwrap().with_clock(clock.clone());
         if watch {
-            elector = elector.with_watch(client.clone());
+            elector = elector.with_watch(pintle_meta::Encoded(client.clone()));
         }
         let status = elector.status();
         let leadership = Arc::new(Mutex::new(None));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{
-    ApiError, DeleteOptions, List, ListOptions, ListWatch, ObjectApi, ObjectKey, ObjectMeta, Patch, PostOptions,
+    ApiError, DeleteOptions, List, ListOptions, ObjectApi, ObjectKey, ObjectMeta, ObjectSource, Patch, PostOptions,
     Reason, Status, WatchEvent, WatchOptions,
 };
 use tokio::sync::mpsc;
@@ -203,7 +203,8 @@ impl ObjectApi<Lease> for Client {
     }
 }
 
-impl ListWatch<Lease> for Client {
+impl ObjectSource for Client {
+    type Object = Lease;
     type Events = Events;
 
     async fn list(&self, _: &ListOptions) -> Result<List<Lease>, ApiError> {

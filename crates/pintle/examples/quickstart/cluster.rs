@@ -90,7 +90,7 @@ impl Cluster {
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
         let sites: Api<DynamicObject> =
-            Api::all_with(self.client.clone(), <Website as pintle::meta::Resource>::api_resource());
+            Api::dynamic(self.client.clone(), <Website as pintle::meta::Resource>::api_resource(), None)?;
         let mut running = JoinSet::new();
         for Manifest { place, object } in manifests {
             if running.len() >= AT_ONCE {
@@ -116,7 +116,7 @@ impl Cluster {
     /// Takes away what [`ensure`](Self::ensure) created; what lives in it goes with it.
     pub(crate) async fn tidy(&self) -> Result<()> {
         for (resource, key) in self.made.iter().rev() {
-            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource.clone());
+            let api: Api<DynamicObject> = Api::dynamic(self.client.clone(), resource.clone(), None)?;
             match api.delete(key.clone(), &DeleteOptions::default()).await {
                 Err(error) if !error.is_not_found() => return Err(error).with_context(|| format!("{resource} {key}")),
                 _ => {}
@@ -127,7 +127,7 @@ impl Cluster {
 
     /// Creates `object` unless it is there. One that an earlier run is still taking away is waited for.
     async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource.clone());
+        let api: Api<DynamicObject> = Api::dynamic(self.client.clone(), resource.clone(), None)?;
         for _ in 0..300 {
             match api.create(object, &PostOptions::default()).await {
                 Ok(created) => {

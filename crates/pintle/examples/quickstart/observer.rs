@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use pintle::informer::SharedInformer;
+use pintle::informer::{InformerConfig, SharedInformer};
 use pintle::meta::Object;
 use pintle::restreq::{Api, RestClient};
 use tokio::time::{Instant, sleep};
@@ -24,9 +24,9 @@ pub(crate) struct Observer {
 impl Observer {
     pub(crate) async fn start(client: &RestClient) -> Result<Self> {
         let observer = Self {
-            sites: SharedInformer::new(Api::all(client.clone())),
-            config_maps: SharedInformer::new(Api::all(client.clone())),
-            deployments: SharedInformer::new(Api::all(client.clone())),
+            sites: SharedInformer::new(Api::all(client.clone()), InformerConfig::default()),
+            config_maps: SharedInformer::new(Api::all(client.clone()), InformerConfig::default()),
+            deployments: SharedInformer::new(Api::all(client.clone()), InformerConfig::default()),
         };
         observer.sites.start();
         observer.config_maps.start();

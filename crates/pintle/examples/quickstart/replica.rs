@@ -6,7 +6,7 @@ use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use pintle::controller::{Controller, Distribution, Kind, Manager, ManagerStatus, predicate::GenerationChanged};
-use pintle::informer::SharedInformer;
+use pintle::informer::{InformerConfig, SharedInformer};
 use pintle::leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
 use pintle::meta::ClientConfig;
 use pintle::restreq::{Api, RestClient};
@@ -79,9 +79,11 @@ impl Drop for Replica {
 
 fn manager(name: &str, config: &ClientConfig) -> Result<Manager> {
     let client = RestClient::new(config.clone())?;
-    let sites: SharedInformer<Website> = SharedInformer::new(Api::all(client.clone()));
-    let config_maps: SharedInformer<ConfigMap> = SharedInformer::new(Api::all(client.clone()));
-    let deployments: SharedInformer<Deployment> = SharedInformer::new(Api::all(client.clone()));
+    let sites: SharedInformer<Website> = SharedInformer::new(Api::all(client.clone()), InformerConfig::default());
+    let config_maps: SharedInformer<ConfigMap> =
+        SharedInformer::new(Api::all(client.clone()), InformerConfig::default());
+    let deployments: SharedInformer<Deployment> =
+        SharedInformer::new(Api::all(client.clone()), InformerConfig::default());
     let reconciler = WebsiteReconciler {
         sites: sites.lister(),
         config_maps: config_maps.lister(),

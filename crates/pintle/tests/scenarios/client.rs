@@ -45,7 +45,7 @@ async fn one_object_is_the_same_through_every_type_it_can_have() {
     let created = create(&own, "a").await;
 
     let generated: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(client.clone(), "default");
-    let dynamic: Api<DynamicObject> = Api::namespaced_with(client, ConfigMap::api_resource(), "default");
+    let dynamic: Api<DynamicObject> = Api::dynamic(client, ConfigMap::api_resource(), Some("default")).unwrap();
     assert_eq!(generated.get("a").await.unwrap().metadata.uid.as_ref(), Some(&created.metadata.uid));
     assert_eq!(dynamic.get("a").await.unwrap().metadata, created.metadata);
     server.shutdown().await;

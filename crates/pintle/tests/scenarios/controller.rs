@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use pintle::apiserver::ApiServer;
 use pintle::controller::{Action, Controller, ReconcileError, Request};
-use pintle::informer::SharedInformer;
+use pintle::informer::{InformerConfig, SharedInformer};
 use pintle::meta::DeleteOptions;
 use pintle::restreq::Api;
 use tokio::task::JoinHandle;
@@ -19,7 +19,7 @@ struct Notes {
 
 impl Notes {
     fn take(maps: &Api<ConfigMap>) -> Self {
-        let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone());
+        let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone(), InformerConfig::default());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (lister, notes) = (informer.lister(), seen.clone());
         let controller = Controller::for_(&informer).reconciler(move |request: Request| {

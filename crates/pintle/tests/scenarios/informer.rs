@@ -1,5 +1,5 @@
 use pintle::apiserver::faults::{Answer, Fault, Rule};
-use pintle::informer::SharedInformer;
+use pintle::informer::{InformerConfig, SharedInformer};
 use pintle::meta::{DeleteOptions, Object, ObjectKey};
 use pintle::restreq::Api;
 
@@ -13,7 +13,7 @@ async fn converges_despite(rules: Vec<Rule>) {
     for rule in rules {
         server.faults().add(rule.resource("configmaps"));
     }
-    let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone());
+    let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone(), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     for number in 0..20 {
@@ -54,7 +54,7 @@ async fn the_cache_converges_though_lists_and_watches_are_refused() {
 async fn a_reader_sees_its_own_write_once_it_waits_for_the_version() {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
-    let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone());
+    let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone(), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     let lister = informer.lister();

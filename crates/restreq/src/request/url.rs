@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
+use pintle_meta::RequestLine;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{Request, path};
-use crate::error::RequestLine;
 
 /// Parameters whose values are safe to print: those of the Kubernetes API itself.
 const PUBLIC_PARAMS: [&str; 19] = [
@@ -63,7 +63,7 @@ impl Request {
             url.push('?');
             url.push_str(&query.join("&"));
         }
-        Arc::new(RequestLine { method: self.method.clone(), url })
+        Arc::new(RequestLine { method: self.method.as_str().into(), url: url.into() })
     }
 
     fn path(&self) -> String {

@@ -36,7 +36,7 @@ pub struct FrameSplitter {
 
 /// Where in a value the splitter stands.
 #[derive(Clone, Copy, Debug, Default)]
-struct Scan {
+pub(crate) struct Scan {
     /// Open braces and brackets; 0 between values.
     depth: usize,
     in_text: bool,
@@ -133,7 +133,7 @@ impl FrameSplitter {
 
 impl Scan {
     /// Goes on over `bytes`, and says where the present value ends, one past its last byte.
-    fn end_of_value(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(crate) fn end_of_value(&mut self, bytes: &[u8]) -> Option<usize> {
         for (at, byte) in bytes.iter().enumerate() {
             if self.in_text {
                 match (self.escaped, byte) {
@@ -151,7 +151,9 @@ impl Scan {
             }
             match byte {
                 // A scalar ends where something else begins.
-                b'{' | b'[' | b'"' | b' ' | b'\n' | b'\r' | b'\t' if self.scalar => return Some(at),
+                b'{' | b'[' | b'"' | b' ' | b'\n' | b'\r' | b'\t' | b',' | b']' | b'}' if self.scalar => {
+                    return Some(at);
+                }
                 b'"' => self.in_text = true,
                 b'{' | b'[' => self.depth += 1,
                 b'}' | b']' => {

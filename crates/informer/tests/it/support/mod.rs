@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use pintle_informer::{Event, Subscription};
 use pintle_meta::{ApiError, ObjectMeta, Reason, Status};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Pod {
     pub(crate) metadata: ObjectMeta,
     pub(crate) node: String,
@@ -46,15 +47,11 @@ pub(crate) fn too_many_requests() -> ApiError {
 }
 
 pub(crate) fn refused() -> ApiError {
-    ApiError::ConnectionRefused(cause("nobody is home"))
+    ApiError::connection_refused("nobody is home")
 }
 
 pub(crate) fn cut() -> ApiError {
-    ApiError::Transport(cause("the connection was cut"))
-}
-
-pub(crate) fn cause(text: &str) -> pintle_meta::Cause {
-    Box::<dyn std::error::Error + Send + Sync>::from(text).into()
+    ApiError::transport("the connection was cut")
 }
 
 /// `A name@1` added, `A! name@1` initially, `U name@1..2` updated, `D name@2` deleted, `D? name@1` inferred to be deleted.

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use pintle_informer::reflector::{Command, Input, Output, Step};
 use pintle_informer::{Backoff, InformerState, Reflector, ReflectorConfig};
-use pintle_meta::{ApiError, Bookmark, List, ListMeta, WatchEvent};
+use pintle_meta::{ApiError, Bookmark, ErrorKind, List, ListMeta, WatchEvent};
 
 use super::source::{describe_list, describe_watch};
 use super::{Pod, pod_at};
@@ -105,9 +105,9 @@ impl Rig {
 
     /// An error event.
     pub(crate) fn receive_error(&mut self, error: ApiError) -> String {
-        match error {
-            ApiError::Status(status) => self.receive(WatchEvent::Error(status)),
-            other => self.answer(Input::Received(Some(Err(other)))),
+        match error.kind() {
+            ErrorKind::Status(status) => self.receive(WatchEvent::Error(status.clone())),
+            _ => self.answer(Input::Received(Some(Err(error)))),
         }
     }
 

@@ -5,7 +5,8 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use pintle_meta::{
-    ApiError, Bookmark, List, ListMeta, ListOptions, ListWatch, Object, ObjectKey, WatchEvent, WatchOptions,
+    ApiError, Bookmark, ErrorKind, List, ListMeta, ListOptions, Object, ObjectKey, ObjectSource, WatchEvent,
+    WatchOptions,
 };
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -115,9 +116,9 @@ impl Source {
 
     /// Does something to all open watches.
     pub(crate) fn break_watches(&self, how: Break) {
-        let status = |error: ApiError| match error {
-            ApiError::Status(status) => Ok(WatchEvent::Error(status)),
-            other => Err(other),
+        let status = |error: ApiError| match error.kind() {
+            ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),
+            _ => Err(error),
         };
         let mut inner = self.lock();
         inner.get_stuck();
@@ -267,8 +268,12 @@ impl Inner {
         match fault {
             Some(Fault::Empty) => return Ok(Events { receiver, _open: None }),
             Some(Fault::Silent) => return Ok(Events { receiver, _open: Some(sender) }),
-            Some(Fault::Event(ApiError::Status(status))) => first = vec![Ok(WatchEvent::Error(status))],
-            Some(Fault::Event(other)) => first = vec![Err(other)],
+            Some(Fault::Event(error)) => {
+                first = vec![match error.kind() {
+                    ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),
+                    _ => Err(error),
+                }];
+            }
             _ => {}
         }
         first.into_iter().for_each(|item| sender.send(item).unwrap());
@@ -277,7 +282,8 @@ impl Inner {
     }
 }
 
-impl ListWatch<Pod> for Source {
+impl ObjectSource for Source {
+    type Object = Pod;
     type Events = Events;
 
     async fn list(&self, options: &ListOptions) -> Result<List<Pod>, ApiError> {

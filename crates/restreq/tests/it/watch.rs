@@ -1,16 +1,13 @@
 //! Watches and streams, from the frames on the wire to events; and how they end.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_meta::{ApiError, DynamicObject, Object, Reason, WatchEvent};
 use pintle_restreq::{Error, FrameSplitter, Phase, Watch};
 use proptest::prelude::*;
-use support::{End, Reply, Server, soon, steady_clock};
+
+use crate::support::{End, Reply, Server, soon, steady_clock};
 
 const ADDED: &str = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"1"}}}"#;
 const MODIFIED: &str = r#"{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":"b"}}}"#;

@@ -1,17 +1,13 @@
 //! Credentials from a program: a shell script here, which counts its runs.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use pintle_meta::{ApiError, ClientConfig, ExecConfig, InteractiveMode, Secret};
+use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, Secret};
 use pintle_restreq::{AuthError, Error, RestClient};
-use support::{Reply, Server, soon};
 use tempfile::TempDir;
+
+use crate::support::{Reply, Server, soon};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
@@ -83,7 +79,7 @@ async fn why(program: &Program, change: impl FnOnce(&mut ExecConfig)) -> String 
     assert!(server.seen().is_empty(), "nothing is sent without credentials");
     let Error::Auth { source: AuthError::Exec { why, .. }, .. } = &error else { panic!("{error}") };
     let why = why.clone();
-    assert!(matches!(ApiError::from(error), ApiError::InvalidRequest(_)));
+    assert!(matches!(ApiError::from(error).kind(), ErrorKind::Unauthenticated(_)));
     why
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Each test makes a namespace of its own and deletes it in the end.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -43,6 +41,7 @@ fn map(name: &str, value: &str) -> ConfigMap {
 }
 
 /// The configuration of the real server, `None` (and a word) where there is none.
+#[allow(clippy::print_stderr)]
 fn config() -> Option<ClientConfig> {
     let Some(path) = std::env::var_os("PINTLE_TEST_KUBECONFIG") else {
         eprintln!("skipped: PINTLE_TEST_KUBECONFIG names no kubeconfig of a real cluster");
@@ -129,8 +128,8 @@ async fn lists_come_in_pages_and_collections_go_at_once() {
         }
         assert_eq!(names, ["m0", "m1", "m2", "m3", "m4"]);
 
-        let all: Api<DynamicObject> =
-            Api::all_with(client.clone(), ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced));
+        let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
+        let all: Api<DynamicObject> = Api::dynamic(client.clone(), resource, None).unwrap();
         let fields =
             ListOptions { field_selector: format!("metadata.namespace={namespace}"), ..ListOptions::default() };
         assert!(all.list(&fields).await.unwrap().items.len() >= 5);
@@ -234,8 +233,8 @@ async fn refusals_are_typed() {
     assert!(error.to_string().contains("nobody"), "{error}");
 
     let client = RestClient::new(admin.clone()).unwrap();
-    let gadgets: Api<DynamicObject> =
-        Api::all_with(client.clone(), ApiResource::new("example.com/v1", "Gadget", "gadgets", Scope::Cluster));
+    let resource = ApiResource::new("example.com/v1", "Gadget", "gadgets", Scope::Cluster);
+    let gadgets: Api<DynamicObject> = Api::dynamic(client.clone(), resource, None).unwrap();
     assert!(gadgets.list(&ListOptions::default()).await.unwrap_err().is_not_found());
 
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
@@ -244,8 +243,8 @@ async fn refusals_are_typed() {
 
     let strict = PostOptions { field_validation: "Strict".into(), dry_run: true, ..PostOptions::default() };
     let typo = json!({"metadata": {"name": "typo"}, "datta": {}});
-    let typos: Api<DynamicObject> =
-        Api::namespaced_with(client, ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced), "default");
+    let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
+    let typos: Api<DynamicObject> = Api::dynamic(client, resource, Some("default")).unwrap();
     let error = typos.create(&serde_json::from_value(typo).unwrap(), &strict).await.unwrap_err();
     assert!(error.to_string().contains("datta"), "{error}");
 }

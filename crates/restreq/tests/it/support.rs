@@ -1,9 +1,6 @@
 //! A scripted server on loopback: it answers request after request with what it was told to, faults included, and keeps what
 //! it was asked.
 
-// Each test binary uses its own part of it.
-#![allow(clippy::expect_used, clippy::unwrap_used, dead_code, unreachable_pub)]
-
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -25,26 +22,26 @@ use tokio::task::{JoinHandle, JoinSet};
 
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    pub method: Method,
+pub(crate) struct Seen {
+    pub(crate) method: Method,
     /// Path and query.
-    pub uri: String,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+    pub(crate) uri: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
     /// Which connection it came over, counted from 0.
-    pub connection: usize,
-    pub version: http::Version,
+    pub(crate) connection: usize,
+    pub(crate) version: http::Version,
 }
 
 impl Seen {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 }
 
 /// What the server does with a request.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// Answers.
     Answer { status: u16, headers: Vec<(&'static str, String)>, chunks: Vec<Bytes>, end: End },
     /// Closes the connection without a word.
@@ -55,7 +52,7 @@ pub enum Reply {
 
 /// What follows the last chunk of a body.
 #[derive(Clone, Copy, Debug)]
-pub enum End {
+pub(crate) enum End {
     /// The proper end.
     Proper,
     /// The connection breaks.
@@ -65,7 +62,7 @@ pub enum End {
 }
 
 impl Reply {
-    pub fn json(status: u16, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> Self {
         Self::Answer {
             status,
             headers: vec![("content-type", "application/json".into())],
@@ -74,22 +71,22 @@ impl Reply {
         }
     }
 
-    pub fn ok() -> Self {
+    pub(crate) fn ok() -> Self {
         Self::json(200, "{}")
     }
 
     /// A refusal that says when to come back.
-    pub fn later(status: u16, seconds: u32) -> Self {
+    pub(crate) fn later(status: u16, seconds: u32) -> Self {
         Self::json(status, "").header("retry-after", seconds.to_string())
     }
 
     /// The frames of a watch, each in a chunk of its own.
-    pub fn watch(frames: &[&'static str], end: End) -> Self {
+    pub(crate) fn watch(frames: &[&'static str], end: End) -> Self {
         let chunks = frames.iter().map(|frame| Bytes::from_static(frame.as_bytes())).collect();
         Self::Answer { status: 200, headers: vec![("content-type", "application/json".into())], chunks, end }
     }
 
-    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         if let Self::Answer { headers, .. } = &mut self {
             headers.retain(|(other, _)| *other != name || name == "warning");
             headers.push((name, value.into()));
@@ -97,7 +94,7 @@ impl Reply {
         self
     }
 
-    pub fn end(mut self, how: End) -> Self {
+    pub(crate) fn end(mut self, how: End) -> Self {
         if let Self::Answer { end, .. } = &mut self {
             *end = how;
         }
@@ -106,8 +103,8 @@ impl Reply {
 }
 
 /// The server. It ends when it is dropped.
-pub struct Server {
-    pub addr: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) addr: SocketAddr,
     state: Arc<State>,
     task: JoinHandle<()>,
     scheme: &'static str,
@@ -123,16 +120,16 @@ struct State {
 
 impl Server {
     /// Follows the script, then answers everything with an empty object.
-    pub async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
+    pub(crate) async fn start(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start_with(script, Reply::ok(), None).await
     }
 
     /// Answers everything alike.
-    pub async fn always(reply: Reply) -> Self {
+    pub(crate) async fn always(reply: Reply) -> Self {
         Self::start_with([], reply, None).await
     }
 
-    pub async fn start_with(
+    pub(crate) async fn start_with(
         script: impl IntoIterator<Item = Reply>,
         after: Reply,
         tls: Option<Arc<rustls::ServerConfig>>,
@@ -150,26 +147,26 @@ impl Server {
         Self { addr, state, task, scheme }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.addr)
     }
 
     /// How to reach it, without a rate limit.
-    pub fn config(&self) -> ClientConfig {
+    pub(crate) fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new(self.url());
         config.qps = Some(0.0);
         config
     }
 
-    pub fn client(&self) -> RestClient {
+    pub(crate) fn client(&self) -> RestClient {
         RestClient::new(self.config()).unwrap()
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.state.seen.lock().unwrap().clone()
     }
 
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
 }
@@ -276,7 +273,7 @@ impl http_body::Body for ScriptedBody {
 
 /// For tests on a paused clock that use sockets. By itself such a clock jumps to the next deadline as soon as nothing is ready,
 /// and would not leave the kernel the time to carry a byte. With this it goes in steps, each after a real millisecond.
-pub fn steady_clock() -> impl Drop {
+pub(crate) fn steady_clock() -> impl Drop {
     const STEP: Duration = Duration::from_millis(500);
     struct Clock(JoinHandle<()>);
     impl Drop for Clock {
@@ -294,11 +291,11 @@ pub fn steady_clock() -> impl Drop {
 }
 
 /// Fails a test that hangs.
-pub async fn soon<F: Future>(future: F) -> F::Output {
+pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("it hangs")
 }
 
 /// A port on loopback that nothing listens on.
-pub async fn closed_port() -> SocketAddr {
+pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap()
 }

@@ -1,15 +1,12 @@
 //! What a request becomes: its URL, its headers, and the faults that are found before it is sent.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::time::Duration;
 
 use pintle_meta::{ClientConfig, GroupVersion};
 use pintle_restreq::{Error, InvalidRequest, Request, RestClient};
 use serde_json::json;
-use support::{Server, soon};
+
+use crate::support::{Server, soon};
 
 fn client(server: &str) -> RestClient {
     RestClient::new(ClientConfig::new(server)).unwrap()
@@ -240,7 +237,7 @@ async fn accept_and_user_agent_are_sent_unless_they_are_set() {
     let seen = server.seen();
     assert_eq!(seen[0].header("accept"), Some("application/json, */*"));
     let agent = seen[0].header("user-agent").unwrap();
-    assert!(agent.starts_with("builder-") && agent.contains('/') && agent.contains('('), "{agent}");
+    assert!(agent.starts_with("it-") && agent.contains('/') && agent.contains('('), "{agent}");
     assert_eq!((seen[1].header("accept"), seen[1].header("user-agent")), (Some("application/x"), Some("me")));
     assert_eq!(seen[2].header("accept"), Some("b"));
 }

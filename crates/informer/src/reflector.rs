@@ -183,7 +183,11 @@ impl ReflectorError {
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let kind = |error: &Self| {
             let cause = error.cause();
-            (discriminant(error), cause.map(discriminant), cause.and_then(ApiError::reason).cloned())
+            (
+                discriminant(error),
+                cause.map(|cause| discriminant(cause.kind())),
+                cause.and_then(ApiError::reason).cloned(),
+            )
         };
         kind(self) == kind(other)
     }
@@ -298,7 +302,7 @@ impl<T: Object> Reflector<T> {
         Step { output: None, error, command }
     }
 
-    /// Where a watch or a streaming list shall begin.
+    /// Where a watch or a streaming list begins.
     fn watch_version(&self) -> String {
         if self.version_unavailable { String::new() } else { self.resource_version.clone() }
     }

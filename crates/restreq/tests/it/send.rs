@@ -1,16 +1,13 @@
 //! What becomes of answers: successes, refusals, retries, lost connections.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::{Arc, Mutex};
 
 use http::Method;
-use pintle_meta::{ApiError, Reason, Secret, Status};
+use pintle_meta::{ApiError, ErrorKind, Reason, Secret, Status};
 use pintle_restreq::{Error, IgnoreWarnings, RestClient, Warning, WarningHandler};
 use serde_json::{Value, json};
-use support::{End, Reply, Server, closed_port, soon, steady_clock};
+
+use crate::support::{End, Reply, Server, closed_port, soon, steady_clock};
 
 const REFUSAL: &str =
     r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"no pod a","code":404}"#;
@@ -110,7 +107,7 @@ async fn a_failure_within_a_success_is_a_failure() {
     assert!(matches!(&empty, Error::Decode { .. }) && empty.to_string().contains("0-length response"), "{empty}");
     let garbage = soon(request.object::<Value>()).await.unwrap_err();
     assert!(matches!(&garbage, Error::Decode { .. }), "{garbage}");
-    assert!(matches!(ApiError::from(garbage), ApiError::Decode(_)));
+    assert!(matches!(ApiError::from(garbage).kind(), ErrorKind::Decode(_)));
 }
 
 #[tokio::test]
@@ -169,6 +166,43 @@ async fn retries_end_and_the_last_answer_counts() {
 }
 
 #[tokio::test]
+async fn a_retried_write_tells_that_an_earlier_attempt_may_have_been_done() {
+    const CONFLICT: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}"#;
+    for (method, first, in_doubt) in [
+        (Method::PUT, 504, true),
+        (Method::PUT, 502, true),
+        (Method::DELETE, 500, true),
+        (Method::PUT, 503, true),
+        (Method::PUT, 501, false),
+        (Method::PUT, 429, false),
+        (Method::GET, 504, false),
+    ] {
+        let server = Server::start([Reply::later(first, 0), Reply::json(409, CONFLICT)]).await;
+        let error = soon(server.client().verb(method.clone()).send()).await.unwrap_err();
+        assert_eq!(error.reason(), Some(&Reason::Conflict), "{method} {first}: the last answer counts");
+        if let Error::Retried { earlier, .. } = &error {
+            assert_eq!(earlier.status().unwrap().code, first);
+        }
+        let error = ApiError::from(error);
+        assert!(error.is_conflict());
+        assert_eq!(
+            (error.may_have_acted(), error.earlier_may_have_acted()),
+            (in_doubt, in_doubt),
+            "{method} {first}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_error_above_the_network_names_its_request() {
+    let server = Server::always(Reply::later(429, 0)).await;
+    let error = ApiError::from(soon(server.client().put().max_retries(0).abs_path(["/a/b"]).send()).await.unwrap_err());
+    let line = error.request().unwrap();
+    assert_eq!((&*line.method, line.path()), ("PUT", "/a/b"));
+    assert!(error.to_string().contains("PUT http://127.0.0.1"), "{error}");
+}
+
+#[tokio::test]
 async fn the_delay_that_was_not_waited_for_reaches_the_caller() {
     let server = Server::always(Reply::later(429, 7)).await;
     let error = soon(server.client().post().max_retries(0).send()).await.unwrap_err();
@@ -197,7 +231,7 @@ async fn a_read_survives_lost_connections_and_a_write_does_not() {
         let server = Server::always(Reply::Hang).await;
         let error = server.client().verb(method).body("x").send().await.unwrap_err();
         assert!(matches!(&error, Error::Transport { .. }), "{error}");
-        assert!(matches!(ApiError::from(error), ApiError::Transport(_)));
+        assert!(matches!(ApiError::from(error).kind(), ErrorKind::Transport(_)));
         assert_eq!(server.seen().len(), 1);
     }
 

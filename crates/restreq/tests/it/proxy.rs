@@ -1,14 +1,11 @@
 //! Requests through a proxy: forwarded where the server speaks plain HTTP.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use pintle_meta::ClientConfig;
 use pintle_restreq::RestClient;
-use support::{Server, soon};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{Server, soon};
 
 /// A proxy for one tunnel; returns its address, and what it was asked.
 async fn tunnel() -> (std::net::SocketAddr, tokio::task::JoinHandle<String>) {
@@ -54,7 +51,7 @@ async fn a_tls_connection_goes_through_a_tunnel() {
         .with_no_client_auth()
         .with_single_cert(vec![issued.cert.der().clone()], key)
         .unwrap();
-    let server = Server::start_with([], support::Reply::ok(), Some(tls.into())).await;
+    let server = Server::start_with([], crate::support::Reply::ok(), Some(tls.into())).await;
     let (proxy, asked) = tunnel().await;
     let mut config = server.config();
     config.tls.insecure_skip_verify = true;

@@ -1,18 +1,15 @@
 //! Tokens in files, and programs that print credentials: how they follow a change.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::time::Duration;
 
-use pintle_meta::{ApiError, Secret};
+use pintle_meta::{ApiError, ErrorKind, Secret};
 use pintle_restreq::{AuthError, Error, RestClient};
-use support::{Reply, Server, soon, steady_clock};
+
+use crate::support::{Reply, Server, soon, steady_clock};
 
 /// The tokens that the server was shown, in their order.
 fn shown(server: &Server) -> Vec<String> {
-    let header = |seen: &support::Seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "");
+    let header = |seen: &crate::support::Seen| seen.header("authorization").unwrap_or("none").replace("Bearer ", "");
     server.seen().iter().map(header).collect()
 }
 
@@ -69,6 +66,6 @@ async fn a_token_file_that_never_was_is_named_and_nothing_is_sent() {
     let error = soon(RestClient::new(config).unwrap().get().send()).await.unwrap_err();
     assert!(matches!(&error, Error::Auth { source: AuthError::TokenFile { .. }, .. }), "{error}");
     assert!(error.to_string().contains("/nonexistent/token"), "{error}");
-    assert!(matches!(ApiError::from(error), ApiError::InvalidRequest(_)));
+    assert!(matches!(ApiError::from(error).kind(), ErrorKind::Unauthenticated(_)));
     assert!(server.seen().is_empty());
 }

@@ -1,0 +1,138 @@
+//! From the bytes of an object to the object, or to what can be said of one that cannot be decoded.
+
+use std::sync::Arc;
+
+use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// An object that the server has and that cannot be decoded: an entry of [`Lister::undecodable`](crate::Lister::undecodable).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Undecodable {
+    /// The key, as far as the bytes tell it: empty for what does not even have a name.
+    pub key: ObjectKey,
+    /// The uid, as far as the bytes tell it.
+    pub uid: String,
+    /// The resourceVersion, as far as the bytes tell it.
+    pub resource_version: String,
+    /// What is wrong with it, and where; it quotes no values.
+    pub error: String,
+}
+
+/// What came of decoding. Cloned as a reference count where `T` is one.
+#[derive(Clone)]
+pub(crate) enum Decoded<T> {
+    Object(T),
+    /// With what is known of its metadata.
+    Undecodable(Arc<(Undecodable, ObjectMeta)>),
+}
+
+/// Decodes an object.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Decoded<T> {
+    let error = match serde_json::from_slice(bytes) {
+        Ok(object) => return Decoded::Object(object),
+        Err(error) => without_value(&error.to_string()),
+    };
+    let tree: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let text = |member| tree["metadata"][member].as_str().unwrap_or_default().to_owned();
+    let metadata = ObjectMeta {
+        uid: text("uid"),
+        resource_version: text("resourceVersion"),
+        ..ObjectMeta::new(text("namespace"), text("name"))
+    };
+    let entry = Undecodable {
+        key: ObjectKey::new(&metadata.namespace, &metadata.name),
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+        error,
+    };
+    Decoded::Undecodable(Arc::new((entry, metadata)))
+}
+
+impl<T> Decoded<T> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Decoded<U> {
+        match self {
+            Self::Object(object) => Decoded::Object(change(object)),
+            Self::Undecodable(entry) => Decoded::Undecodable(entry),
+        }
+    }
+}
+
+impl<T: Object> Decoded<Arc<T>> {
+    pub(crate) fn key(&self) -> ObjectKey {
+        match self {
+            Self::Object(object) => object.key(),
+            Self::Undecodable(entry) => entry.0.key.clone(),
+        }
+    }
+
+    pub(crate) fn resource_version(&self) -> &str {
+        match self {
+            Self::Object(object) => object.resource_version(),
+            Self::Undecodable(entry) => &entry.0.resource_version,
+        }
+    }
+}
+
+impl<T: Object> Object for Decoded<T> {
+    fn metadata(&self) -> &dyn Metadata {
+        match self {
+            Self::Object(object) => object.metadata(),
+            Self::Undecodable(entry) => &entry.1,
+        }
+    }
+}
+
+/// serde's `invalid type: string "…", expected …` and its like, without the value, which may be a secret.
+fn without_value(message: &str) -> String {
+    let found =
+        ["invalid type: ", "invalid value: ", "unknown variant "].into_iter().find(|start| message.starts_with(start));
+    let cut = found.and_then(|start| {
+        let rest = &message[start.len()..];
+        let what = if rest.starts_with('`') { "" } else { rest.split([' ', ',']).next().unwrap_or_default() };
+        Some(format!("{start}{what}{}", &rest[rest.rfind(", expected")?..]))
+    });
+    cut.unwrap_or_else(|| message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_meta::PartialObject;
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Sized {
+        #[serde(rename = "metadata")]
+        _metadata: ObjectMeta,
+        #[serde(rename = "size")]
+        _size: u32,
+    }
+
+    fn check<T: DeserializeOwned>(bytes: &str, key: &str, error: &str) {
+        let Decoded::Undecodable(entry) = decode::<T>(bytes.as_bytes()) else { panic!("it was decoded: {bytes}") };
+        assert_eq!(entry.0.key.as_str(), key);
+        assert!(entry.0.error.contains(error), "{:?}", entry.0.error);
+        assert!(!entry.0.error.contains("hush"), "{:?}", entry.0.error);
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_named_without_its_values() {
+        check::<Sized>(
+            r#"{"metadata":{"namespace":"a","name":"b"},"size":"hush, expected"}"#,
+            "a/b",
+            "invalid type: string, expected u32",
+        );
+        check::<Sized>(r#"{"metadata":{"name":"b"}}"#, "b", "missing field `size`");
+        check::<PartialObject>(
+            r#"{"metadata":{"namespace":"a","name":"b","labels":["hush"]}}"#,
+            "a/b",
+            "invalid type: sequence",
+        );
+        check::<PartialObject>(r#"{"metadata":{"name":7}}"#, "", "invalid type: integer, expected a string");
+        check::<PartialObject>("null", "", "invalid type: null");
+        check::<PartialObject>("{", "", "EOF");
+    }
+}

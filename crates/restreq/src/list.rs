@@ -1,0 +1,138 @@
+//! Lists, item by item.
+
+mod splitter;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use pintle_meta::{ListMeta, ListPart, Object as _, PartialObject, RequestLine};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use self::splitter::ListSplitter;
+use crate::stream::ByteStream;
+use crate::{Error, status};
+
+/// The parts of a list as they come: the items in their order, and last what the list says of itself.
+///
+/// No more of the body is held than one item. It ends without an item when the list is whole, and after an error when the
+/// connection is lost, rests for too long, or brings what is no list.
+///
+/// Dropping it gives the request up.
+#[must_use = "a list is not read until it is polled"]
+#[derive(Debug)]
+pub struct ListStream {
+    bytes: ByteStream,
+    splitter: ListSplitter,
+    done: bool,
+}
+
+impl ListStream {
+    pub(crate) fn new(bytes: ByteStream, max_item: usize) -> Self {
+        Self { bytes, splitter: ListSplitter::new(max_item), done: false }
+    }
+
+    /// The next part, `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// As for the stream. The list is at its end then, and not whole.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn part(&mut self) -> Option<Result<ListPart, Error>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    /// The request that this is the answer to.
+    pub fn request(&self) -> &Arc<RequestLine> {
+        self.bytes.request()
+    }
+
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<ListPart, Error>> {
+        loop {
+            match self.splitter.next_item() {
+                Ok(Some(item)) => return Poll::Ready(Ok(ListPart::Item(item))),
+                Ok(None) => {}
+                Err(too_large) => {
+                    let request = self.bytes.request().clone();
+                    return Poll::Ready(Err(Error::TooLarge { request, limit: too_large.limit }));
+                }
+            }
+            match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {
+                Some(Ok(chunk)) => self.splitter.push(chunk),
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                None => {
+                    self.done = true;
+                    return Poll::Ready(self.metadata().map(ListPart::Metadata));
+                }
+            }
+        }
+    }
+
+    /// What stood around the items, now that the body has ended.
+    fn metadata(&self) -> Result<ListMeta, Error> {
+        let request = || self.bytes.request().clone();
+        let envelope = self.splitter.envelope();
+        if let Some(status) = status::told(envelope) {
+            return Err(Error::Status { request: request(), status, body: Bytes::copy_from_slice(envelope) });
+        }
+        read_envelope(envelope).map_err(|message| Error::Decode { request: request(), message: message.into() })
+    }
+}
+
+impl Stream for ListStream {
+    type Item = Result<ListPart, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.done {
+            return Poll::Ready(None);
+        }
+        let part = ready!(self.poll_part(cx));
+        self.done |= part.is_err();
+        Poll::Ready(Some(part))
+    }
+}
+
+/// A body that is at hand as a whole, as items and metadata.
+pub(crate) fn split(body: Bytes) -> Result<(Vec<Bytes>, ListMeta), String> {
+    let mut splitter = ListSplitter::new(body.len());
+    splitter.push(body);
+    let mut items = Vec::new();
+    while let Some(item) = splitter.next_item().map_err(|too_large| too_large.to_string())? {
+        items.push(item);
+    }
+    Ok((items, read_envelope(splitter.envelope())?))
+}
+
+/// Decodes the item at that place of a list. An error names the place, and the object if that is possible.
+pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(item).map_err(|error| {
+        let object: Result<PartialObject, _> = serde_json::from_slice(item);
+        let name = object.map(|object| format!(" ({})", object.key())).unwrap_or_default();
+        format!("item {at}{name}: {error}")
+    })
+}
+
+fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
+    #[derive(Deserialize)]
+    struct Envelope {
+        #[serde(default)]
+        kind: String,
+        #[serde(default)]
+        metadata: ListMeta,
+        items: Option<[(); 0]>,
+    }
+    if envelope.is_empty() {
+        return Err("the answer has no body".into());
+    }
+    let read: Envelope = serde_json::from_slice(envelope).map_err(|error| error.to_string())?;
+    if read.items.is_none() && !read.kind.ends_with("List") {
+        return Err(format!("expected a list, got kind {:?}", read.kind));
+    }
+    Ok(read.metadata)
+}

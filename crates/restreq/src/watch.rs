@@ -1,0 +1,124 @@
+//! Watches: a body as events.
+
+mod frames;
+
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use pintle_meta::WatchEvent;
+use serde::de::DeserializeOwned;
+
+pub(crate) use frames::Scan;
+pub use frames::{FrameSplitter, FrameTooLarge};
+
+use crate::Error;
+use crate::stream::ByteStream;
+
+/// The events of a watch, in the order of the server, their objects decoded.
+///
+/// It ends without an item when the server ends the watch properly. It ends after an error when the connection is lost,
+/// within a frame too, rests for longer than the request's idle deadline, or brings what is no watch frame or no `T`. What the
+/// server itself has to say on the end of the watch comes as [`WatchEvent::Error`], which is an event like the others.
+///
+/// Dropping it ends the watch.
+#[must_use = "a watch does nothing until it is polled"]
+pub struct Watch<T> {
+    raw: RawWatch,
+    object: PhantomData<fn() -> T>,
+}
+
+/// As [`Watch`], the objects as they came. One that cannot be decoded does not end it.
+#[must_use = "a watch does nothing until it is polled"]
+#[derive(Debug)]
+pub struct RawWatch {
+    bytes: ByteStream,
+    frames: FrameSplitter,
+    done: bool,
+}
+
+impl<T: DeserializeOwned> Watch<T> {
+    pub(crate) fn new(raw: RawWatch) -> Self {
+        Self { raw, object: PhantomData }
+    }
+
+    /// The next event, `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// As for the stream. The watch is at its end then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn event(&mut self) -> Option<Result<WatchEvent<T>, Error>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl<T: DeserializeOwned> Stream for Watch<T> {
+    type Item = Result<WatchEvent<T>, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(event) = ready!(Pin::new(&mut self.raw).poll_next(cx)) else { return Poll::Ready(None) };
+        let decoded = event.and_then(|event| {
+            let kind = event.event_type();
+            event.try_map(|object| {
+                serde_json::from_slice(&object)
+                    .map_err(|error| self.raw.unreadable(format!("the object of an event of type {kind}: {error}")))
+            })
+        });
+        self.raw.done |= decoded.is_err();
+        Poll::Ready(Some(decoded))
+    }
+}
+
+impl<T> std::fmt::Debug for Watch<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Watch").field(&self.raw).finish()
+    }
+}
+
+impl RawWatch {
+    pub(crate) fn new(bytes: ByteStream, max_frame: usize) -> Self {
+        Self { bytes, frames: FrameSplitter::new(max_frame), done: false }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<Bytes>, Error>>> {
+        loop {
+            if let Some(frame) = self.frames.next_frame() {
+                let frame = frame.map_err(|too_large| self.unreadable(too_large.to_string()));
+                return Poll::Ready(Some(
+                    frame.and_then(|frame| {
+                        WatchEvent::parse(&frame).map_err(|error| self.unreadable(error.to_string()))
+                    }),
+                ));
+            }
+            match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {
+                Some(Ok(chunk)) => self.frames.push(chunk),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None if self.frames.is_between_frames() => return Poll::Ready(None),
+                None => return Poll::Ready(Some(Err(self.unreadable("the watch ended within a frame".into())))),
+            }
+        }
+    }
+
+    fn unreadable(&self, message: String) -> Error {
+        Error::Decode { request: self.bytes.request().clone(), message: message.into() }
+    }
+}
+
+impl Stream for RawWatch {
+    type Item = Result<WatchEvent<Bytes>, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.done {
+            return Poll::Ready(None);
+        }
+        let next = ready!(self.poll_event(cx));
+        self.done = !matches!(next, Some(Ok(_)));
+        Poll::Ready(next)
+    }
+}

@@ -1,0 +1,17 @@
+//! Tests of the client, most of them against a scripted server on loopback.
+
+#![allow(clippy::unwrap_used)]
+
+mod api;
+mod builder;
+mod credentials;
+mod deadlines;
+#[cfg(unix)]
+mod exec;
+mod list;
+mod proxy;
+mod real;
+mod send;
+mod support;
+mod tls;
+mod watch;
