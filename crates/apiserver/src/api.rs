@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::auth::{AUTHENTICATED, Tokens, User};
+use crate::auth::{self, Tokens, User};
 use crate::clock::Clock;
 use crate::db::Db;
 use crate::faults::Faults;
@@ -107,9 +107,7 @@ impl Api {
     /// Who is behind a token, groups included.
     pub(crate) fn user_of_token(&self, token: &str) -> Option<User> {
         let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
-        let mut user = tokens.as_ref()?.user(token)?.clone();
-        user.groups.push(AUTHENTICATED.into());
-        Some(user)
+        auth::user_of(tokens.as_ref()?, &self.db, token)
     }
 
     pub(crate) fn with_random<R>(&self, use_it: impl FnOnce(&mut fastrand::Rng) -> R) -> R {

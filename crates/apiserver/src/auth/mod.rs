@@ -2,27 +2,31 @@
 
 mod authorize;
 mod escalation;
+mod impersonate;
 mod rbac;
 mod rights;
 mod tokens;
 
 use std::collections::BTreeMap;
 
-pub(crate) use authorize::{Attributes, authorize, authorize_impersonation, decide};
+pub(crate) use authorize::{Attributes, authorize, decide};
 pub(crate) use escalation::{check_grant, grants_rights};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+pub(crate) use impersonate::{impersonate, impersonated};
 pub(crate) use rbac::{Decision, grants};
 pub use tokens::TokenFileError;
 pub(crate) use tokens::Tokens;
 
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource};
+use crate::validate::{NameRule, name_faults};
 
 /// The group whose members may do everything.
 pub(crate) const MASTERS: &str = "system:masters";
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
+const ANONYMOUS: &str = "system:anonymous";
 
 /// Who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,16 +40,20 @@ pub(crate) struct User {
 impl User {
     /// The server itself, and everybody where no token file was given.
     pub(crate) fn admin() -> Self {
-        Self {
-            name: "admin".into(),
-            uid: String::new(),
-            groups: vec![MASTERS.into(), AUTHENTICATED.into()],
-            extra: BTreeMap::new(),
-        }
+        Self { name: "admin".into(), groups: vec![MASTERS.into()], ..Self::default() }.known()
     }
 
     fn anonymous() -> Self {
-        Self { name: "system:anonymous".into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
+        Self { name: ANONYMOUS.into(), ..Self::default() }.known()
+    }
+
+    /// The same with the group of all who are known, or are not, unless it is there.
+    fn known(mut self) -> Self {
+        let implied = if self.name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+        if !self.is_in(implied) && !self.is_in(UNAUTHENTICATED) {
+            self.groups.push(implied.into());
+        }
+        self
     }
 
     pub(crate) fn is_in(&self, group: &str) -> bool {
@@ -68,7 +76,13 @@ impl<'a> ServiceAccount<'a> {
     /// The account that a user is, if it is one.
     pub(crate) fn of(user: &'a User) -> Option<Self> {
         let (namespace, name) = user.name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-        Some(Self { namespace, name })
+        let valid = |rule, name| name_faults(rule, name, false).is_empty();
+        (valid(NameRule::Label, namespace) && valid(NameRule::Subdomain, name)).then_some(Self { namespace, name })
+    }
+
+    /// The groups of all accounts, and of all in its namespace.
+    fn groups(self) -> [String; 2] {
+        ["system:serviceaccounts".into(), format!("system:serviceaccounts:{}", self.namespace)]
     }
 
     /// The user that the account acts as.
@@ -77,7 +91,7 @@ impl<'a> ServiceAccount<'a> {
         User {
             name: format!("system:serviceaccount:{namespace}:{name}"),
             uid: uid.into(),
-            groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")],
+            groups: self.groups().into(),
             extra: BTreeMap::new(),
         }
     }
@@ -93,61 +107,31 @@ pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
 /// Finds out who asks. Without tokens everybody is an administrator.
 pub(crate) fn authenticate(tokens: Option<&Tokens>, cluster: &dyn Cluster, headers: &HeaderMap) -> Outcome<User> {
     let Some(tokens) = tokens else { return Ok(User::admin()) };
-    let Some(token) = bearer(headers).filter(|token| !token.is_empty()) else { return Ok(User::anonymous()) };
-    let mut user = tokens.user(token).cloned().ok_or_else(Failure::unauthorized)?;
-    if let Some(account) = ServiceAccount::of(&user) {
+    match bearer(headers).filter(|token| !token.is_empty()) {
+        Some(token) => user_of(tokens, cluster, &token).ok_or_else(Failure::unauthorized),
+        None => Ok(User::anonymous()),
+    }
+}
+
+/// Who is behind a token, if anybody still is.
+pub(crate) fn user_of(tokens: &Tokens, cluster: &dyn Cluster, token: &str) -> Option<User> {
+    let user = tokens.user(token)?;
+    if let Some(account) = ServiceAccount::of(user) {
         let accounts = GroupResource::new("", "serviceaccounts");
-        let stored = cluster.object(&accounts, account.namespace, account.name);
+        let stored = cluster.object(&accounts, account.namespace, account.name)?;
         // A token dies with the account that it was made for.
-        if stored.is_none_or(|stored| stored["metadata"]["uid"] != user.uid) {
-            return Err(Failure::unauthorized());
+        if stored["metadata"]["uid"] != user.uid {
+            return None;
         }
     }
-    user.groups.push(AUTHENTICATED.into());
-    Ok(user)
+    Some(user.clone().known())
 }
 
-/// The token of `Authorization: Bearer TOKEN`; text after the token is ignored, two blanks before it make it empty.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let header = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
-    let mut parts = header.split(' ');
+/// The token of `Authorization: Bearer TOKEN`; text after the token is ignored, two blanks before it make it empty. One that is
+/// no text is a token all the same, which nobody has.
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let header = String::from_utf8_lossy(headers.get(AUTHORIZATION)?.as_bytes());
+    let mut parts = header.trim().split(' ');
     let scheme = parts.next()?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| parts.next()).flatten()
-}
-
-/// As whom the request asks to act, if it does.
-pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
-    let first = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let name = first("impersonate-user");
-    let uid = first("impersonate-uid");
-    let values = headers.get_all("impersonate-group").iter();
-    let mut groups: Vec<String> = values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
-    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (header, value) in headers {
-        if let Some(key) = header.as_str().strip_prefix("impersonate-extra-")
-            && let Ok(value) = value.to_str()
-        {
-            let key = percent_encoding::percent_decode_str(key).decode_utf8_lossy().to_lowercase();
-            extra.entry(key).or_default().push(value.into());
-        }
-    }
-    if name.is_empty() {
-        if !uid.is_empty() || !groups.is_empty() || !extra.is_empty() {
-            let why = "a group, a uid or extra data is to be impersonated, but no user";
-            return Err(Failure { early: true, ..Failure::bad_request(why) });
-        }
-        return Ok(None);
-    }
-    let account = name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
-    if groups.is_empty()
-        && let Some((namespace, _)) = account
-    {
-        groups.extend(["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]);
-    }
-    let anonymous = name == "system:anonymous" || groups.iter().any(|group| group == UNAUTHENTICATED);
-    let implied = if anonymous { UNAUTHENTICATED } else { AUTHENTICATED };
-    if !groups.iter().any(|group| group == implied) {
-        groups.push(implied.into());
-    }
-    Ok(Some(User { name: name.into(), uid: uid.into(), groups, extra }))
+    scheme.eq_ignore_ascii_case("bearer").then(|| parts.next().map(str::to_owned)).flatten()
 }

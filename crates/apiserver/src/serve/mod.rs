@@ -161,9 +161,8 @@ fn authorize(api: &Api, call: &mut Call, target: &Target, verb: &str) -> Outcome
             Attributes::Path { verb, path: &path }
         }
     };
-    if let Some(user) = auth::impersonated(&call.headers)? {
-        auth::authorize_impersonation(&api.db, &call.user, &user, &attributes)?;
-        call.user = user;
+    if let Some(wanted) = auth::impersonated(&call.headers)? {
+        call.user = auth::impersonate(&api.db, &call.user, wanted, &attributes)?;
     }
     auth::authorize(&api.db, &call.user, &attributes)
 }

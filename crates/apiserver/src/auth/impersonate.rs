@@ -1,0 +1,194 @@
+//! Acting as somebody else: whom the headers of a request name, and whether its sender may be them.
+
+use http::{HeaderMap, HeaderValue};
+
+use super::authorize::{decide, forbidden};
+use super::rbac::{self, Decision};
+use super::{Attributes, ServiceAccount, User};
+use crate::failure::{Failure, Outcome};
+use crate::kinds::Cluster;
+use crate::request::path::ResourcePath;
+use crate::validate::{NameRule, name_faults};
+
+const NAME: &str = "impersonate-user";
+const UID: &str = "impersonate-uid";
+const GROUP: &str = "impersonate-group";
+const EXTRA: &str = "impersonate-extra-";
+
+/// As whom a request asks to act, if it does: just as the headers have it. The order of headers does not count.
+///
+/// # Errors
+///
+/// 400 if they name anything but no user, or are no UTF-8: what cannot be read must not leave the request to the rights of its
+/// sender.
+pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
+    let first = |name: &str| headers.get(name).map_or(Ok(""), |value| text(name, value)).map(str::to_owned);
+    let mut wanted = User { name: first(NAME)?, uid: first(UID)?, ..User::default() };
+    for value in headers.get_all(GROUP) {
+        wanted.groups.push(text(GROUP, value)?.to_owned());
+    }
+    for (header, value) in headers {
+        if let Some(key) = header.as_str().strip_prefix(EXTRA) {
+            wanted.extra.entry(extra_key(key)?).or_default().push(text(header.as_str(), value)?.to_owned());
+        }
+    }
+    if !wanted.name.is_empty() {
+        return Ok(Some(wanted));
+    }
+    match wanted == User::default() {
+        true => Ok(None),
+        false => Err(refused("a group, a uid or extra data is to be impersonated, but no user".into())),
+    }
+}
+
+/// Whom `user` acts as: the wanted one, and the groups that follow from who that is. Each part that was asked for has to be
+/// allowed to `user` by itself.
+pub(crate) fn impersonate(
+    cluster: &dyn Cluster,
+    user: &User,
+    mut wanted: User,
+    attributes: &Attributes<'_>,
+) -> Outcome<User> {
+    for path in parts(&wanted) {
+        let part = Attributes::Resource { verb: "impersonate", path: &path, name: &path.name };
+        match decide(cluster, user, &part) {
+            Decision::Allowed(_) => (),
+            Decision::NoOpinion(wrong) => return Err(refusal(cluster, user, &wanted, &part, attributes, wrong)),
+        }
+    }
+    if let Some(account) = ServiceAccount::of(&wanted)
+        && wanted.groups.is_empty()
+    {
+        wanted.groups = account.groups().into();
+    }
+    Ok(wanted.known())
+}
+
+/// What has to be allowed, each a resource with a name.
+fn parts(wanted: &User) -> Vec<ResourcePath> {
+    let part = |group: &str, resource: &str, name: &str| ResourcePath {
+        group: group.into(),
+        version: "v1".into(),
+        resource: resource.into(),
+        name: name.into(),
+        ..ResourcePath::default()
+    };
+    const AUTHENTICATION: &str = "authentication.k8s.io";
+    let mut parts = vec![match ServiceAccount::of(wanted) {
+        Some(account) => {
+            ResourcePath { namespace: account.namespace.into(), ..part("", "serviceaccounts", account.name) }
+        }
+        None => part("", "users", &wanted.name),
+    }];
+    if !wanted.uid.is_empty() {
+        parts.push(part(AUTHENTICATION, "uids", &wanted.uid));
+    }
+    parts.extend(wanted.groups.iter().map(|group| part("", "groups", group)));
+    for (key, values) in &wanted.extra {
+        let extra =
+            |value: &String| ResourcePath { subresource: key.clone(), ..part(AUTHENTICATION, "userextras", value) };
+        parts.extend(values.iter().map(extra));
+    }
+    parts
+}
+
+/// How a real server tells it: who has been given a right to impersonate is told which part they lack, others that they may not
+/// do this on behalf of such a user.
+fn refusal(
+    cluster: &dyn Cluster,
+    user: &User,
+    wanted: &User,
+    part: &Attributes<'_>,
+    attributes: &Attributes<'_>,
+    wrong: Option<String>,
+) -> Failure {
+    let namespace = ServiceAccount::of(wanted).map_or("", |account| account.namespace);
+    let (grants, _) = rbac::grants(cluster, user, namespace);
+    let impersonates = grants.iter().any(|grant| rbac::list(&grant.rule, "verbs").any(|verb| verb == "impersonate"));
+    let Some(mode) = mode(wanted).filter(|_| !impersonates) else { return forbidden(user, part, wrong) };
+    let on_behalf = |verb: &str| format!("impersonate-on:{mode}:{verb}");
+    match attributes {
+        Attributes::Resource { verb, path, name } => {
+            forbidden(user, &Attributes::Resource { verb: &on_behalf(verb), path, name }, wrong)
+        }
+        Attributes::Path { verb, path } => forbidden(user, &Attributes::Path { verb: &on_behalf(verb), path }, wrong),
+    }
+}
+
+/// What a real server's narrower rights call such a user; nothing where there are none. Nodes and service accounts have them by
+/// name alone.
+fn mode(wanted: &User) -> Option<&'static str> {
+    let bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
+    let node = wanted.name.strip_prefix("system:node:");
+    if node.is_some_and(|name| name_faults(NameRule::Subdomain, name, false).is_empty()) {
+        return bare.then_some("arbitrary-node");
+    }
+    match ServiceAccount::of(wanted) {
+        Some(_) => bare.then_some("serviceaccount"),
+        None => Some("user-info"),
+    }
+}
+
+/// The key of extra data that a header names: percent-encoded where it has to be. What is no such encoding stands for itself.
+fn extra_key(encoded: &str) -> Outcome<String> {
+    let mut escapes = encoded.split('%').skip(1);
+    let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
+    if !escapes.all(is_escape) {
+        return Ok(encoded.to_owned());
+    }
+    let key = percent_encoding::percent_decode_str(encoded).decode_utf8();
+    key.map(Into::into).map_err(|_| refused(format!("the key in the header {EXTRA}{encoded} is no UTF-8")))
+}
+
+fn text<'a>(name: &str, value: &'a HeaderValue) -> Outcome<&'a str> {
+    std::str::from_utf8(value.as_bytes()).map_err(|_| refused(format!("the value of the header {name} is no UTF-8")))
+}
+
+fn refused(why: String) -> Failure {
+    Failure { early: true, ..Failure::bad_request(why) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn the_key_of_extra_data_is_decoded_where_all_of_it_can_be() {
+        for (header, key) in [
+            ("impersonate-extra-scopes", "scopes"),
+            ("impersonate-extra-e.com%2fteam", "e.com/team"),
+            ("impersonate-extra-%41", "A"),
+            ("impersonate-extra-%c3%bc", "ü"),
+            ("impersonate-extra-%41%zz", "%41%zz"),
+            ("impersonate-extra-a%4", "a%4"),
+            ("impersonate-extra-", ""),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(NAME, HeaderValue::from_static("x"));
+            headers.insert(http::HeaderName::from_static(header), HeaderValue::from_static("v"));
+            let wanted = impersonated(&headers).ok().flatten().expect("a user");
+            assert_eq!(wanted.extra, BTreeMap::from([(key.to_owned(), vec!["v".to_owned()])]));
+        }
+    }
+
+    #[test]
+    fn narrower_rights_know_nodes_and_accounts_by_name_alone() {
+        let user = |name: &str, groups: &[&str]| User {
+            name: name.into(),
+            groups: groups.iter().copied().map(Into::into).collect(),
+            ..User::default()
+        };
+        for (name, alone, in_a_group) in [
+            ("x", Some("user-info"), Some("user-info")),
+            ("system:node:n", Some("arbitrary-node"), None),
+            ("system:node:N", Some("user-info"), Some("user-info")),
+            ("system:serviceaccount:n:a", Some("serviceaccount"), None),
+            ("system:serviceaccount:n:a:b", Some("user-info"), Some("user-info")),
+        ] {
+            assert_eq!(mode(&user(name, &[])), alone, "{name}");
+            assert_eq!(mode(&user(name, &["g"])), in_a_group, "{name}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Who asks, and as whom.
+
+use http::Method;
+use pintle_apiserver::ApiServer;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::*;
+
+const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// A server that knows an administrator by the token `root` and bob, who has no rights, by `weak`.
+async fn server() -> ApiServer {
+    let unique = fastrand::u64(..);
+    let path = std::env::temp_dir().join(format!("pintle-identity-{unique:x}.csv"));
+    let tokens = "root,root,1,\"system:masters\"\nweak,bob,2,users\ntwice,eve,3,\"system:authenticated\"\n";
+    std::fs::write(&path, tokens).expect("a file");
+    let started = ApiServer::builder().token_auth_file(&path).start().await;
+    std::fs::remove_file(&path).expect("the file");
+    started.expect("a server")
+}
+
+/// A request with the token, and with further headers.
+async fn ask(server: &ApiServer, token: &str, method: Method, path: &str, headers: Headers<'_>, body: Value) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let mut all = vec![("authorization", bearer.as_str()), ("content-type", "application/json")];
+    all.extend_from_slice(headers);
+    let text = if body.is_null() { String::new() } else { body.to_string() };
+    read(send(server, method, path, &all, &text).await).await
+}
+
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
+async fn who_am_i(server: &ApiServer, token: &str, headers: Headers<'_>) -> Answer {
+    ask(server, token, Method::POST, WHO_AM_I, headers, json!({})).await
+}
+
+/// Gives bob a role by these rules, in a namespace or everywhere.
+async fn grant(server: &ApiServer, namespace: &str, name: &str, rules: Value) {
+    let (place, role, binding) = match namespace {
+        "" => (RBAC.to_owned(), "ClusterRole", "clusterrolebindings"),
+        namespace => (format!("{RBAC}/namespaces/{namespace}"), "Role", "rolebindings"),
+    };
+    let rules = json!({"metadata": {"name": name}, "rules": rules});
+    let roles = format!("{place}/{}s", role.to_lowercase());
+    let made = ask(server, "root", Method::POST, &roles, &[], rules).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    bind(server, &format!("{place}/{binding}"), role, name).await;
+}
+
+async fn bind(server: &ApiServer, bindings: &str, kind: &str, role: &str) {
+    let binding = json!({
+        "metadata": {"name": role},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}],
+    });
+    let made = ask(server, "root", Method::POST, bindings, &[], binding).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+}
+
+#[tokio::test]
+async fn a_binding_to_a_role_that_is_lost_lets_nobody_act_as_another() {
+    let server = server().await;
+    bind(&server, &format!("{RBAC}/clusterrolebindings"), "ClusterRole", "lost").await;
+    let secrets = "/api/v1/secrets";
+    assert_eq!(ask(&server, "weak", Method::GET, secrets, &[], Value::Null).await.code, 403);
+    for headers in [
+        &[("impersonate-user", "x"), ("impersonate-group", "system:masters")][..],
+        &[("impersonate-user", "root")],
+        &[("impersonate-user", "system:serviceaccount:default:a"), ("impersonate-group", "system:masters")],
+    ] {
+        let answer = ask(&server, "weak", Method::GET, secrets, headers, Value::Null).await;
+        assert_eq!((answer.code, &answer.body["reason"]), (403, &json!("Forbidden")), "{headers:?} {:?}", answer.body);
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        assert!(message.contains(r#"clusterrole.rbac.authorization.k8s.io "lost" not found"#), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn each_part_of_another_identity_needs_a_right_of_its_own() {
+    let server = server().await;
+    let rule = |group: &str, resource: &str, name: &str| {
+        let (groups, resources, names) = ([group], [resource], [name]);
+        json!([{"verbs": ["impersonate"], "apiGroups": groups, "resources": resources, "resourceNames": names}])
+    };
+    grant(&server, "", "user", rule("", "users", "x")).await;
+    let user = ("impersonate-user", "x");
+    let answer = who_am_i(&server, "weak", &[user]).await;
+    assert_eq!(answer.body["status"]["userInfo"], json!({"username": "x", "groups": ["system:authenticated"]}));
+
+    let authentication = "authentication.k8s.io";
+    for (case, part, of, resource, name) in [
+        ("group", ("impersonate-group", "ops"), "", "groups", "ops"),
+        ("masters", ("impersonate-group", "system:masters"), "", "groups", "system:masters"),
+        ("known", ("impersonate-group", "system:authenticated"), "", "groups", "system:authenticated"),
+        ("accounts", ("impersonate-group", "system:serviceaccounts"), "", "groups", "system:serviceaccounts"),
+        (
+            "accounts-of",
+            ("impersonate-group", "system:serviceaccounts:kube-system"),
+            "",
+            "groups",
+            "system:serviceaccounts:kube-system",
+        ),
+        ("uid", ("impersonate-uid", "u-1"), authentication, "uids", "u-1"),
+        ("extra", ("impersonate-extra-scopes", "view"), authentication, "userextras/scopes", "view"),
+        ("path", ("impersonate-extra-e.com%2fTeam", "t"), authentication, "userextras/e.com/team", "t"),
+    ] {
+        let refused = who_am_i(&server, "weak", &[user, part]).await;
+        let kind = resource.split('/').next();
+        let details = (&refused.body["details"]["kind"], &refused.body["details"]["name"]);
+        assert_eq!(refused.code, 403, "{case}");
+        assert_eq!(details, (&json!(kind), &json!(name)), "{case}: {:?}", refused.body);
+        assert_eq!(refused.body["details"]["group"], json!((!of.is_empty()).then_some(of)), "{case}");
+        grant(&server, "", case, rule(of, resource, name)).await;
+        let allowed = who_am_i(&server, "weak", &[user, part]).await;
+        assert_eq!(allowed.code, 201, "{case}: {:?}", allowed.body);
+        // A right to one value is none to another.
+        let other = who_am_i(&server, "weak", &[user, part, (part.0, "another")]).await;
+        let takes_one = part.0 == "impersonate-uid";
+        assert_eq!(other.code, if takes_one { 201 } else { 403 }, "{case}: {:?}", other.body);
+    }
+}
+
+#[tokio::test]
+async fn an_account_is_a_part_in_its_namespace_and_brings_its_groups() {
+    let server = server().await;
+    let account = ("impersonate-user", "system:serviceaccount:default:a");
+    let rules = json!([{"verbs": ["impersonate"], "apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["a"]}]);
+    assert_eq!(who_am_i(&server, "weak", &[account]).await.code, 403);
+    grant(&server, "kube-system", "elsewhere", rules.clone()).await;
+    assert_eq!(who_am_i(&server, "weak", &[account]).await.code, 403, "a right in another namespace");
+    grant(&server, "default", "here", rules).await;
+    let answer = who_am_i(&server, "weak", &[account]).await;
+    let groups = json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]);
+    assert_eq!(answer.body["status"]["userInfo"]["groups"], groups, "{:?}", answer.body);
+    // The groups are its own only while none are asked for.
+    let asked = who_am_i(&server, "weak", &[account, ("impersonate-group", "system:serviceaccounts")]).await;
+    assert_eq!((asked.code, &asked.body["details"]["kind"]), (403, &json!("groups")), "{:?}", asked.body);
+    // What only looks like an account is a user.
+    for name in
+        ["system:serviceaccount:default:a:b", "system:serviceaccount:default:", "system:serviceaccount:Default:a"]
+    {
+        let answer = who_am_i(&server, "weak", &[("impersonate-user", name)]).await;
+        assert_eq!(answer.code, 403, "{name}");
+        let answer = who_am_i(&server, "root", &[("impersonate-user", name)]).await;
+        assert_eq!(answer.body["status"]["userInfo"]["groups"], json!(["system:authenticated"]), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_order_of_headers_does_not_count_but_a_user_has_to_be_among_them() {
+    let server = server().await;
+    let (user, group) = (("impersonate-user", "x"), ("impersonate-group", "g"));
+    for headers in [[user, group], [group, user]] {
+        let answer = who_am_i(&server, "root", &headers).await;
+        assert_eq!(answer.body["status"]["userInfo"]["groups"], json!(["g", "system:authenticated"]), "{headers:?}");
+    }
+    let nobody = ("impersonate-user", "");
+    for part in [group, ("impersonate-group", ""), ("impersonate-uid", "u"), ("impersonate-extra-a", "")] {
+        for headers in [&[part][..], &[nobody, part], &[part, nobody]] {
+            let answer = who_am_i(&server, "root", headers).await;
+            assert_eq!((answer.code, &answer.body["reason"]), (400, &json!("BadRequest")), "{headers:?}");
+        }
+    }
+    assert_eq!(who_am_i(&server, "root", &[nobody]).await.body["status"]["userInfo"]["username"], "root");
+}
+
+/// The status of a raw request for the config maps.
+async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
+    let address = server.url().trim_start_matches("http://").to_owned();
+    let mut socket = TcpStream::connect(address).await.expect("the server listens");
+    let mut request = format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n").into_bytes();
+    for header in headers {
+        request.extend_from_slice(header);
+        request.extend_from_slice(b"\r\n");
+    }
+    request.extend_from_slice(b"\r\n");
+    socket.write_all(&request).await.expect("a request");
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).await.expect("an answer");
+    let status = answer.get(9..12).and_then(|code| std::str::from_utf8(code).ok());
+    status.and_then(|code| code.parse().ok()).expect("a status")
+}
+
+#[tokio::test]
+async fn a_header_that_is_no_ascii_never_leaves_the_request_to_its_senders_own_rights() {
+    // Everybody is an administrator here, unless they act as somebody else.
+    let server = ApiServer::start().await.expect("a server");
+    assert_eq!(raw(&server, &[]).await, 200);
+    assert_eq!(raw(&server, &["Impersonate-User: x\u{fc}".as_bytes()]).await, 403, "a user of that name");
+    for (headers, code) in [
+        (&[&b"Impersonate-User: \xff"[..]][..], 400),
+        (&[b"Impersonate-User: x", b"Impersonate-User: \xff"], 403),
+        (&[b"Impersonate-User: x", b"Impersonate-Group: system:masters"], 200),
+        (&[b"Impersonate-User: x", b"Impersonate-Group: system:masters", b"Impersonate-Group: \xff"], 400),
+        (&[b"Impersonate-User: x", b"Impersonate-Group: system:masters", b"Impersonate-Uid: \xff"], 400),
+        (&[b"Impersonate-User: x", b"Impersonate-Group: system:masters", b"Impersonate-Extra-a: \xff"], 400),
+        (&[b"Impersonate-User: x", b"Impersonate-Group: system:masters", b"Impersonate-Extra-%ff: a"], 400),
+        (&[b"Impersonate-Group: \xff"], 400),
+        (&[b"Impersonate-Extra-a: \xff"], 400),
+    ] {
+        assert_eq!(raw(&server, headers).await, code, "{headers:?}");
+    }
+    let server = self::server().await;
+    assert_eq!(raw(&server, &[b"Authorization: Bearer \xff"]).await, 401, "a token that nobody has");
+}
+
+#[tokio::test]
+async fn the_group_of_those_who_are_known_is_named_once() {
+    let server = server().await;
+    let own = server.client_config().token.expect("a token of the server's own");
+    for (token, groups) in [
+        (own.expose(), json!(["system:masters", "system:authenticated"])),
+        ("root", json!(["system:masters", "system:authenticated"])),
+        ("weak", json!(["users", "system:authenticated"])),
+        ("twice", json!(["system:authenticated"])),
+    ] {
+        assert_eq!(who_am_i(&server, token, &[]).await.body["status"]["userInfo"]["groups"], groups);
+        let review = json!({"spec": {"token": token}});
+        let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let answer = ask(&server, "root", Method::POST, reviews, &[], review).await;
+        assert_eq!(answer.body["status"]["user"]["groups"], groups);
+    }
+}
+
+#[tokio::test]
+async fn a_token_dies_with_its_account_in_reviews_too() {
+    let server = server().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = json!({"metadata": {"name": "a"}});
+    assert_eq!(ask(&server, "root", Method::POST, accounts, &[], account.clone()).await.code, 201);
+    let tokens = format!("{accounts}/a/token");
+    let made = ask(&server, "root", Method::POST, &tokens, &[], json!({"spec": {}})).await;
+    let token = made.body["status"]["token"].as_str().expect("a token").to_owned();
+    let review = async || {
+        let body = json!({"spec": {"token": token}});
+        let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+        ask(&server, "root", Method::POST, reviews, &[], body).await.body["status"]["authenticated"].clone()
+    };
+    assert_eq!((review().await, who_am_i(&server, &token, &[]).await.code), (json!(true), 201));
+    ask(&server, "root", Method::DELETE, &format!("{accounts}/a"), &[], Value::Null).await;
+    assert_eq!((review().await, who_am_i(&server, &token, &[]).await.code), (Value::Null, 401));
+    ask(&server, "root", Method::POST, accounts, &[], account).await;
+    assert_eq!(
+        (review().await, who_am_i(&server, &token, &[]).await.code),
+        (Value::Null, 401),
+        "a new one of the name"
+    );
+}
