@@ -26,19 +26,24 @@ pub(crate) enum Comparison {
     Unequal,
 }
 
-/// Reads the JSONPath of a column: `.spec.items[?(@.type=="x")].name`, `.metadata.annotations['a\.b']`.
+/// Reads the JSONPath of a column: `.spec.items[?(@.type=="x")].name`, `.metadata.annotations['a\.b']`. A filter holds no
+/// other filter, as in Go's library.
 ///
 /// # Errors
 ///
 /// What is wrong with it, in a few words.
 pub(crate) fn parse(text: &str) -> Result<Vec<Step>, String> {
+    steps(text, false)
+}
+
+fn steps(text: &str, in_filter: bool) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut rest = text.strip_prefix('$').or_else(|| text.strip_prefix('@')).unwrap_or(text);
     while !rest.is_empty() {
         rest = match rest.strip_prefix('[') {
             Some(inside) => {
                 let end = closing(inside).ok_or("unterminated array")?;
-                steps.push(bracket(&inside[..end])?);
+                steps.push(bracket(&inside[..end], in_filter)?);
                 &inside[end + 1..]
             }
             None => {
@@ -124,7 +129,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(inside: &str) -> Result<Step, String> {
+fn bracket(inside: &str, in_filter: bool) -> Result<Step, String> {
     let inside = inside.trim();
     if inside == "*" {
         return Ok(Step::All);
@@ -133,7 +138,7 @@ fn bracket(inside: &str) -> Result<Step, String> {
         return Ok(Step::Member(name.replace("\\.", ".")));
     }
     if let Some(filter) = inside.strip_prefix("?(").and_then(|filter| filter.strip_suffix(')')) {
-        return parse_filter(filter.trim());
+        return if in_filter { Err("a filter within a filter".into()) } else { parse_filter(filter.trim()) };
     }
     if let Some((from, to)) = inside.split_once(':') {
         let bound = |text: &str| match text.trim() {
@@ -153,10 +158,10 @@ fn parse_filter(filter: &str) -> Result<Step, String> {
                 Some(text) => Value::from(text),
                 None => serde_json::from_str(wanted).map_err(|_| format!("cannot compare with {wanted}"))?,
             };
-            return Ok(Step::Where(parse(path.trim())?, comparison, wanted));
+            return Ok(Step::Where(steps(path.trim(), true)?, comparison, wanted));
         }
     }
-    parse(filter).map(Step::Having)
+    steps(filter, true).map(Step::Having)
 }
 
 fn quoted(text: &str) -> Option<&str> {

@@ -289,6 +289,10 @@ fn the_path_of_a_column_reaches_members_items_and_filtered_lists() {
         check_path(text, expected);
     }
     assert!(path::parse(".spec[").is_err());
+    check_path(".l[?(@.t==\"B\")][?(@)]", json!(["B", 2]));
+    for nested in [".l[?(@.t[?(@.b)])]", ".l[?(@.t[?(@.b==1)]==2)]", ".l[?(@[0][?(@.b)])]"] {
+        assert!(path::parse(nested).is_err(), "{nested}");
+    }
 }
 
 fn any_json() -> impl Generator<Value = Value> {

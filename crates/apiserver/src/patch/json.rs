@@ -1,3 +1,5 @@
+use std::io;
+
 use serde_json::{Map, Value};
 
 use super::PatchError;
@@ -7,8 +9,15 @@ use crate::schema::{Finding, Node};
 const MOST_OPERATIONS: usize = 10_000;
 /// So many bytes may be copied in all.
 const MOST_COPIED: usize = 3 * 1024 * 1024;
+/// The values that are put in their places may have so many parts in all: how deep they reach is found by walking them, and a
+/// patch that moves a large one to and fro would take minutes.
+const MOST_PLACED: usize = 10_000_000;
+/// No value is put deeper into an object than a body could hold it: what reads, writes and drops objects calls itself once a
+/// level, and overflows the stack on what is much deeper.
+const DEEPEST: usize = 127;
 
-/// A list of operations, done one after another.
+/// A list of operations, done one after another. Those that copy more than 3 MiB in all, or that would nest a value deeper than
+/// 127 lists and objects, cannot be applied to an object.
 #[derive(Clone, Debug)]
 pub struct JsonPatch {
     operations: Vec<Operation>,
@@ -66,9 +75,9 @@ impl JsonPatch {
 
     pub(super) fn apply(&self, object: &Value) -> Result<Value, PatchError> {
         let mut object = object.clone();
-        let mut copied = 0;
+        let mut effort = Effort::default();
         for operation in &self.operations {
-            operation.apply(&mut object, &mut copied).ok_or(PatchError::Inapplicable)?;
+            operation.apply(&mut object, &mut effort).ok_or(PatchError::Inapplicable)?;
         }
         Ok(object)
     }
@@ -116,36 +125,96 @@ impl JsonPatch {
 
 impl Operation {
     /// None if it cannot be done.
-    fn apply(&self, object: &mut Value, copied: &mut usize) -> Option<()> {
+    fn apply(&self, object: &mut Value, effort: &mut Effort) -> Option<()> {
         let path = self.path.as_deref()?;
-        let value = || self.value.clone().unwrap_or_default();
+        let value = self.value.as_ref().unwrap_or(&Value::Null);
         match (self.op.as_str(), path) {
             ("replace", "") => {
-                *object = value();
+                *object = value.clone();
                 Some(())
             }
-            ("test", "") => (*object == value()).then_some(()),
-            ("add", path) => add(object, path, value()),
-            ("replace", path) => replace(object, path, value()),
+            ("test", "") => (object == value).then_some(()),
+            ("add", path) => {
+                effort.place(path, value)?;
+                add(object, path, value.clone())
+            }
+            ("replace", path) => {
+                effort.place(path, value)?;
+                replace(object, path, value.clone())
+            }
             ("remove", path) => remove(object, path).map(drop),
             ("move", path) => {
                 let value = remove(object, self.from.as_deref()?)?;
+                effort.place(path, &value)?;
                 add(object, path, value)
             }
             ("copy", path) => {
                 let (parent, key) = parent(object, self.from.as_deref()?)?;
-                let value = get(parent, &key)?.cloned().unwrap_or_default();
-                *copied += value.to_string().len();
-                (*copied <= MOST_COPIED).then_some(())?;
+                let value = get(parent, &key)?.unwrap_or(&Value::Null);
+                effort.copy(value)?;
+                effort.place(path, value)?;
+                let value = value.clone();
                 add(object, path, value)
             }
             ("test", path) => {
                 let (parent, key) = parent(object, path)?;
-                let found = get(parent, &key)?.cloned().unwrap_or_default();
-                (found == value()).then_some(())
+                (get(parent, &key)?.unwrap_or(&Value::Null) == value).then_some(())
             }
             _ => None,
         }
+    }
+}
+
+/// What a patch has cost so far.
+#[derive(Default)]
+struct Effort {
+    copied: usize,
+    placed: usize,
+}
+
+impl Effort {
+    /// Counts a value that is to stand at the path. None if it is one too many, or would stand too deep.
+    fn place(&mut self, path: &str, value: &Value) -> Option<()> {
+        let above = path.matches('/').count();
+        self.count(value, DEEPEST.checked_sub(above)?)
+    }
+
+    /// Counts a value and its parts; containers may stand one in another as often as there is room.
+    fn count(&mut self, value: &Value, room: usize) -> Option<()> {
+        self.placed += 1;
+        if self.placed > MOST_PLACED {
+            return None;
+        }
+        match value {
+            Value::Object(members) => {
+                let room = room.checked_sub(1)?;
+                members.values().try_for_each(|value| self.count(value, room))
+            }
+            Value::Array(items) => {
+                let room = room.checked_sub(1)?;
+                items.iter().try_for_each(|value| self.count(value, room))
+            }
+            _ => Some(()),
+        }
+    }
+
+    /// Counts a value that is to be copied, before it is. None if it is too large.
+    fn copy(&mut self, value: &Value) -> Option<()> {
+        serde_json::to_writer(self, value).ok()
+    }
+}
+
+impl io::Write for Effort {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.copied += text.len();
+        match self.copied <= MOST_COPIED {
+            true => Ok(text.len()),
+            false => Err(io::ErrorKind::FileTooLarge.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -70,6 +70,35 @@ fn unescaped(path: &str) -> Value {
 }
 
 #[test]
+fn what_a_patch_moves_about_is_bounded_in_all() {
+    let moves = |times: u32| -> Value {
+        let places = (0..times).map(|at| if at % 2 == 0 { ("/a", "/b") } else { ("/b", "/a") });
+        places.map(|(from, to)| json!({"op": "move", "from": from, "path": to})).collect()
+    };
+    let object = json!({"a": vec![0; 100_000]});
+    assert!(json_patch(&object, moves(98)).is_ok_and(|patched| patched == object));
+    assert!(json_patch(&object, moves(102)).is_err_and(|error| error == PatchError::Inapplicable));
+}
+
+#[test]
+fn an_operation_that_would_nest_too_deep_cannot_be_applied() {
+    let lists = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!([inner]));
+    let objects = |depth: usize| (0..depth).fold(json!(0), |inner, _| json!({"": inner}));
+    // The object itself is one level, `s` another.
+    let object = json!({"s": {}, "l": lists(125), "o": objects(125), "more": lists(126)});
+    for (from, deepest) in [("/l", true), ("/o", true), ("/more", false)] {
+        for op in ["copy", "move"] {
+            let patch = json!([{"op": op, "from": from, "path": "/s/x"}]);
+            assert_eq!(json_patch(&object, patch).is_ok(), deepest, "{op} {from}");
+        }
+    }
+    // What stands too deep already does not keep others from their places.
+    let deep = json!({"l": lists(140)});
+    assert!(json_patch(&deep, json!([{"op": "add", "path": "/a", "value": 1}])).is_ok());
+    assert_eq!(json_patch(&deep, json!([{"op": "copy", "from": "/l", "path": "/a"}])), Err(PatchError::Inapplicable));
+}
+
+#[test]
 fn what_is_no_list_of_operations_is_refused() {
     for body in ["", "{}", "7", "[1]", "[{\"op\": 1}]", "[{\"path\": 1}]", "["] {
         assert!(matches!(Patch::json(body.as_bytes()), Err(PatchError::BadRequest(_))), "{body}");
