@@ -47,6 +47,11 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let mut builder = ApiServer::builder().port(arguments.port).tls(arguments.tls).first_revision(first_revision());
     if let Some(path) = arguments.token_auth_file {
+        if !arguments.tls {
+            tracing::warn!(
+                "clients in Go, kubectl among them, send no token over plain HTTP; add --tls for them to be known"
+            );
+        }
         builder = builder.token_auth_file(path);
     }
     let server = builder.start().await?;

@@ -1,7 +1,8 @@
-//! The server as its clients meet it: who they are, and what they may send.
+//! The server as its clients meet it: who they are, what they may send, and the program around it.
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod identity;
 mod nesting;
+mod program;
