@@ -1,3 +1,5 @@
+//! The address of the server.
+
 use crate::error::ConfigError;
 use crate::request::path;
 

@@ -1,3 +1,5 @@
+//! The client, and how it is made.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -207,7 +209,8 @@ impl RestClientBuilder {
         self
     }
 
-    /// The largest answer to take, in bytes; 1 GiB by default. The frames of a watch may have 16 MiB unless the request says else.
+    /// The largest answer to take, in bytes; 1 GiB by default. Items of a list and frames of a watch
+    /// may have 16 MiB, where the request sets no other limit.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.max_body = bytes;
         self

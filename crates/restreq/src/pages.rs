@@ -1,3 +1,5 @@
+//! Long lists in pages.
+
 use pintle_meta::{ApiError, List, ListOptions};
 use serde::de::DeserializeOwned;
 

@@ -1,3 +1,5 @@
+//! A request, while it is built.
+
 mod body;
 pub(crate) mod path;
 mod url;

@@ -1,3 +1,5 @@
+//! Whether and when a request is sent again.
+
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};

@@ -1,3 +1,5 @@
+//! What a server remarks on requests that it served.
+
 mod parse;
 mod words;
 

@@ -19,7 +19,7 @@ pub struct ReflectorConfig {
     pub streaming_list: bool,
     /// How long a streaming list may take.
     pub streaming_list_deadline: Duration,
-    /// The shortest time after which the server shall end a watch; it is chosen between this and twice as much.
+    /// The shortest time after which the server is asked to end a watch: one is chosen between this and twice as much.
     pub watch_timeout: Duration,
     /// How much longer than asked a watch may last. After that the connection counts as dead, and the watch is opened anew.
     pub watch_grace: Duration,

@@ -1,3 +1,5 @@
+//! Credentials from a program.
+
 use std::io::IsTerminal;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, SystemTime};

@@ -1,3 +1,5 @@
+//! As whom a request is made.
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pintle_meta::Impersonate;
 

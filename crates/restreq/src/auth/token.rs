@@ -1,3 +1,5 @@
+//! Tokens from files.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The four kinds of body.
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

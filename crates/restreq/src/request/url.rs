@@ -1,3 +1,5 @@
+//! The URL of a request, as it is sent and as errors show it.
+
 use std::sync::Arc;
 
 use pintle_meta::RequestLine;

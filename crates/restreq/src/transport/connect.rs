@@ -1,3 +1,5 @@
+//! Connections: plain, through a proxy, with TLS.
+
 use std::fmt;
 use std::future::Future;
 use std::io;

@@ -1,3 +1,5 @@
+//! Which proxy a connection goes through.
+
 use http::HeaderValue;
 use http::uri::{Scheme, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};

@@ -1,3 +1,5 @@
+//! TLS by files that change.
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Cuts a stream of bytes into JSON values.
+
 use std::collections::VecDeque;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! A reflector whose requests are answered by hand.
+
 use std::time::{Duration, Instant};
 
 use pintle_informer::reflector::{Command, Input, Output, Step};

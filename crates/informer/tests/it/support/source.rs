@@ -1,3 +1,5 @@
+//! A resource in memory, with faults on demand.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,3 +1,5 @@
+//! A controller against the embedded server, with faults.
+
 use std::sync::{Arc, Mutex};
 
 use pintle::apiserver::ApiServer;

@@ -1,3 +1,5 @@
+//! Informers against the embedded server, with faults.
+
 use pintle::apiserver::faults::{Answer, Fault, Rule};
 use pintle::informer::{InformerConfig, SharedInformer};
 use pintle::meta::{DeleteOptions, Object, ObjectKey};

@@ -1,3 +1,5 @@
+//! The client against the embedded server.
+
 use pintle::apiserver::ApiServer;
 use pintle::kubeconfig::{self, Environment, Overrides};
 use pintle::meta::{DynamicObject, ListOptions, ObjectKey, PostOptions, Reason, Resource, Secret};

@@ -1,3 +1,5 @@
+//! Electors against the embedded server.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

@@ -1,0 +1,5 @@
+//! Tests of the replayer.
+
+#![allow(clippy::unwrap_used)]
+
+mod replay;
