@@ -7,8 +7,7 @@ use pintle_ratelimit::{
     ManualClock, MaxOfRateLimiter, RateLimiter, TokenBucket, WithMaxWaitRateLimiter, default_controller_rate_limiter,
 };
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::{MS, SECOND};
 
 fn remember<L: RateLimiter<&'static str>>(limiter: L) -> (ItemRateLimiter<&'static str, L>, Instant) {
     (ItemRateLimiter::new(limiter, KeepFailures::UntilForgotten), ManualClock::new().now())

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use pintle_ratelimit::{Backoff, Clock, ManualClock};
 
-const MS: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::{MS, SECOND};
 
 fn secs(secs: &[u64]) -> Vec<Duration> {
     secs.iter().map(|secs| Duration::from_secs(*secs)).collect()

@@ -1,0 +1,10 @@
+//! What the crate promises, in virtual time. The tests of client-go's own tables bear their numbers there.
+
+mod item_backoff;
+mod limiters;
+mod throttle;
+
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
