@@ -1,3 +1,5 @@
+//! The engine of every cap on a rate.
+
 use std::time::{Duration, Instant};
 
 /// A token bucket: earns `qps` tokens a second up to `burst`, starts full.
@@ -8,6 +10,20 @@ use std::time::{Duration, Instant};
 /// - A `qps` of infinity (or beyond 10^18) always has a token, whatever `burst` is.
 /// - A `qps` of zero, below zero, or that is no number, has its burst and never earns another token.
 /// - A `burst` of 0 with a finite `qps` never has a token.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_ratelimit::{Clock, StdClock, TokenBucket};
+/// use std::time::Duration;
+///
+/// let start = StdClock.now();
+/// let mut bucket = TokenBucket::new(10.0, 1, start);
+/// assert!(bucket.try_accept(start));
+/// assert!(!bucket.try_accept(start), "the burst is spent");
+/// assert_eq!(bucket.wait_for_one(start), Duration::from_millis(100));
+/// assert!(bucket.try_accept(start + Duration::from_millis(100)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     qps: f64,
@@ -66,16 +82,35 @@ impl TokenBucket {
         wait
     }
 
-    /// How long until there will be a token: zero if there is one, [`Duration::MAX`] if for ever. Takes nothing.
-    pub fn wait_for_one(&mut self, now: Instant) -> Duration {
-        self.wait_for(1, now)
+    /// Takes a token back that was [reserved](Self::reserve) and is not wanted any more, so that it is no debt.
+    pub fn give_back(&mut self) {
+        if self.per_nano.is_some() {
+            self.level = (self.level + ONE).min(i128::from(self.burst) * ONE);
+        }
     }
 
-    /// How long until there will have been `tokens`, when each one is taken as soon as it is earned.
-    pub fn wait_for(&mut self, tokens: u32, now: Instant) -> Duration {
+    /// How long until there will be a token: zero if there is one, [`Duration::MAX`] if for ever. Takes nothing.
+    pub fn wait_for_one(&mut self, now: Instant) -> Duration {
+        self.wait(0, now)
+    }
+
+    /// When there will be a token, or would be if that many were given back. None: never.
+    pub(crate) fn earned_at(&mut self, given_back: usize, now: Instant) -> Option<Instant> {
+        let wait = self.wait(given_back, now);
+        if wait == Duration::MAX { None } else { now.max(self.at).checked_add(wait) }
+    }
+
+    /// Takes a token, whether it has been earned or not.
+    pub(crate) fn take(&mut self) {
+        if self.per_nano.is_some() {
+            self.level -= ONE;
+        }
+    }
+
+    fn wait(&mut self, given_back: usize, now: Instant) -> Duration {
         let Some(per_nano) = self.per_nano else { return Duration::ZERO };
         self.advance(now, per_nano);
-        let missing = i128::from(tokens) * ONE - self.level;
+        let missing = ONE - self.level - given_back as i128 * ONE;
         if missing <= 0 {
             Duration::ZERO
         } else if self.burst == 0 || per_nano == 0 {
@@ -84,12 +119,6 @@ impl TokenBucket {
             // Rounded up: after the wait the token is there.
             let nanos = (missing + per_nano - 1) / per_nano;
             u64::try_from(nanos).map_or(Duration::MAX, Duration::from_nanos)
-        }
-    }
-
-    fn take(&mut self) {
-        if self.per_nano.is_some() {
-            self.level -= ONE;
         }
     }
 

@@ -1,4 +1,7 @@
-use std::collections::VecDeque;
+//! A token bucket that callers share and wait for.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,9 +14,12 @@ use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 
 /// A token bucket that callers share and wait for: client-go's `flowcontrol.RateLimiter`. Clones are the same bucket.
 ///
-/// Waiters are served in the order of their arrival, and a token is taken only at the moment it is given, so one that stops
-/// waiting owes nothing. While somebody waits, [`try_accept`](Throttle::try_accept) says no. The number of waiters is not
+/// Waiters are served in the order of their arrival: a token is kept for each, and nobody else gets it. One that stops
+/// waiting gives its token back and owes nothing; those behind it move up. One that is not polled when its turn has come
+/// holds up nobody: those behind it are served no later than they would have been anyway. The number of waiters is not
 /// bounded: each is a caller of its own.
+///
+/// # Examples
 ///
 /// ```
 /// use pintle_ratelimit::{StdClock, Throttle, WaitError};
@@ -35,14 +41,19 @@ struct Shared<C> {
     qps: f64,
 }
 
-#[derive(Debug)]
 struct State {
+    /// Each waiter has taken a token from it, which may have yet to be earned.
     bucket: TokenBucket,
-    /// In order of arrival. Only the first looks at the bucket; whoever leaves first place wakes the next.
-    waiters: VecDeque<(u64, Waker)>,
-    next_id: u64,
+    /// Those who wait, in order of arrival. The first has a waker but while it is polled; whoever leaves first place wakes
+    /// the next.
+    line: BTreeMap<Place, Option<Waker>>,
+    arrivals: u64,
     stopped: bool,
 }
+
+/// A place in the line. Those before it came earlier.
+#[derive(Clone, Copy)]
+struct Place(u64);
 
 /// Why a wait for a token ended without one. None was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +61,7 @@ struct State {
 pub enum WaitError {
     /// There will never be a token: the burst is 0, or it is spent and the rate is 0.
     Never,
-    /// The limiter was stopped.
+    /// The throttle was stopped.
     Stopped,
     /// The wait would be longer than the caller allows. Said at once, not after the time is lost.
     TooLong {
@@ -63,11 +74,11 @@ impl<C: Clock> Throttle<C> {
     /// A full bucket of `burst` tokens that earns `qps` tokens a second. [`TokenBucket`] says what odd values mean.
     pub fn new(qps: f64, burst: u32, clock: C) -> Self {
         let bucket = TokenBucket::new(qps, burst, clock.now());
-        let state = State { bucket, waiters: VecDeque::new(), next_id: 0, stopped: false };
+        let state = State { bucket, line: BTreeMap::new(), arrivals: 0, stopped: false };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), clock, qps }) }
     }
 
-    /// A limiter that always says yes.
+    /// A throttle that always says yes.
     pub fn unlimited(clock: C) -> Self {
         Self::new(f64::INFINITY, 1, clock)
     }
@@ -77,41 +88,49 @@ impl<C: Clock> Throttle<C> {
         self.shared.qps
     }
 
-    /// Takes a token if there is one and nobody waits for it.
+    /// Takes a token if there is one that nobody waits for.
     pub fn try_accept(&self) -> bool {
-        let mut state = self.shared.state.lock();
         let now = self.shared.clock.now();
-        !state.stopped && state.waiters.is_empty() && state.bucket.try_accept(now)
+        let mut state = self.shared.state.lock();
+        !state.stopped && state.bucket.try_accept(now)
     }
 
     /// Ends all waits, now and later, with [`WaitError::Stopped`]. May be called any number of times.
     pub fn stop(&self) {
-        let waiters = {
+        let line = {
             let mut state = self.shared.state.lock();
             state.stopped = true;
-            std::mem::take(&mut state.waiters)
+            std::mem::take(&mut state.line)
         };
-        for (_, waker) in waiters {
+        for waker in line.into_values().flatten() {
             waker.wake();
         }
     }
 
     /// Blocks the thread until there is a token, and takes it.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::Never`] and [`WaitError::Stopped`].
     pub fn blocking_accept(&self) -> Result<(), WaitError> {
         self.block(None)
     }
 
     /// Like [`blocking_accept`](Throttle::blocking_accept), but not for longer than `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// All of [`WaitError`].
     pub fn blocking_wait(&self, timeout: Duration) -> Result<(), WaitError> {
         self.block(self.deadline(timeout))
     }
 
     fn block(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         let waker = Waker::from(StdArc::new(Unpark(thread::current())));
-        let mut turn = Turn { shared: &self.shared, id: None, deadline };
+        let mut turn = Turn { shared: &self.shared, deadline, place: None };
         loop {
             match turn.poll(&waker) {
-                Err(until) => self.shared.clock.park_until(until),
+                Err(until) => self.shared.clock.park_until(Some(until)),
                 Ok(result) => return result,
             }
         }
@@ -124,23 +143,35 @@ impl<C: Clock> Throttle<C> {
 }
 
 impl<C: Timer> Throttle<C> {
-    /// Waits until there is a token, and takes it.
+    /// Waits until there is a token, and takes it. Its place in the line is that of the first poll.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::Never`] and [`WaitError::Stopped`].
     ///
     /// # Cancel safety
     ///
     /// Dropping the future takes no token and leaves no debt.
     pub fn accept(&self) -> Accept<'_, C> {
-        Accept { turn: Turn { shared: &self.shared, id: None, deadline: None }, sleep: None }
+        self.turn(None)
     }
 
-    /// Like [`accept`](Throttle::accept), but not for longer than `timeout`: if it is plain that there will be no token by
-    /// then it fails at once.
+    /// Like [`accept`](Throttle::accept), but not for longer than `timeout`: if there will be no token by then it fails at
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// All of [`WaitError`].
     ///
     /// # Cancel safety
     ///
     /// Dropping the future takes no token and leaves no debt.
     pub fn wait(&self, timeout: Duration) -> Accept<'_, C> {
-        Accept { turn: Turn { shared: &self.shared, id: None, deadline: self.deadline(timeout) }, sleep: None }
+        self.turn(self.deadline(timeout))
+    }
+
+    fn turn(&self, deadline: Option<Instant>) -> Accept<'_, C> {
+        Accept { turn: Turn { shared: &self.shared, deadline, place: None }, sleep: None }
     }
 }
 
@@ -159,8 +190,7 @@ impl<C: Timer> Future for Accept<'_, C> {
         loop {
             let until = match this.turn.poll(cx.waker()) {
                 Ok(result) => return Poll::Ready(result),
-                Err(None) => return Poll::Pending,
-                Err(Some(until)) => until,
+                Err(until) => until,
             };
             if this.sleep.as_ref().is_none_or(|(armed, _)| *armed != until) {
                 this.sleep = Some((until, this.turn.shared.clock.sleep_until(until)));
@@ -173,83 +203,117 @@ impl<C: Timer> Future for Accept<'_, C> {
     }
 }
 
-/// A place among the waiters. Leaves it when dropped.
+/// A wait. Leaves the line when dropped.
 struct Turn<'a, C> {
-    shared: &'a Arc<Shared<C>>,
-    /// The place, once there is one.
-    id: Option<u64>,
+    shared: &'a Shared<C>,
     deadline: Option<Instant>,
+    /// Its place in the line, once it has one, and when its token will have been earned at the latest.
+    place: Option<(Place, Instant)>,
 }
 
 impl<C: Clock> Turn<'_, C> {
-    /// The outcome, or until when there is none unless the waker is called.
-    fn poll(&mut self, waker: &Waker) -> Result<Result<(), WaitError>, Option<Instant>> {
-        let outcome = self.look(waker);
-        if outcome.is_ok() {
-            self.leave();
-        }
-        outcome
-    }
-
-    fn look(&mut self, waker: &Waker) -> Result<Result<(), WaitError>, Option<Instant>> {
+    /// The outcome, or when there will be one unless the waker is called before.
+    fn poll(&mut self, waker: &Waker) -> Result<Result<(), WaitError>, Instant> {
+        let (place, latest) = match self.place {
+            Some(known) => known,
+            None => match self.arrive() {
+                Ok(Some(new)) => *self.place.insert(new),
+                Ok(None) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(error)),
+            },
+        };
+        // Wakers are cloned, called and dropped without the lock: that is an executor's code.
+        let mut waker = Some(waker.clone());
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
         if state.stopped {
             return Ok(Err(WaitError::Stopped));
         }
-        if self.id.is_none() && state.waiters.is_empty() && state.bucket.try_accept(now) {
-            return Ok(Ok(()));
-        }
-        let ahead = match self.id {
-            Some(id) => state.waiters.iter().position(|(waiter, _)| *waiter == id),
-            None => None,
-        };
-        let ahead = ahead.unwrap_or_else(|| {
-            state.next_id += 1;
-            let id = state.next_id;
-            state.waiters.push_back((id, waker.clone()));
-            self.id = Some(id);
-            state.waiters.len() - 1
-        });
-        let old = std::mem::replace(&mut state.waiters[ahead].1, waker.clone());
-        let tokens = u32::try_from(ahead + 1).unwrap_or(u32::MAX);
-        let wait = state.bucket.wait_for(tokens, now);
-        if ahead == 0 && state.bucket.try_accept(now) {
+        let until = state.turn_of(place, latest, now);
+        if until <= now {
+            let left = state.leave(place);
             drop(state);
-            drop(old);
+            self.place = None;
+            pass_on(left);
             return Ok(Ok(()));
         }
+        if let Some(old) = state.line.get_mut(&place) {
+            std::mem::swap(old, &mut waker);
+        }
         drop(state);
-        drop(old);
-        if wait == Duration::MAX {
-            return Ok(Err(WaitError::Never));
-        }
-        let turn = now.checked_add(wait);
-        if self.deadline.is_some_and(|deadline| turn.is_none_or(|turn| turn > deadline)) {
-            return Ok(Err(WaitError::TooLong { wait }));
-        }
-        Err(if ahead == 0 { turn } else { self.deadline })
+        Err(until)
     }
-}
 
-impl<C> Turn<'_, C> {
-    fn leave(&mut self) {
-        let Some(id) = self.id.take() else { return };
+    /// Takes a token. None if it has been earned already, and else the place of one who waits for that.
+    fn arrive(&self) -> Result<Option<(Place, Instant)>, WaitError> {
+        let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
-        let Some(at) = state.waiters.iter().position(|(waiter, _)| *waiter == id) else { return };
-        let left = state.waiters.remove(at);
-        let next = if at == 0 { state.waiters.front().map(|(_, waker)| waker.clone()) } else { None };
-        drop(state);
-        drop(left);
-        if let Some(waker) = next {
-            waker.wake();
+        if state.stopped {
+            return Err(WaitError::Stopped);
         }
+        let earned = state.bucket.earned_at(0, now).ok_or(WaitError::Never)?;
+        if earned > now && self.deadline.is_some_and(|deadline| earned > deadline) {
+            return Err(WaitError::TooLong { wait: earned - now });
+        }
+        state.bucket.take();
+        if earned <= now {
+            return Ok(None);
+        }
+        state.arrivals += 1;
+        let place = Place(state.arrivals);
+        state.line.insert(place, None);
+        Ok(Some((place, earned)))
     }
 }
 
 impl<C> Drop for Turn<'_, C> {
     fn drop(&mut self) {
-        self.leave();
+        let Some((place, _)) = self.place else { return };
+        let mut state = self.shared.state.lock();
+        let left = state.leave(place);
+        // Else the throttle was stopped, and nobody wants the token.
+        if left.is_some() {
+            state.bucket.give_back();
+        }
+        drop(state);
+        pass_on(left);
+    }
+}
+
+/// One who has left the line.
+struct Left {
+    /// Its waker, to be dropped.
+    _own: Option<Waker>,
+    /// The waker of the one who has become the first by that.
+    next: Option<Waker>,
+}
+
+impl State {
+    /// When the turn of a waiter comes: once its token has been earned, counting from its arrival, since that one nobody can
+    /// take from it. For the first in the line it is earlier if others have given theirs back.
+    fn turn_of(&mut self, place: Place, latest: Instant, now: Instant) -> Instant {
+        if !self.is_first(place) {
+            return latest;
+        }
+        let earned = self.bucket.earned_at(self.line.len(), now);
+        earned.map_or(latest, |earned| earned.min(latest))
+    }
+
+    fn leave(&mut self, place: Place) -> Option<Left> {
+        let was_first = self.is_first(place);
+        let _own = self.line.remove(&place)?;
+        let next = if was_first { self.line.first_entry().and_then(|next| next.into_mut().take()) } else { None };
+        Some(Left { _own, next })
+    }
+
+    fn is_first(&self, place: Place) -> bool {
+        self.line.first_key_value().is_some_and(|(first, _)| *first == place)
+    }
+}
+
+fn pass_on(left: Option<Left>) {
+    if let Some(waker) = left.and_then(|left| left.next) {
+        waker.wake();
     }
 }
 
@@ -261,6 +325,28 @@ impl Wake for Unpark {
     }
 }
 
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        #[cfg(test)]
+        tests::COMPARED.with(|compared| compared.set(compared.get() + 1));
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Eq for Place {}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
 impl<C> Clone for Throttle<C> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
@@ -269,18 +355,62 @@ impl<C> Clone for Throttle<C> {
 
 impl<C> fmt::Debug for Throttle<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.shared.state.lock().fmt(f)
+        let (waiting, stopped) = {
+            let state = self.shared.state.lock();
+            (state.line.len(), state.stopped)
+        };
+        f.debug_struct("Throttle")
+            .field("qps", &self.shared.qps)
+            .field("waiting", &waiting)
+            .field("stopped", &stopped)
+            .finish_non_exhaustive()
     }
 }
 
 impl fmt::Display for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Never => f.write_str("the rate limiter will never have another token: its burst or its rate is 0"),
-            Self::Stopped => f.write_str("the rate limiter was stopped"),
-            Self::TooLong { wait } => write!(f, "the rate limiter would take {wait:?}, which is past the deadline"),
+            Self::Never => f.write_str("the throttle will never have another token: its burst or its rate is 0"),
+            Self::Stopped => f.write_str("the throttle was stopped"),
+            Self::TooLong { wait } => write!(f, "the throttle would take {wait:?}, which is past the deadline"),
         }
     }
 }
 
 impl std::error::Error for WaitError {}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::ManualClock;
+
+    thread_local! {
+        /// Places that were compared, by this thread.
+        pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_waiter_comes_waits_and_goes_without_a_look_at_all_others() {
+        const WAITERS: usize = 10_000;
+        let throttle = Throttle::new(1.0, 1, ManualClock::new());
+        assert!(throttle.try_accept());
+        let mut waiters: Vec<_> =
+            (0..WAITERS).map(|_| Turn { shared: &throttle.shared, deadline: None, place: None }).collect();
+        let poll_all = |waiters: &mut Vec<Turn<'_, _>>| {
+            waiters.iter_mut().for_each(|waiter| assert!(waiter.poll(Waker::noop()).is_err()));
+        };
+        for (what, act) in [
+            ("comes", poll_all as fn(&mut Vec<Turn<'_, _>>)),
+            ("waits", poll_all),
+            ("goes from the front", |waiters| drop(waiters.drain(..WAITERS / 2))),
+            ("goes from the end", |waiters| while waiters.pop().is_some() {}),
+        ] {
+            COMPARED.set(0);
+            act(&mut waiters);
+            let each = COMPARED.get() / (WAITERS / 2);
+            assert!(each < 300, "{what}: {each} comparisons a waiter, of {WAITERS}");
+        }
+    }
+}

@@ -1,11 +1,13 @@
 //! client-go's tests of its token bucket: T1 to T8, in virtual time.
 
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use pintle_ratelimit::{Clock, ManualClock, Throttle, TokenBucket, WaitError};
+use pintle_ratelimit::{Accept, Clock, ManualClock, Throttle, TokenBucket, WaitError};
 use proptest::prelude::*;
 
 use crate::{MS, SECOND};
@@ -141,19 +143,36 @@ fn a_cancelled_wait_leaves_no_debt() {
     assert!(throttle.try_accept());
 }
 
+/// Counts how often it is called.
+#[derive(Default)]
+struct Calls(AtomicUsize);
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn a_waiter_that_leaves_first_place_wakes_the_next() {
+fn only_a_waiter_that_leaves_first_place_wakes_another_and_that_is_the_next() {
     let (throttle, clock) = throttle(1.0, 1);
     assert!(throttle.try_accept());
-    let mut second = {
-        let mut first = Box::pin(throttle.accept());
-        assert!(poll(&mut first.as_mut()).is_pending());
-        let mut second = Box::pin(throttle.accept());
-        assert!(poll(&mut second.as_mut()).is_pending());
-        second
+    let mut waiters: Vec<_> = (0..10).map(|_| (Box::pin(throttle.accept()), Arc::<Calls>::default())).collect();
+    for (waiter, calls) in &mut waiters {
+        let waker = Waker::from(calls.clone());
+        assert!(waiter.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    let called = |waiters: &[(_, Arc<Calls>)]| -> Vec<usize> {
+        waiters.iter().map(|(_, calls)| calls.0.load(Ordering::Relaxed)).collect()
     };
-    assert!(poll(&mut second.as_mut()).is_pending());
-    assert_eq!(clock.next_deadline(), Some(clock.now() + SECOND), "the second keeps the time now");
+    drop(waiters.remove(5));
+    assert_eq!(called(&waiters), [0; 9], "there is nothing to do for anybody");
+    drop(waiters.remove(0));
+    assert_eq!(called(&waiters), [1, 0, 0, 0, 0, 0, 0, 0]);
+    assert!(poll(&mut waiters[0].0.as_mut()).is_pending());
+    clock.advance(SECOND);
+    assert!(poll(&mut waiters[0].0.as_mut()).is_ready(), "it has moved up");
+    assert_eq!(called(&waiters[1..]), [1, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]
@@ -163,6 +182,38 @@ fn a_wait_counts_those_before_it() {
     let mut first = pin!(throttle.accept());
     assert!(poll(&mut first).is_pending());
     assert_eq!(throttle.blocking_wait(1500 * MS), Err(WaitError::TooLong { wait: 2 * SECOND }));
+}
+
+/// A task may hold a wait that it has no time for, such as the other branch of its `select!`.
+#[test]
+fn a_waiter_that_nobody_polls_holds_up_nobody() {
+    let (throttle, clock) = throttle(1.0, 1);
+    assert!(throttle.try_accept());
+    let mut neglected = pin!(throttle.accept());
+    let mut second = pin!(throttle.accept());
+    let mut third = pin!(throttle.accept());
+    assert!(poll(&mut neglected).is_pending() && poll(&mut second).is_pending() && poll(&mut third).is_pending());
+    clock.advance(SECOND);
+    assert!(poll(&mut second).is_pending(), "the token is kept for the first");
+    clock.advance(SECOND);
+    assert_eq!(poll(&mut second), Poll::Ready(Ok(())));
+    assert!(poll(&mut third).is_pending());
+    clock.advance(SECOND);
+    assert_eq!(poll(&mut third), Poll::Ready(Ok(())));
+    assert_eq!(poll(&mut neglected), Poll::Ready(Ok(())));
+    assert!(!throttle.try_accept(), "three were earned and three were given");
+}
+
+#[test]
+fn a_wait_whose_turn_and_deadline_come_together_ends() {
+    let (throttle, clock) = throttle(1.0, 2);
+    assert!(throttle.try_accept() && throttle.try_accept());
+    let mut first = pin!(throttle.accept());
+    let mut second = pin!(throttle.wait(2 * SECOND));
+    assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+    clock.advance(2 * SECOND);
+    assert_eq!(poll(&mut second), Poll::Ready(Ok(())), "there is one for each of them");
+    assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
 }
 
 #[test]
@@ -200,5 +251,57 @@ proptest! {
             prop_assert!(bucket.try_accept(clock.now()));
             given += 1.0;
         }
+    }
+
+    /// Whoever comes, is polled late or goes away: nobody gets what was not earned, and nothing that was earned is lost.
+    #[test]
+    fn a_throttle_gives_what_it_earned_and_keeps_no_debt(
+        burst in 1u32..4,
+        deeds in proptest::collection::vec((0u8..8, any::<prop::sample::Index>(), 0u64..2500), 1..120),
+    ) {
+        let (throttle, clock) = throttle(1.0, burst);
+        let start = clock.now();
+        let mut waiters: Vec<(Duration, Pin<Box<Accept<'_, ManualClock>>>)> = Vec::new();
+        let mut given = 0;
+        for (deed, which, millis) in deeds {
+            match deed {
+                0..=2 => {
+                    let mut waiter = Box::pin(throttle.accept());
+                    match poll(&mut waiter.as_mut()) {
+                        Poll::Ready(outcome) => {
+                            prop_assert_eq!(outcome, Ok(()));
+                            given += 1;
+                        }
+                        Poll::Pending => {
+                            let Err(WaitError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
+                                panic!("a token beside one who waits")
+                            };
+                            // The next one to come has its turn a second after this one, at the latest.
+                            waiters.push((clock.now() + wait - SECOND - start, waiter));
+                        }
+                    }
+                }
+                3..=4 if !waiters.is_empty() => {
+                    let at = which.index(waiters.len());
+                    let (latest, waiter) = &mut waiters[at];
+                    if poll(&mut waiter.as_mut()).is_ready() {
+                        given += 1;
+                        drop(waiters.remove(at));
+                    } else {
+                        prop_assert!(clock.now() - start < *latest, "its turn had come at {latest:?}");
+                    }
+                }
+                5 if !waiters.is_empty() => drop(waiters.remove(which.index(waiters.len()))),
+                _ => clock.advance(Duration::from_millis(millis)),
+            }
+            let earned = f64::from(burst) + (clock.now() - start).as_secs_f64();
+            prop_assert!(f64::from(given) <= earned, "{given} of {earned}");
+        }
+        let ahead = waiters.len();
+        waiters.clear();
+        let Err(WaitError::TooLong { wait }) = (0..=burst).try_for_each(|_| throttle.blocking_wait(Duration::ZERO)) else {
+            panic!("more than the burst")
+        };
+        prop_assert!(wait <= SECOND, "{wait:?} after {ahead} went away");
     }
 }
