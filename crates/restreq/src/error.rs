@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_meta::{ApiError, ErrorKind, Reason, RequestLine, Status};
+use pintle_ratelimit::WaitError;
 use thiserror::Error as ThisError;
 
 /// How a request fails. Each message names the request, without secrets.
@@ -70,6 +71,14 @@ pub enum Error {
         /// The answer's body; at most the first 64 KiB.
         body: Bytes,
     },
+    /// Nothing was sent: the client's own rate limit will not let the request through, however long it waits.
+    #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
+    Throttled {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// Why the wait had no end.
+        source: WaitError,
+    },
     /// No answer in time. Unless `phase` is connecting, whether the server acted is unknown.
     #[error("{request}: no answer in time: {phase} took longer than {after:?}")]
     Timeout {
@@ -111,6 +120,7 @@ impl Error {
             | Self::Decode { request, .. }
             | Self::Invalid { request, .. }
             | Self::Status { request, .. }
+            | Self::Throttled { request, .. }
             | Self::Timeout { request, .. }
             | Self::TooLarge { request, .. }
             | Self::Transport { request, .. } => request,
@@ -139,7 +149,7 @@ impl From<Error> for ApiError {
             Error::Retried { last, .. } => return Self::from(*last).after_attempt_that_may_have_acted(),
             Error::Status { request, status, .. } => return Self::from(*status).with_request(request),
             Error::Auth { .. } => |cause| ErrorKind::Unauthenticated(cause),
-            Error::Invalid { .. } => |cause| ErrorKind::InvalidRequest(cause),
+            Error::Invalid { .. } | Error::Throttled { .. } => |cause| ErrorKind::InvalidRequest(cause),
             Error::Connect { refused: true, .. } => |cause| ErrorKind::Connect { refused: true, cause },
             Error::Connect { .. } | Error::Timeout { phase: Phase::Connect, .. } => {
                 |cause| ErrorKind::Connect { refused: false, cause }

@@ -52,7 +52,7 @@ impl Request {
     pub async fn send(&self) -> Result<Response, Error> {
         self.preflight()?;
         let line = self.line();
-        self.throttle(&line).await;
+        self.throttle(&line).await?;
         let deadline = self.deadline();
         let exchange = async {
             let answer = self.open(&line, Mode::Unary, deadline).await?;
@@ -105,7 +105,7 @@ impl Request {
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         self.preflight()?;
         let line = self.line();
-        self.throttle(&line).await;
+        self.throttle(&line).await?;
         let answer = self.open(&line, Mode::Stream, None).await?;
         Ok(ByteStream::new(answer.into_body(), line, self.idle_timeout))
     }
@@ -123,7 +123,7 @@ impl Request {
     pub async fn list(&self) -> Result<ListStream, Error> {
         self.preflight()?;
         let line = self.line();
-        self.throttle(&line).await;
+        self.throttle(&line).await?;
         let deadline = self.deadline();
         let answer = within(deadline, self.open(&line, Mode::Unary, deadline)).await;
         let answer = answer.unwrap_or_else(|after| Err(late(&line, Phase::Total, after)))?;
@@ -159,7 +159,7 @@ impl Request {
     pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();
-        self.throttle(&line).await;
+        self.throttle(&line).await?;
         let answer = self.open(&line, Mode::Watch, None).await?;
         is_json("a watch", &line, &answer)?;
         let bytes = ByteStream::new(answer.into_body(), line, self.idle_timeout);
@@ -171,10 +171,8 @@ impl Request {
         self.timeout.map(|timeout| (Instant::now() + timeout, timeout))
     }
 
-    async fn throttle(&self, line: &RequestLine) {
-        if self.throttled {
-            self.client.throttle().wait(line).await;
-        }
+    async fn throttle(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
+        if self.throttled { self.client.throttle().wait(line).await } else { Ok(()) }
     }
 
     /// Attempts until there is a success, or a failure that stays.
@@ -222,7 +220,7 @@ impl Request {
                         Err(error) => tracing::debug!(?wait, "trying again: {error}"),
                     }
                     tokio::time::sleep(wait).await;
-                    self.throttle(line).await;
+                    self.throttle(line).await.map_err(|last| in_doubt(doubt.clone(), last))?;
                 }
                 None => {
                     let last = match outcome {

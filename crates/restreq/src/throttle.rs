@@ -1,15 +1,17 @@
-use std::sync::{Mutex, PoisonError};
+//! The client's own cap on its requests.
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_ratelimit::TokenBucket;
+use pintle_meta::RequestLine;
+use pintle_ratelimit::TokioClock;
 use tokio::time::Instant;
 
-/// The shell around the client's token bucket: it knows the clock and sleeps.
+use crate::Error;
+
+/// The throttle that all requests of a client share, with client-go's figures where none are given.
 #[derive(Debug)]
-pub(crate) struct Throttle {
-    /// `None`: no limit.
-    bucket: Option<Mutex<TokenBucket>>,
-}
+pub(crate) struct Throttle(pintle_ratelimit::Throttle<TokioClock>);
 
 /// client-go's figures.
 const DEFAULT_QPS: f32 = 5.0;
@@ -23,28 +25,43 @@ impl Throttle {
     pub(crate) fn new(qps: Option<f32>, burst: Option<u32>) -> Self {
         let qps = qps.unwrap_or(DEFAULT_QPS);
         let burst = burst.filter(|burst| *burst > 0).unwrap_or(DEFAULT_BURST);
-        let bucket = || Mutex::new(TokenBucket::new(qps.into(), burst, Instant::now().into_std()));
-        Self { bucket: (qps > 0.0).then(bucket) }
+        Self(match qps > 0.0 {
+            true => pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock),
+            false => pintle_ratelimit::Throttle::unlimited(TokioClock),
+        })
     }
 
-    /// Waits for this request's turn. Dropped half-way, the turn is lost.
-    pub(crate) async fn wait(&self, line: &pintle_meta::RequestLine) {
-        let Some(bucket) = &self.bucket else { return };
-        let delay = bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(Instant::now().into_std());
-        if delay > WORTH_TELLING {
-            tracing::debug!(?delay, request = %line, "waiting for the client's own rate limit, not for the server");
+    /// Waits for this request's turn. First come, first served; one that is dropped half-way leaves no debt.
+    pub(crate) async fn wait(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
+        let started = Instant::now();
+        let turn = self.0.accept().await;
+        let waited = started.elapsed();
+        if waited > WORTH_TELLING {
+            tracing::debug!(?waited, request = %line, "waited for the client's own rate limit, not for the server");
         }
-        tokio::time::sleep(delay).await;
+        turn.map_err(|source| Error::Throttled { request: line.clone(), source })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    use pintle_ratelimit::WaitError;
+
     use super::*;
+
+    fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn line() -> Arc<RequestLine> {
+        Arc::new(RequestLine { method: "GET".into(), url: "http://host/".into() })
+    }
 
     #[tokio::test(start_paused = true)]
     async fn twenty_requests_take_what_rate_and_burst_say() {
-        let line = pintle_meta::RequestLine { method: "GET".into(), url: "http://host/".into() };
         for (qps, burst, expected) in [
             (None, None, 2000),
             (None, Some(0), 2000),
@@ -56,11 +73,83 @@ mod tests {
             let throttle = Throttle::new(qps, burst);
             let started = Instant::now();
             for _ in 0..20 {
-                throttle.wait(&line).await;
+                throttle.wait(&line()).await.unwrap();
             }
             // The burst is free. A timer is at most a millisecond late.
             let waited = started.elapsed().as_millis();
             assert!((expected..expected + 21).contains(&waited), "{qps:?} {burst:?}: {waited}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_that_gave_up_leave_no_debt() {
+        let throttle = Arc::new(Throttle::new(Some(20.0), Some(10)));
+        let mut callers = tokio::task::JoinSet::new();
+        for _ in 0..10 + 6 + 190 {
+            let throttle = throttle.clone();
+            callers.spawn(async move {
+                let turn = async { throttle.wait(&line()).await };
+                tokio::time::timeout(Duration::from_millis(300), turn).await.is_ok()
+            });
+        }
+        let served = callers.join_all().await.into_iter().filter(|served| *served).count();
+        assert!((15..=16).contains(&served), "a burst of 10, and 6 that were earned in 0.3 s, but {served}");
+        let started = Instant::now();
+        throttle.wait(&line()).await.unwrap();
+        let waited = started.elapsed();
+        assert!(waited <= Duration::from_millis(51), "the next token is at most 1/20 s away: {waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_are_served_in_the_order_in_which_they_come() {
+        let throttle = Arc::new(Throttle::new(Some(20.0), Some(1)));
+        let mut callers = tokio::task::JoinSet::new();
+        for caller in 0..50 {
+            let throttle = throttle.clone();
+            callers.spawn(async move { throttle.wait(&line()).await.map(|()| caller).unwrap() });
+            tokio::task::yield_now().await;
+        }
+        let mut served = Vec::new();
+        while let Some(caller) = callers.join_next().await {
+            served.push(caller.unwrap());
+        }
+        assert_eq!(served, (0..50).collect::<Vec<_>>());
+    }
+
+    /// A request that waits in one branch of a `select!` must not keep the request of the other branch from being sent.
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_nobody_polls_holds_up_nobody() {
+        let throttle = Throttle::new(Some(20.0), Some(1));
+        throttle.wait(&line()).await.unwrap();
+        let request = line();
+        let mut neglected = pin!(throttle.wait(&request));
+        assert!(poll(neglected.as_mut()).is_pending());
+        let started = Instant::now();
+        throttle.wait(&line()).await.unwrap();
+        assert!((100..=102).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
+        neglected.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_that_cannot_end_is_an_error_at_once() {
+        // One request in more years than a clock can count.
+        let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
+        throttle.wait(&line()).await.unwrap();
+        let started = Instant::now();
+        let Err(Error::Throttled { source: WaitError::Never, .. }) = throttle.wait(&line()).await else {
+            panic!("there will never be another")
+        };
+        assert_eq!(started.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_ends_all_waits() {
+        let throttle = Throttle::new(None, Some(1));
+        throttle.wait(&line()).await.unwrap();
+        let request = line();
+        let mut waiting = pin!(throttle.wait(&request));
+        assert!(poll(waiting.as_mut()).is_pending());
+        throttle.0.stop();
+        assert!(matches!(waiting.await, Err(Error::Throttled { source: WaitError::Stopped, .. })));
     }
 }
