@@ -1,154 +1,94 @@
-use std::borrow::Borrow;
-use std::collections::HashMap;
-use std::fmt;
-use std::hash::Hash;
-use std::time::{Duration, Instant};
+//! How long to leave one thing alone that fails.
 
-use crate::limiter::jitter;
+use std::time::Duration;
 
-/// Remembers for each id how long it is to be left alone: client-go's `flowcontrol.Backoff`.
+use crate::Jitter;
+use crate::jitter::scale;
+
+/// Says how long to wait after each failure: longer each time, and from the start again after a success. This is client-go's
+/// `wait.Backoff`, and its `BackoffManager` but for when it starts over.
 ///
-/// It is stepped: the caller brings the time, and the time of the event in question. Entries that nobody asks for stay until
-/// [`gc`](Backoff::gc), which the owner has to call now and then.
+/// It is stepped: it neither sleeps nor reads a clock. Its owner says what a success is, and calls
+/// [`reset`](Backoff::reset) then. client-go's manager starts over after a quiet time instead, two minutes say; so what works
+/// again pays for what failed before, and what takes long to fail never backs off.
+///
+/// # Examples
 ///
 /// ```
-/// use pintle_ratelimit::{Backoff, Clock, StdClock};
+/// use pintle_ratelimit::{Backoff, BackoffConfig};
 /// use std::time::Duration;
 ///
-/// let mut backoff: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(50));
-/// let failed = StdClock.now();
-/// backoff.next("pull image", failed, failed);
-/// assert!(backoff.is_in_backoff_since_update("pull image", failed));
-/// assert!(!backoff.is_in_backoff_since_update("pull image", failed + Duration::from_secs(1)));
+/// let config = BackoffConfig { base: Duration::from_secs(1), jitter: 0.0, ..BackoffConfig::default() };
+/// let mut backoff = Backoff::new(config, 7);
+/// assert_eq!(backoff.next(None), Duration::from_secs(1));
+/// assert_eq!(backoff.next(None), Duration::from_secs(2));
+/// // The server asked for more.
+/// assert_eq!(backoff.next(Some(Duration::from_secs(10))), Duration::from_secs(10));
+/// backoff.reset();
+/// assert_eq!(backoff.next(None), Duration::from_secs(1));
 /// ```
-pub struct Backoff<K = String> {
-    initial: Duration,
-    max: Duration,
-    jitter: f64,
-    random: fastrand::Rng,
-    has_expired: Box<HasExpired>,
-    entries: HashMap<K, Entry>,
-}
-
-/// Told the time of an event, the time of the last update, and the longest back-off: whether the entry no longer counts.
-type HasExpired = dyn Fn(Instant, Instant, Duration) -> bool + Send;
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    config: BackoffConfig,
+    jitter: Jitter,
+    /// The next delay, before chance is added.
     delay: Duration,
-    updated: Instant,
+    /// How often it may still grow.
+    steps: u32,
 }
 
-impl<K: Hash + Eq> Backoff<K> {
-    /// Back-offs from `initial`, doubling up to `max`. An entry expires when it has not been updated for longer than twice
-    /// `max`.
-    pub fn new(initial: Duration, max: Duration) -> Self {
+/// How a [`Backoff`] grows. The defaults are those of client-go's reflector: 0.8 s, doubling up to 30 s, and up to as much
+/// again by chance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BackoffConfig {
+    /// The first delay.
+    pub base: Duration,
+    /// By how much each delay exceeds the one before. Below 1, or no number: all are alike.
+    pub factor: f64,
+    /// The longest delay, before chance is added.
+    pub cap: Duration,
+    /// The largest share of a delay that chance adds to it: 1.0 for up to as much again. Below 0, or no number: nothing.
+    pub jitter: f64,
+    /// How often a delay exceeds the one before; from then on all are alike. No limit by default.
+    pub steps: u32,
+    /// A server may ask for more time than the delay, but it is not given more than this. 10 minutes by default.
+    pub longest_retry_after: Duration,
+}
+
+impl Default for BackoffConfig {
+    fn default() -> Self {
         Self {
-            initial,
-            max,
-            jitter: 0.0,
-            random: fastrand::Rng::with_seed(0),
-            has_expired: Box::new(|event, updated, max| {
-                event.saturating_duration_since(updated) > max.saturating_mul(2)
-            }),
-            entries: HashMap::new(),
+            base: Duration::from_millis(800),
+            factor: 2.0,
+            cap: Duration::from_secs(30),
+            jitter: 1.0,
+            steps: u32::MAX,
+            longest_retry_after: Duration::from_secs(600),
         }
     }
-
-    /// Lengthens each back-off below `max` by a random part, up to `factor`, of the one before. Equal seeds give equal
-    /// back-offs. A `factor` of 0, below 0, or that is no number, is none.
-    pub fn with_jitter(mut self, factor: f64, seed: u64) -> Self {
-        self.jitter = factor.max(0.0);
-        self.random = fastrand::Rng::with_seed(seed);
-        self
-    }
-
-    /// Replaces the rule of when an entry expires. The rule is told the time of the event, the time of the entry's last
-    /// update, and the longest back-off.
-    pub fn with_expiry(mut self, rule: impl Fn(Instant, Instant, Duration) -> bool + Send + 'static) -> Self {
-        self.has_expired = Box::new(rule);
-        self
-    }
-
-    /// The current back-off of `id`, expired or not. Zero if it has none.
-    pub fn get<Q: Hash + Eq + ?Sized>(&self, id: &Q) -> Duration
-    where
-        K: Borrow<Q>,
-    {
-        self.entries.get(id).map_or(Duration::ZERO, |entry| entry.delay)
-    }
-
-    /// Lengthens the back-off of `id` for something that happened at `event`, and starts it at `now`.
-    ///
-    /// The first back-off is `initial`, even beyond `max`.
-    pub fn next(&mut self, id: impl Into<K>, event: Instant, now: Instant) {
-        let Self { initial, max, random, .. } = self;
-        let id = id.into();
-        let last = self.entries.get(&id).filter(|entry| !(self.has_expired)(event, entry.updated, *max));
-        let (doubled, base, cap) = match last {
-            Some(entry) => (entry.delay.saturating_mul(2), entry.delay, *max),
-            None => (*initial, *initial, Duration::MAX),
-        };
-        let delay = doubled.saturating_add(jitter(base, self.jitter, random)).min(cap);
-        self.entries.insert(id, Entry { delay, updated: now });
-    }
-
-    /// Whether `id` is still to be left alone at `now`, counting from `event`.
-    pub fn is_in_backoff_since<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant, now: Instant) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        self.live(id, event).is_some_and(|entry| now.saturating_duration_since(event) < entry.delay)
-    }
-
-    /// Whether `id` was still to be left alone at `event`, counting from its last update.
-    pub fn is_in_backoff_since_update<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        self.live(id, event).is_some_and(|entry| event.saturating_duration_since(entry.updated) < entry.delay)
-    }
-
-    /// Forgets `id`.
-    pub fn reset<Q: Hash + Eq + ?Sized>(&mut self, id: &Q)
-    where
-        K: Borrow<Q>,
-    {
-        self.entries.remove(id);
-    }
-
-    /// Forgets all that has expired at `now`, and gives back the room.
-    pub fn gc(&mut self, now: Instant) {
-        let Self { has_expired, max, .. } = self;
-        self.entries.retain(|_, entry| !has_expired(now, entry.updated, *max));
-        self.entries.shrink_to(2 * self.entries.len());
-    }
-
-    /// How many ids are remembered.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether no id is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    fn live<Q: Hash + Eq + ?Sized>(&self, id: &Q, event: Instant) -> Option<&Entry>
-    where
-        K: Borrow<Q>,
-    {
-        self.entries.get(id).filter(|entry| !(self.has_expired)(event, entry.updated, self.max))
-    }
 }
 
-impl<K: fmt::Debug> fmt::Debug for Backoff<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Backoff")
-            .field("initial", &self.initial)
-            .field("max", &self.max)
-            .field("jitter", &self.jitter)
-            .field("entries", &self.entries)
-            .finish_non_exhaustive()
+impl Backoff {
+    /// A back-off without a failure yet. Equal seeds give equal delays.
+    pub fn new(config: BackoffConfig, seed: u64) -> Self {
+        Self { config, jitter: Jitter::new(seed), delay: config.base.min(config.cap), steps: config.steps }
+    }
+
+    /// How long to wait after a failure: at least as long as the server asks for, its `Retry-After`, unless it asks for too
+    /// much. What it asks for leaves the later delays as they are.
+    pub fn next(&mut self, retry_after: Option<Duration>) -> Duration {
+        let delay = self.delay;
+        if self.steps > 0 && self.config.factor > 1.0 {
+            self.steps -= 1;
+            self.delay = scale(delay, self.config.factor).min(self.config.cap);
+        }
+        let asked = retry_after.unwrap_or_default().min(self.config.longest_retry_after);
+        delay.saturating_add(self.jitter.up_to(scale(delay, self.config.jitter))).max(asked)
+    }
+
+    /// Starts over: there was a success.
+    pub fn reset(&mut self) {
+        self.delay = self.config.base.min(self.config.cap);
+        self.steps = self.config.steps;
     }
 }

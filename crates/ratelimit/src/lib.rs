@@ -23,13 +23,17 @@
 mod backoff;
 mod bucket;
 mod clock;
+mod item_backoff;
+mod jitter;
 mod limiter;
 mod sync;
 mod throttle;
 
-pub use backoff::Backoff;
+pub use backoff::{Backoff, BackoffConfig};
 pub use bucket::TokenBucket;
 pub use clock::{Clock, ManualClock, Sleep, StdClock, ThreadTimer, Timer};
+pub use item_backoff::{ItemBackoff, ItemBackoffConfig};
+pub use jitter::Jitter;
 pub use limiter::{
     BucketRateLimiter, ExponentialFailureRateLimiter, FastSlowRateLimiter, ItemRateLimiter, KeepFailures,
     MaxOfRateLimiter, RateLimiter, WithJitterRateLimiter, WithMaxWaitRateLimiter, default_controller_rate_limiter,

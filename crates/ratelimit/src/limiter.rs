@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 pub use compose::{BucketRateLimiter, MaxOfRateLimiter, WithMaxWaitRateLimiter};
 pub use item::{ItemRateLimiter, KeepFailures};
 pub use jitter::WithJitterRateLimiter;
-pub(crate) use jitter::jitter;
 pub use per_item::{ExponentialFailureRateLimiter, FastSlowRateLimiter};
 
 use crate::TokenBucket;

@@ -1,6 +1,10 @@
+//! A limiter's delays, spread by chance.
+
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
+use crate::Jitter;
+use crate::jitter::scale;
 
 /// Takes a random part off another limiter's delays, so that items which failed together do not come back together.
 ///
@@ -10,7 +14,7 @@ use super::RateLimiter;
 pub struct WithJitterRateLimiter<L> {
     limiter: L,
     fraction: f64,
-    random: fastrand::Rng,
+    jitter: Jitter,
 }
 
 impl<L> WithJitterRateLimiter<L> {
@@ -18,14 +22,14 @@ impl<L> WithJitterRateLimiter<L> {
     /// and those that are no number, count as the nearer end. Equal seeds give equal delays.
     pub fn new(limiter: L, fraction: f64, seed: u64) -> Self {
         let fraction = if fraction > 0.0 { fraction.min(1.0) } else { 0.0 };
-        Self { limiter, fraction, random: fastrand::Rng::with_seed(seed) }
+        Self { limiter, fraction, jitter: Jitter::new(seed) }
     }
 }
 
 impl<K: ?Sized, L: RateLimiter<K>> RateLimiter<K> for WithJitterRateLimiter<L> {
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration {
         let delay = self.limiter.delay(item, failures, now);
-        delay.saturating_sub(jitter(delay, self.fraction, &mut self.random))
+        delay.saturating_sub(self.jitter.up_to(scale(delay, self.fraction)))
     }
 
     fn charge(&mut self, item: &K, now: Instant) {
@@ -39,11 +43,6 @@ impl<K: ?Sized, L: RateLimiter<K>> RateLimiter<K> for WithJitterRateLimiter<L> {
     fn counts_failures(&self) -> bool {
         self.limiter.counts_failures()
     }
-}
-
-/// A uniform part of `delay * fraction`, for a finite `fraction` of at least 0.
-pub(crate) fn jitter(delay: Duration, fraction: f64, random: &mut fastrand::Rng) -> Duration {
-    Duration::try_from_secs_f64(delay.as_secs_f64() * fraction * random.f64()).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]

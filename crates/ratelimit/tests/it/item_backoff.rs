@@ -2,16 +2,25 @@
 
 use std::time::Duration;
 
-use pintle_ratelimit::{Backoff, Clock, ManualClock};
+use pintle_ratelimit::{Clock, ItemBackoff, ItemBackoffConfig, ManualClock};
 
 use crate::{MS, SECOND};
+
+fn backoff(config: ItemBackoffConfig) -> ItemBackoff {
+    ItemBackoff::new(config, 42)
+}
+
+/// From a second up to so many.
+fn up_to(seconds: u32) -> ItemBackoffConfig {
+    ItemBackoffConfig { base: SECOND, cap: seconds * SECOND, ..ItemBackoffConfig::default() }
+}
 
 fn secs(secs: &[u64]) -> Vec<Duration> {
     secs.iter().map(|secs| Duration::from_secs(*secs)).collect()
 }
 
 /// Up to the cap of `max`, with a clock that stands still.
-fn at_the_cap(backoff: &mut Backoff, clock: &ManualClock, max: Duration) {
+fn at_the_cap(backoff: &mut ItemBackoff, clock: &ManualClock, max: Duration) {
     while backoff.get("id") < max {
         backoff.next("id", clock.now(), clock.now());
     }
@@ -20,7 +29,7 @@ fn at_the_cap(backoff: &mut Backoff, clock: &ManualClock, max: Duration) {
 #[test]
 fn b1_slow_backoff() {
     let clock = ManualClock::new();
-    let mut backoff: Backoff = Backoff::new(SECOND, 50 * SECOND);
+    let mut backoff = backoff(up_to(50));
     let mut seen = Vec::new();
     for _ in 0..10 {
         seen.push(backoff.get("id"));
@@ -35,7 +44,7 @@ fn b1_slow_backoff() {
 #[test]
 fn b2_backoff_reset() {
     let clock = ManualClock::new();
-    let mut backoff: Backoff = Backoff::new(SECOND, 5 * SECOND);
+    let mut backoff = backoff(up_to(5));
     at_the_cap(&mut backoff, &clock, 5 * SECOND);
     let failed = clock.now();
     assert!(backoff.is_in_backoff_since("id", failed, clock.now()));
@@ -46,7 +55,7 @@ fn b2_backoff_reset() {
 #[test]
 fn b3_high_water_mark() {
     let clock = ManualClock::new();
-    let mut backoff: Backoff = Backoff::new(SECOND, 5 * SECOND);
+    let mut backoff = backoff(up_to(5));
     at_the_cap(&mut backoff, &clock, 5 * SECOND);
     clock.advance(6 * SECOND);
     backoff.next("id", clock.now(), clock.now());
@@ -56,7 +65,7 @@ fn b3_high_water_mark() {
 #[test]
 fn b4_backoff_gc() {
     let clock = ManualClock::new();
-    let mut backoff: Backoff = Backoff::new(SECOND, 5 * SECOND);
+    let mut backoff = backoff(up_to(5));
     at_the_cap(&mut backoff, &clock, 5 * SECOND);
     clock.advance(6 * SECOND);
     backoff.gc(clock.now());
@@ -68,22 +77,16 @@ fn b4_backoff_gc() {
 
 #[test]
 fn b5_alternate_backoff_gc() {
-    let custom = |backoff: Backoff| {
-        backoff.with_expiry(|event, updated, _max| event.saturating_duration_since(updated) >= 200 * SECOND)
-    };
-    for (custom_rule, gone) in [(false, 101), (true, 501)] {
+    for (expire_after, first, second) in [(None, 5, 101), (Some(200 * SECOND), 101, 501)] {
         let clock = ManualClock::new();
-        let mut backoff: Backoff = Backoff::new(SECOND, 50 * SECOND);
-        if custom_rule {
-            backoff = custom(backoff);
-        }
+        let mut backoff = backoff(ItemBackoffConfig { expire_after, ..up_to(50) });
         backoff.next("id", clock.now(), clock.now());
-        clock.advance(if custom_rule { 101 } else { 5 } * SECOND);
+        clock.advance(first * SECOND);
         backoff.gc(clock.now());
-        assert_eq!(backoff.len(), 1, "custom {custom_rule}");
-        clock.advance(gone * SECOND);
+        assert_eq!(backoff.len(), 1, "{expire_after:?}");
+        clock.advance(second * SECOND);
         backoff.gc(clock.now());
-        assert!(backoff.is_empty(), "custom {custom_rule}");
+        assert!(backoff.is_empty(), "{expire_after:?}");
     }
 }
 
@@ -91,7 +94,7 @@ fn b5_alternate_backoff_gc() {
 fn b6_is_in_backoff_since_update() {
     let clock = ManualClock::new();
     let start = clock.now();
-    let mut backoff: Backoff = Backoff::new(SECOND, 10 * SECOND);
+    let mut backoff = backoff(up_to(10));
     let mut free = Vec::new();
     for second in 0..60 {
         let now = start + Duration::from_secs(second);
@@ -111,7 +114,8 @@ fn b6_is_in_backoff_since_update() {
 fn b7_backoff_with_jitter() {
     let clock = ManualClock::new();
     let max = 60 * SECOND;
-    let mut backoff: Backoff = Backoff::new(100 * MS, max).with_jitter(0.1, 42);
+    let mut backoff =
+        backoff(ItemBackoffConfig { base: 100 * MS, cap: max, jitter: 0.1, ..ItemBackoffConfig::default() });
     assert_eq!(backoff.get("id"), Duration::ZERO);
     backoff.next("id", clock.now(), clock.now());
     let first = backoff.get("id");
@@ -128,33 +132,28 @@ fn b7_backoff_with_jitter() {
 
 #[test]
 fn b8_alternate_has_expired_func() {
-    let custom = |backoff: Backoff| {
-        backoff.with_expiry(|event, updated, _max| event.saturating_duration_since(updated) >= 8 * SECOND)
-    };
-    for (custom_rule, expired) in [(false, 101), (true, 9)] {
+    for (expire_after, expired) in [(None, 101), (Some(8 * SECOND), 9)] {
         let clock = ManualClock::new();
-        let mut backoff: Backoff = Backoff::new(SECOND, 50 * SECOND);
-        if custom_rule {
-            backoff = custom(backoff);
-        }
+        let mut backoff = backoff(ItemBackoffConfig { expire_after, ..up_to(50) });
         backoff.next("id", clock.now(), clock.now());
         clock.advance(5 * SECOND);
         backoff.next("id", clock.now(), clock.now());
-        assert_eq!(backoff.get("id"), 2 * SECOND, "custom {custom_rule}");
+        assert_eq!(backoff.get("id"), 2 * SECOND, "{expire_after:?}");
         clock.advance(expired * SECOND);
         backoff.next("id", clock.now(), clock.now());
-        assert_eq!(backoff.get("id"), SECOND, "custom {custom_rule}");
+        assert_eq!(backoff.get("id"), SECOND, "{expire_after:?}");
     }
 }
 
 #[test]
-fn the_first_backoff_is_initial_even_beyond_max_and_doubling_saturates() {
-    let clock = ManualClock::new();
-    let mut backoff: Backoff = Backoff::new(10 * SECOND, SECOND);
-    backoff.next("id", clock.now(), clock.now());
-    assert_eq!(backoff.get("id"), 10 * SECOND);
-    let mut backoff: Backoff = Backoff::new(Duration::MAX, Duration::MAX);
-    backoff.next("id", clock.now(), clock.now());
-    backoff.next("id", clock.now(), clock.now());
-    assert_eq!(backoff.get("id"), Duration::MAX);
+fn the_first_backoff_is_the_base_even_beyond_the_cap_and_doubling_saturates() {
+    let now = ManualClock::new().now();
+    let after = |base, cap, times: u32| {
+        let mut backoff = backoff(ItemBackoffConfig { base, cap, ..ItemBackoffConfig::default() });
+        (0..times).for_each(|_| backoff.next("id", now, now));
+        backoff.get("id")
+    };
+    assert_eq!(after(10 * SECOND, SECOND, 1), 10 * SECOND);
+    assert_eq!(after(10 * SECOND, SECOND, 2), SECOND);
+    assert_eq!(after(Duration::MAX, Duration::MAX, 2), Duration::MAX);
 }

@@ -1,5 +1,6 @@
 //! What the crate promises, in virtual time. The tests of client-go's own tables bear their numbers there.
 
+mod backoff;
 mod item_backoff;
 mod limiters;
 mod throttle;
