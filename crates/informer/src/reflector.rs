@@ -1,6 +1,5 @@
 //! The state machine that lists and watches: what it is told, what it asks for, and what it has to store.
 
-mod backoff;
 mod config;
 mod list;
 mod watch;
@@ -10,12 +9,11 @@ use std::mem::discriminant;
 use std::time::{Duration, Instant};
 
 use pintle_meta::{ApiError, List, ListOptions, Object, WatchEvent, WatchOptions};
+use pintle_ratelimit::{Backoff, Jitter};
 
-use self::backoff::Delays;
 use self::list::Pages;
 use self::watch::{Initial, Stream};
 
-pub use self::backoff::Backoff;
 pub use self::config::ReflectorConfig;
 use crate::InformerState;
 
@@ -43,6 +41,11 @@ use crate::InformerState;
 /// | watch | 429 | delay, open watch at the last revision |
 /// | watch | expired, another error, an event that cannot be read | delay, new round |
 ///
+/// Delays grow from one to the next, and start over after a success. A watch has done its work if it lasted for a second, or
+/// brought news and is not one of many short ones in a row. A list has done its work when it is complete; but after a watch
+/// failed, only another watch can show that watches work again, so that a server that lets nobody watch is not asked for one
+/// list after the other.
+///
 /// A new round begins with the streaming list, where that is on, and else with the list: at the last revision, so that it
 /// never goes back in time, and only if the server does not have that any more, of the newest state. The first list takes
 /// what the server's cache holds.
@@ -67,8 +70,10 @@ use crate::InformerState;
 #[derive(Debug)]
 pub struct Reflector<T> {
     config: ReflectorConfig,
-    delays: Delays,
-    random: fastrand::Rng,
+    delays: Backoff,
+    /// A watch has failed, and none has done its work since.
+    watch_failed: bool,
+    jitter: Jitter,
     phase: Phase<T>,
     /// Up to where everything has been output. Empty before the first list.
     resource_version: String,
@@ -215,8 +220,10 @@ impl<T: Object> Reflector<T> {
     /// A reflector that has done nothing yet. The seed is for its delays and timeouts.
     pub fn new(config: ReflectorConfig, seed: u64) -> Self {
         Self {
-            delays: Delays::new(config.backoff),
-            random: fastrand::Rng::with_seed(seed),
+            delays: Backoff::new(config.backoff, seed),
+            watch_failed: false,
+            // Another seed, so that the two do not go in step.
+            jitter: Jitter::new(!seed),
             phase: Phase::Starting,
             resource_version: String::new(),
             version_unavailable: false,
@@ -298,8 +305,21 @@ impl<T: Object> Reflector<T> {
             self.trouble = Some((cause.clone(), since));
         }
         self.phase = Phase::Sleeping(then);
-        let command = Command::Sleep(self.delays.next(now, asked, &mut self.random));
+        let command = Command::Sleep(self.delays.next(asked));
         Step { output: None, error, command }
+    }
+
+    /// Waits since a watch could not be opened, or did not go well in the end.
+    fn delay_watch(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
+        self.watch_failed = true;
+        self.delay(now, error, then)
+    }
+
+    /// A list is complete.
+    fn list_succeeded(&mut self) {
+        if !self.watch_failed {
+            self.delays.reset();
+        }
     }
 
     /// Where a watch or a streaming list begins.
@@ -309,8 +329,8 @@ impl<T: Object> Reflector<T> {
 
     /// In whole seconds, since that is what servers take.
     fn watch_timeout(&mut self) -> Duration {
-        let shortest = self.config.watch_timeout.as_secs();
-        Duration::from_secs(self.random.u64(shortest..=shortest.saturating_mul(2)))
+        let shortest = self.config.watch_timeout;
+        Duration::from_secs(shortest.saturating_add(self.jitter.up_to(shortest)).as_secs())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Backoff;
+use pintle_ratelimit::BackoffConfig;
 
 /// How a [`Reflector`](crate::Reflector) lists and watches. The defaults are client-go's.
 #[derive(Clone, Debug)]
@@ -23,8 +23,9 @@ pub struct ReflectorConfig {
     pub watch_timeout: Duration,
     /// How much longer than asked a watch may last. After that the connection counts as dead, and the watch is opened anew.
     pub watch_grace: Duration,
-    /// The delays after failures.
-    pub backoff: Backoff,
+    /// The delays after failures. They start over after a list that completed and a watch that did its work:
+    /// [`Reflector`](crate::Reflector) says which.
+    pub backoff: BackoffConfig,
 }
 
 impl Default for ReflectorConfig {
@@ -37,7 +38,7 @@ impl Default for ReflectorConfig {
             streaming_list_deadline: Duration::from_secs(60),
             watch_timeout: Duration::from_secs(300),
             watch_grace: Duration::from_secs(30),
-            backoff: Backoff::default(),
+            backoff: BackoffConfig::default(),
         }
     }
 }

@@ -59,6 +59,7 @@ impl<T: Object> Reflector<T> {
             return Command::List(next).into();
         }
         self.version_unavailable = false;
+        self.list_succeeded();
         self.trouble.take_if(|(cause, _)| matches!(cause, ReflectorError::List(_)));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });

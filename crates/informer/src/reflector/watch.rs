@@ -64,7 +64,7 @@ impl<T: Object> Reflector<T> {
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
         let then = if goes_on { Then::Watch } else { Then::Round };
-        self.delay(now, Some(ReflectorError::Watch(error)), then)
+        self.delay_watch(now, Some(ReflectorError::Watch(error)), then)
     }
 
     pub(super) fn watched(
@@ -85,11 +85,12 @@ impl<T: Object> Reflector<T> {
             Some(Err(error)) if is_cut(&error) => return self.watch_ended(now, &stream),
             Some(Err(error)) => error,
         };
+        self.went_well(now, &stream);
         if error.is_expired() {
-            return self.delay(now, None, Then::Round);
+            return self.delay_watch(now, None, Then::Round);
         }
         let then = if is_passing(&error) { Then::Watch } else { Then::Round };
-        self.delay(now, Some(ReflectorError::Watch(error)), then)
+        self.delay_watch(now, Some(ReflectorError::Watch(error)), then)
     }
 
     pub(super) fn watch_timed_out(&mut self, now: Instant, stream: Stream) -> Step<T> {
@@ -99,7 +100,7 @@ impl<T: Object> Reflector<T> {
             return self.watch(stream);
         }
         // A connection that says nothing for so long is dead, whatever it pretends.
-        self.open_watch().into()
+        self.watch_ended(now, &stream)
     }
 
     pub(super) fn open_stream(&mut self) -> Command {
@@ -136,7 +137,7 @@ impl<T: Object> Reflector<T> {
             Some(Ok(WatchEvent::Deleted(object))) => _ = initial.objects.remove(&object.key()),
             Some(Ok(WatchEvent::Bookmark(Bookmark { initial_events_end: false, .. }))) => {}
             Some(Ok(WatchEvent::Bookmark(Bookmark { resource_version, initial_events_end: true }))) => {
-                return self.streaming_done(stream, initial, resource_version);
+                return self.streaming_done(now, stream, initial, resource_version);
             }
             Some(Ok(WatchEvent::Error(status))) => return self.streaming_refused(now, (*status).into()),
             Some(Err(error)) if !is_cut(&error) => return self.streaming_refused(now, error),
@@ -172,13 +173,21 @@ impl<T: Object> Reflector<T> {
         Step { error: Some(ReflectorError::Watch(error)), ..self.begin_list().into() }
     }
 
-    fn streaming_done(&mut self, stream: Stream, initial: Initial<T>, resource_version: String) -> Step<T> {
+    fn streaming_done(
+        &mut self,
+        now: Instant,
+        stream: Stream,
+        initial: Initial<T>,
+        resource_version: String,
+    ) -> Step<T> {
         self.trouble = None;
         self.version_unavailable = false;
+        self.list_succeeded();
         self.resource_version.clone_from(&resource_version);
         let objects = initial.objects.into_values().collect();
         let output = Some(Output::Replaced { objects, resource_version });
-        Step { output, ..self.watch(Stream { has_news: true, is_synthetic: false, ..stream }) }
+        let watch = Stream { opened: now, has_news: true, is_synthetic: false, ..stream };
+        Step { output, ..self.watch(watch) }
     }
 
     fn receive_initial(&mut self, stream: Stream, initial: Initial<T>) -> Step<T> {
@@ -212,15 +221,23 @@ impl<T: Object> Reflector<T> {
     }
 
     fn watch_ended(&mut self, now: Instant, stream: &Stream) -> Step<T> {
-        if now.saturating_duration_since(stream.opened) >= SHORT_WATCH {
-            self.short_watches = 0;
+        if self.went_well(now, stream) {
             return self.open_watch().into();
         }
-        self.short_watches += 1;
-        if stream.has_news && self.short_watches <= SHORT_WATCHES {
-            return self.open_watch().into();
+        self.delay_watch(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
+    }
+
+    /// Whether a watch that is over has done its work: it lasted, or it brought news and is not one of many short ones in a
+    /// row. Then delays start over.
+    fn went_well(&mut self, now: Instant, stream: &Stream) -> bool {
+        let lasted = now.saturating_duration_since(stream.opened) >= SHORT_WATCH;
+        self.short_watches = if lasted { 0 } else { self.short_watches + 1 };
+        let well = lasted || (stream.has_news && self.short_watches <= SHORT_WATCHES);
+        if well {
+            self.watch_failed = false;
+            self.delays.reset();
         }
-        self.delay(now, Some(ReflectorError::VeryShortWatch), Then::Watch)
+        well
     }
 
     fn stream(&self, now: Instant, lasts: Duration, is_synthetic: bool) -> Stream {

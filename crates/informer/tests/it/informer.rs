@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_informer::{
-    Backoff, Event, InformerConfig, InformerState, ReflectorConfig, Selector, SharedInformer, Subscription, WaitError,
+    BackoffConfig, Event, InformerConfig, InformerState, ReflectorConfig, Selector, SharedInformer, Subscription,
+    WaitError,
 };
 use pintle_meta::{Encoded, ObjectKey};
 
@@ -489,7 +490,8 @@ fn a_thread_may_wait_for_events_without_a_runtime() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn many_writers_and_listeners_on_many_threads_agree_in_the_end() {
     let source = Source::default();
-    let quick = Backoff { base: Duration::from_millis(1), cap: Duration::from_millis(5), ..Backoff::default() };
+    let quick =
+        BackoffConfig { base: Duration::from_millis(1), cap: Duration::from_millis(5), ..BackoffConfig::default() };
     let informer = SharedInformer::new(
         Encoded(source.clone()),
         InformerConfig {

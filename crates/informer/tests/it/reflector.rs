@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pintle_informer::reflector::{Command, Input};
-use pintle_informer::{Backoff, InformerState, ReflectorConfig};
+use pintle_informer::{BackoffConfig, InformerState, ReflectorConfig};
 use pintle_meta::{ApiError, Reason, Status, StatusDetails, WatchEvent};
 
 use crate::support::rig::{Rig, config};
@@ -336,22 +336,101 @@ fn a_watch_lasts_for_a_time_by_chance_and_is_given_up_when_the_server_forgets_to
     assert!((1800..=3600).contains(&options.timeout.unwrap().as_secs()));
 }
 
-#[test]
-fn delays_start_over_after_a_quiet_time() {
-    let mut rig = Rig::new();
-    for _ in 0..6 {
-        rig.list_fails(refused());
+/// Six failures, after which the next delay would be the longest.
+fn six_delays(rig: &mut Rig, mut fail: impl FnMut(&mut Rig) -> String) {
+    for delay in [800, 1600, 3200, 6400, 12_800, 25_600] {
+        assert_eq!(fail(rig), format!("SLEEP {delay}"));
         rig.wake();
     }
+}
+
+#[test]
+fn delays_start_over_after_a_list_that_completed() {
+    let mut rig = Rig::new();
+    six_delays(&mut rig, |rig| rig.list_fails(refused()));
     rig.list(&["a"], 5);
+    assert_eq!(rig.open_fails(refused()), "SLEEP 800");
+
+    let mut rig = Rig::streaming();
+    six_delays(&mut rig, |rig| rig.open_fails(refused()));
     rig.open();
-    rig.pass(Duration::from_secs(121));
-    assert_eq!(rig.receive_error(expired()), "SLEEP 800");
+    rig.bookmark(5, true);
+    assert_eq!(rig.receive_error(too_many_requests()), "SLEEP 800");
+}
+
+#[test]
+fn delays_start_over_after_a_watch_that_brought_news() {
+    let mut rig = Rig::new();
+    rig.list(&["a"], 5);
+    six_delays(&mut rig, |rig| rig.open_fails(refused()));
+    rig.open();
+    rig.receive(WatchEvent::Added(pod_at("b", 6)));
+    assert_eq!(rig.receive_error(too_many_requests()), "SLEEP 800");
+}
+
+#[test]
+fn delays_start_over_after_a_watch_that_lasted() {
+    for end in [
+        |rig: &mut Rig| rig.receive_error(expired()),
+        |rig: &mut Rig| rig.receive_error(failure(500, Reason::InternalError)),
+        |rig: &mut Rig| {
+            assert_eq!(rig.end(), "WATCH rv=5");
+            rig.open_fails(refused())
+        },
+    ] {
+        let mut rig = Rig::new();
+        rig.list(&["a"], 5);
+        six_delays(&mut rig, |rig| rig.open_fails(refused()));
+        rig.open();
+        rig.pass(SECOND);
+        assert_eq!(end(&mut rig), "SLEEP 800");
+    }
+}
+
+#[test]
+fn delays_do_not_start_over_because_a_failure_took_its_time() {
+    let mut rig = Rig::new();
+    six_delays(&mut rig, |rig| rig.list_fails(refused()));
+    for _ in 0..10 {
+        rig.pass(Duration::from_secs(180));
+        assert_eq!(rig.list_fails(failure(504, Reason::Timeout)), "SLEEP 30000");
+        rig.wake();
+    }
+}
+
+#[test]
+fn lists_that_complete_do_not_shorten_the_delays_of_watches_that_fail() {
+    let mut rig = Rig::new();
+    six_delays(&mut rig, |rig| {
+        rig.list(&["a"], 5);
+        rig.open_fails(failure(500, Reason::InternalError))
+    });
+    // Not even if a list fails now and then.
+    assert_eq!(rig.list_fails(refused()), "SLEEP 30000");
+    rig.wake();
+    rig.list(&["a"], 5);
+    assert_eq!(rig.open_fails(failure(500, Reason::InternalError)), "SLEEP 30000");
+}
+
+#[test]
+fn watches_that_fail_after_one_event_each_wait_longer_and_longer() {
+    let mut rig = Rig::new();
+    let mut delays = Vec::new();
+    for _ in 0..12 {
+        rig.list(&["a"], 5);
+        rig.open();
+        rig.receive(WatchEvent::Added(pod_at("b", 6)));
+        delays.push(rig.receive_error(expired()));
+        rig.wake();
+    }
+    assert!(delays[..5].iter().all(|delay| delay == "SLEEP 800"), "{delays:?}");
+    assert_eq!(delays[5..], [1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000].map(|delay| format!("SLEEP {delay}")));
 }
 
 #[test]
 fn extreme_settings_do_no_harm() {
-    let backoff = Backoff { base: Duration::MAX, factor: f64::INFINITY, cap: Duration::MAX, ..Backoff::default() };
+    let backoff =
+        BackoffConfig { base: Duration::MAX, factor: f64::INFINITY, cap: Duration::MAX, ..BackoffConfig::default() };
     let mut rig = Rig::with(ReflectorConfig {
         backoff,
         watch_timeout: Duration::from_secs(u64::MAX),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pintle_informer::reflector::{Command, Input, Output, Step};
-use pintle_informer::{Backoff, InformerState, Reflector, ReflectorConfig};
+use pintle_informer::{BackoffConfig, InformerState, Reflector, ReflectorConfig};
 use pintle_meta::{ApiError, Bookmark, ErrorKind, List, ListMeta, WatchEvent};
 
 use super::source::{describe_list, describe_watch};
@@ -21,7 +21,7 @@ pub(crate) struct Rig {
 
 /// Without chance in the delays, so that they can be told in advance.
 pub(crate) fn config() -> ReflectorConfig {
-    ReflectorConfig { backoff: Backoff { jitter: 0.0, ..Backoff::default() }, ..ReflectorConfig::default() }
+    ReflectorConfig { backoff: BackoffConfig { jitter: 0.0, ..BackoffConfig::default() }, ..ReflectorConfig::default() }
 }
 
 impl Rig {
