@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use pintle_ratelimit::BackoffConfig;
 use thiserror::Error;
 
 /// How far a candidate's pause may grow beyond the retry period, as a share of it.
@@ -107,6 +108,22 @@ impl LeaderElectionConfig {
     pub(crate) fn published_seconds(&self) -> Option<i32> {
         let whole = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
         i32::try_from(whole).ok()
+    }
+
+    /// The pauses between a candidate's tries: all alike but for chance.
+    pub(crate) fn retries(&self) -> BackoffConfig {
+        let retry = self.retry_period;
+        BackoffConfig { base: retry, factor: 1.0, cap: retry, jitter: JITTER_FACTOR, ..BackoffConfig::default() }
+    }
+
+    /// The pauses between failing watches of the lock.
+    pub(crate) fn watch_retries(&self) -> BackoffConfig {
+        BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
+    }
+
+    /// The seed, or one by chance.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
     /// How long one request may take, so that a hung one never costs the term.

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use pintle_meta::{ListWatch, ObjectApi};
+use pintle_ratelimit::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -138,7 +139,7 @@ impl<L: Lock> LeaderElector<L> {
             Driver::new(self.lock.clone(), self.config.clone(), self.clock.clone(), self.observed.clone(), to_us);
         let hints = self.hints.as_ref().map(|hints| {
             let (to_driver, hinted) = mpsc::channel(8);
-            (hints(self.config.retry_period, to_driver), hinted)
+            (hints(Backoff::new(self.config.watch_retries(), self.config.seed()), to_driver), hinted)
         });
         let driver = AbortOnDropHandle::new(tokio::spawn(driver.run(stop.clone(), ends, hints)));
         let mut last = None;
@@ -212,9 +213,9 @@ impl<A: ObjectApi<Lease>> LeaderElector<LeaseLock<A>> {
     pub fn with_watch<W: ListWatch<Object = Lease>>(mut self, watch: W) -> Self {
         let watch = Arc::new(watch);
         let key = self.lock.key().clone();
-        self.hints = Some(Box::new(move |pause, hints| {
+        self.hints = Some(Box::new(move |pauses, hints| {
             let (watch, key) = (watch.clone(), key.clone());
-            Box::pin(async move { watch_lease(&*watch, &key, pause, hints).await })
+            Box::pin(async move { watch_lease(&*watch, &key, pauses, hints).await })
         }));
         self
     }

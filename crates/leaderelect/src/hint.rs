@@ -2,52 +2,51 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
 use pintle_meta::{ApiError, ListWatch, Object, ObjectKey, WatchEvent, WatchOptions};
+use pintle_ratelimit::Backoff;
 use tokio::sync::mpsc;
 
 use crate::Lease;
 use crate::lock::snapshot;
 use crate::machine::Hint;
 
-/// Starts to watch, with the pause to begin with after a failure, and tells hints until it is dropped.
+/// Starts to watch, with the pauses after failures, and tells hints until it is dropped.
 pub(crate) type Hints =
-    Box<dyn Fn(Duration, mpsc::Sender<Hint>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
-
-/// Pauses between failing watches double up to this many times the first one.
-const MAX_PAUSES: u32 = 16;
+    Box<dyn Fn(Backoff, mpsc::Sender<Hint>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// Watches the one lease of `key`, again and again, until the receiver is gone.
 pub(crate) async fn watch_lease<W: ListWatch<Object = Lease>>(
     watch: &W,
     key: &ObjectKey,
-    pause: Duration,
+    mut pauses: Backoff,
     hints: mpsc::Sender<Hint>,
 ) {
     let field_selector = format!("metadata.name={}", key.name());
     // Without a resourceVersion each watch begins with the present state, so nothing is missed in between.
     let options = WatchOptions { field_selector, allow_bookmarks: true, ..WatchOptions::default() };
-    let mut pauses = 1;
     loop {
-        match watch.watch(&options).await {
+        let asked = match watch.watch(&options).await {
             Ok(events) => {
                 if hints.send(Hint::Up).await.is_err() {
                     return;
                 }
                 if follow(events, key, &hints).await {
-                    pauses = 1;
+                    pauses.reset();
                 }
                 if hints.send(Hint::Down).await.is_err() {
                     return;
                 }
+                None
             }
-            Err(error) => tracing::debug!(lease = %key, %error, "cannot watch the lock; polling instead"),
-        }
-        tokio::time::sleep(pause * pauses).await;
-        pauses = (pauses * 2).min(MAX_PAUSES);
+            Err(error) => {
+                tracing::debug!(lease = %key, %error, "cannot watch the lock; polling instead");
+                error.retry_after()
+            }
+        };
+        tokio::time::sleep(pauses.next(asked)).await;
     }
 }
 

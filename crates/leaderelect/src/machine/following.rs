@@ -77,7 +77,8 @@ impl Machine {
             Hint::Up => self.watching = true,
             Hint::Down => {
                 self.watching = false;
-                self.look_within(self.config.retry_period, now);
+                let pause = self.retries.next(None);
+                self.look_within(pause, now);
             }
             Hint::Changed(found) => match self.phase {
                 Phase::Following => {
@@ -160,7 +161,7 @@ impl Machine {
     /// When to look again: after the usual pause, or when what is held expires, but never sooner than `retry_period`. With a
     /// watch, only when it expires: then silence has to be told from death.
     fn next_look(&mut self, now: Now) -> Duration {
-        let usual = now.elapsed + self.jittered_retry();
+        let usual = now.elapsed + self.retries.next(None);
         let least = now.elapsed + self.config.retry_period;
         let own = self.config.lease_duration;
         let expiry = match &self.observed {
@@ -174,7 +175,7 @@ impl Machine {
     }
 
     fn try_later(&mut self, failure: Failure, now: Now) {
-        self.next_try = now.elapsed + self.jittered_retry().max(failure.retry_after.unwrap_or_default());
+        self.next_try = now.elapsed + self.retries.next(failure.retry_after);
     }
 
     fn look_within(&mut self, pause: Duration, now: Now) {

@@ -20,9 +20,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use pintle_meta::MicroTime;
+use pintle_ratelimit::{Backoff, Jitter};
 
 use crate::clock::{Deadline, Now};
-use crate::config::{JITTER_FACTOR, LeaderElectionConfig};
+use crate::config::LeaderElectionConfig;
 use crate::record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
 
 pub use event::{Action, Effect, Event, Failure, Hint, LossReason, Request, Term};
@@ -32,7 +33,9 @@ pub use event::{Action, Effect, Event, Failure, Hint, LossReason, Request, Term}
 pub struct Machine {
     config: LeaderElectionConfig,
     precision: TimePrecision,
-    rng: fastrand::Rng,
+    /// The pauses between a candidate's tries.
+    retries: Backoff,
+    jitter: Jitter,
     phase: Phase,
     stopping: bool,
     watching: bool,
@@ -128,11 +131,13 @@ impl Machine {
     ///
     /// The configuration is taken to be [valid](LeaderElectionConfig::validate), and the lock to store times by `precision`.
     pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
-        let rng = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        let seed = config.seed();
         Self {
+            retries: Backoff::new(config.retries(), seed),
+            // Another seed, so that the two do not go in step.
+            jitter: Jitter::new(!seed),
             config,
             precision,
-            rng,
             phase: Phase::Following,
             stopping: false,
             watching: false,
@@ -269,7 +274,7 @@ impl Machine {
         {
             self.in_doubt.clear();
             self.phase = Phase::Following;
-            self.next_try = now.elapsed + self.jittered_retry();
+            self.next_try = now.elapsed + self.retries.next(None);
         }
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == Request::Read);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -359,12 +364,7 @@ impl Machine {
         moment
     }
 
-    fn jittered_retry(&mut self) -> Duration {
-        let retry = self.config.retry_period;
-        retry + retry.mul_f64(JITTER_FACTOR * self.rng.f64())
-    }
-
     fn hint_jitter(&mut self) -> Duration {
-        HINT_JITTER.min(self.config.retry_period).mul_f64(self.rng.f64())
+        self.jitter.up_to(HINT_JITTER.min(self.config.retry_period))
     }
 }

@@ -67,6 +67,6 @@ impl Machine {
     fn release_done(&mut self, now: Now) {
         self.in_doubt.clear();
         self.phase = Phase::Following;
-        self.next_try = now.elapsed + self.jittered_retry();
+        self.next_try = now.elapsed + self.retries.next(None);
     }
 }

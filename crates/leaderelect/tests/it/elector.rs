@@ -138,6 +138,35 @@ async fn a_watch_that_is_refused_leaves_polling() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn watches_that_fail_together_are_not_opened_together_again_and_ever_later() {
+    let server = Server::default();
+    let _leader = Setup::new("leader").start(&server);
+    pass(1.0).await;
+    let _candidates = (0..20)
+        .map(|seed| {
+            let client = server.client("candidate");
+            client.refuse_watches();
+            let mut setup = Setup { watch: true, ..Setup::new("candidate") };
+            setup.config.seed = Some(seed);
+            setup.start_with(client)
+        })
+        .collect::<Vec<_>>();
+    pass(0.1).await;
+    server.take_log();
+    // How many are opened in each tenth of a second.
+    let mut opened = Vec::new();
+    for _ in 0..600 {
+        pass(0.1).await;
+        opened.push(server.take_log().iter().filter(|line| *line == "candidate watch").count());
+    }
+    let most = opened.iter().max().copied().unwrap();
+    assert!(most <= 6, "{most} of 20 within a tenth of a second");
+    // 2, 4, 8, 16 and 32 s, each up to 2.2 times as long: the third or fourth comes within a minute, and the fifth does not.
+    let all: usize = opened.iter().sum();
+    assert!((60..=80).contains(&all), "{all} in a minute");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_held_lock_that_is_deleted_counts_as_held_until_it_would_expire() {
     let server = Server::default();
     let a = Setup::new("a").start(&server);

@@ -39,6 +39,7 @@ pub(crate) struct Client {
     server: Server,
     faults: Arc<Mutex<VecDeque<Fault>>>,
     cut_off: Arc<Mutex<bool>>,
+    no_watches: Arc<Mutex<bool>>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +58,13 @@ pub(crate) enum Fault {
 
 impl Server {
     pub(crate) fn client(&self, who: &str) -> Client {
-        Client { who: who.into(), server: self.clone(), faults: Arc::default(), cut_off: Arc::default() }
+        Client {
+            who: who.into(),
+            server: self.clone(),
+            faults: Arc::default(),
+            cut_off: Arc::default(),
+            no_watches: Arc::default(),
+        }
     }
 
     pub(crate) fn lease(&self) -> Option<Lease> {
@@ -133,6 +140,11 @@ impl Client {
     /// From now on, all requests are lost; or no longer.
     pub(crate) fn cut_off(&self, cut_off: bool) {
         *self.cut_off.lock().unwrap() = cut_off;
+    }
+
+    /// From now on, it may not watch.
+    pub(crate) fn refuse_watches(&self) {
+        *self.no_watches.lock().unwrap() = true;
     }
 
     async fn exchange<T>(
@@ -214,6 +226,9 @@ impl ObjectSource for Client {
     async fn watch(&self, options: &WatchOptions) -> Result<Events, ApiError> {
         assert_eq!(options.field_selector, format!("metadata.name={NAME}"));
         self.exchange("watch", |inner| {
+            if *self.no_watches.lock().unwrap() {
+                return Err(failure(403, Reason::Forbidden));
+            }
             let (sender, receiver) = mpsc::unbounded_channel();
             if let Some(lease) = &inner.lease {
                 let _ = sender.send(Ok(WatchEvent::Added(lease.clone())));

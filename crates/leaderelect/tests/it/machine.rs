@@ -1,9 +1,10 @@
 //! Single steps of the machine, where the order of things is too rare to wait for.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pintle_leaderelect::machine::{Action, Event, Failure, Machine, Request};
+use pintle_leaderelect::machine::{Action, Effect, Event, Failure, Hint, Machine, Request};
 use pintle_leaderelect::{LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, TimePrecision, Version};
 
 fn at(seconds: u64, wall: i64) -> Now {
@@ -77,4 +78,42 @@ fn renewals_within_a_second_do_not_prolong_a_term() {
         extended.extend(actions.iter().any(|action| matches!(action, Action::Extend(_))).then_some(time));
     }
     assert_eq!(extended, [1_200, 2_100]);
+}
+
+/// A candidate with that seed that has just looked at a lock which is held.
+fn candidate(seed: u64) -> Machine {
+    let mut config = LeaderElectionConfig::new("me");
+    config.seed = Some(seed);
+    let mut machine = Machine::new(config, TimePrecision::Micros, at(0, 0));
+    machine.step(Event::Watch(Hint::Up), at(0, 0));
+    let held = LeaderElectionRecord { holder_identity: "other".into(), ..LeaderElectionRecord::default() };
+    machine.step(stored(&held), at(0, 0));
+    machine
+}
+
+#[test]
+fn candidates_whose_watches_break_together_do_not_look_together() {
+    let looks: HashSet<Duration> = (0..20)
+        .map(|seed| {
+            let mut machine = candidate(seed);
+            machine.step(Event::Watch(Hint::Down), at(1, 1));
+            machine.wake_at().unwrap()
+        })
+        .collect();
+    assert_eq!(looks.len(), 20);
+    let (retry, longest) = (Duration::from_secs(2), Duration::from_millis(4_400));
+    let after = |look: &Duration| *look - Duration::from_secs(1);
+    assert!(looks.iter().map(after).all(|pause| pause >= retry && pause <= longest), "{looks:?}");
+}
+
+#[test]
+fn a_server_that_asks_for_too_much_time_is_not_given_it() {
+    for (asked, given) in [(60, 60..=60), (365 * 24 * 3600, 600..=600), (1, 2..=5)] {
+        let mut machine = Machine::new(LeaderElectionConfig::new("me"), TimePrecision::Micros, at(0, 0));
+        assert_eq!(sent(&machine.step(Event::Tick, at(0, 0))), Request::Read);
+        let failure = Failure { effect: Effect::None, retry_after: Some(Duration::from_secs(asked)) };
+        machine.step(Event::Read(Err(failure)), at(0, 0));
+        let pause = machine.wake_at().unwrap();
+        assert!(given.contains(&pause.as_secs()), "asked for {asked} s, it waits for {pause:?}");
+    }
 }
