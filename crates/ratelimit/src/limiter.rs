@@ -22,6 +22,26 @@ use crate::TokenBucket;
 /// Asking is not charging. [`delay`](RateLimiter::delay) says what the wait would be, [`charge`](RateLimiter::charge) takes
 /// what it promised, and the owner adds one to the failures when it charges. So a retry that changes nothing, since an
 /// earlier one is pending, need not cost anything.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_ratelimit::{Clock, ItemRateLimiter, KeepFailures, RateLimiter, StdClock};
+/// use std::time::{Duration, Instant};
+///
+/// /// A second more with each failure.
+/// struct Linear;
+///
+/// impl<K: ?Sized> RateLimiter<K> for Linear {
+///     fn delay(&mut self, _item: &K, failures: u32, _now: Instant) -> Duration {
+///         Duration::from_secs(u64::from(failures) + 1)
+///     }
+/// }
+///
+/// let mut limiter = ItemRateLimiter::new(Linear, KeepFailures::UntilForgotten);
+/// let delays = [(); 3].map(|()| limiter.when(&"blog", StdClock.now()).as_secs());
+/// assert_eq!(delays, [1, 2, 3]);
+/// ```
 pub trait RateLimiter<K: ?Sized>: Send {
     /// The wait of `item`, which has failed `failures` times before this one, at `now`.
     fn delay(&mut self, item: &K, failures: u32, now: Instant) -> Duration;

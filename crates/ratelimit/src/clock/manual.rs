@@ -1,3 +1,5 @@
+//! A clock that a test moves.
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -11,6 +13,8 @@ use crate::sync::{Arc, Mutex};
 ///
 /// Whoever sleeps on it, task or thread, is woken by the advance that reaches its deadline, also when the clock moved
 /// between computing the deadline and arming the timer, since deadlines are absolute.
+///
+/// # Examples
 ///
 /// ```
 /// use pintle_ratelimit::{Clock, ManualClock};
@@ -50,7 +54,6 @@ enum Wake {
 impl ManualClock {
     /// A clock that starts at an arbitrary time.
     #[expect(clippy::new_without_default, reason = "each new clock is different from every other")]
-    #[allow(clippy::disallowed_methods, reason = "the only reading: where the clock starts")]
     pub fn new() -> Self {
         Self { state: Arc::new(Mutex::new(State { now: Instant::now(), next_id: 0, sleepers: Vec::new() })) }
     }

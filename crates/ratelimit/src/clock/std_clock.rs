@@ -1,3 +1,5 @@
+//! The machine's clock, and a timer for any executor.
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +17,6 @@ use super::{Clock, Sleep, Timer};
 pub struct StdClock;
 
 impl Clock for StdClock {
-    #[allow(clippy::disallowed_methods, reason = "this is the clock that all others use")]
     fn now(&self) -> Instant {
         Instant::now()
     }
@@ -102,13 +103,15 @@ impl Future for ThreadSleep {
         if self.deadline <= StdClock.now() {
             return Poll::Ready(());
         }
+        // A waker is cloned and dropped without the lock: that is an executor's code.
+        let waker = cx.waker().clone();
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         let id = *self.id.get_or_insert_with(|| {
             state.next_id += 1;
             state.next_id
         });
-        let replaced = state.sleepers.insert((self.deadline, id), cx.waker().clone());
+        let replaced = state.sleepers.insert((self.deadline, id), waker);
         if !state.running {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("pintle-timer".into());
@@ -117,7 +120,6 @@ impl Future for ThreadSleep {
         } else if state.sleepers.first_key_value().is_some_and(|(key, _)| *key == (self.deadline, id)) {
             self.shared.changed.notify_one();
         }
-        // A waker may be the last owner of a task that sleeps here too: never drop one under the lock.
         drop(state);
         drop(replaced);
         Poll::Pending

@@ -1,3 +1,5 @@
+//! tokio's clock and timer.
+
 use std::time::Instant;
 
 use super::{Clock, Sleep, Timer};
@@ -5,6 +7,20 @@ use super::{Clock, Sleep, Timer};
 /// tokio's clock: the timer of the runtime it is used in, and its paused time in tests.
 ///
 /// [`Timer::sleep_until`] panics outside a tokio runtime with its time driver enabled, as [`tokio::time::sleep`] does.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_ratelimit::{Throttle, TokioClock};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), pintle_ratelimit::WaitError> {
+/// let throttle = Throttle::new(100.0, 1, TokioClock);
+/// throttle.accept().await?; // at once
+/// throttle.accept().await?; // 10 ms later
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioClock;
 

@@ -1,3 +1,5 @@
+//! Limiters that are made of others, or of a bucket.
+
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,22 @@ impl<K: ?Sized> RateLimiter<K> for BucketRateLimiter {
 }
 
 /// The longest delay of several limiters. All are charged.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_ratelimit::{
+///     Clock, ExponentialFailureRateLimiter, FastSlowRateLimiter, MaxOfRateLimiter, RateLimiter, StdClock,
+/// };
+/// use std::time::Duration;
+///
+/// let mut limiter: MaxOfRateLimiter<str> = MaxOfRateLimiter::new(vec![
+///     Box::new(FastSlowRateLimiter::new(Duration::from_millis(20), Duration::from_secs(3), 5)),
+///     Box::new(ExponentialFailureRateLimiter::default()),
+/// ]);
+/// assert_eq!(limiter.delay("blog", 0, StdClock.now()), Duration::from_millis(20));
+/// assert_eq!(limiter.delay("blog", 4, StdClock.now()), Duration::from_millis(80));
+/// ```
 pub struct MaxOfRateLimiter<K: ?Sized> {
     limiters: Vec<Box<dyn RateLimiter<K>>>,
 }

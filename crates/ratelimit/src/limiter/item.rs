@@ -1,3 +1,5 @@
+//! A memory of each item's failures, for a limiter.
+
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::time::{Duration, Instant};
@@ -10,6 +12,8 @@ use super::RateLimiter;
 ///
 /// This is client-go's `TypedRateLimiter`: [`when`](Self::when), [`forget`](Self::forget),
 /// [`num_requeues`](Self::num_requeues). A work queue does not need it.
+///
+/// # Examples
 ///
 /// ```
 /// use pintle_ratelimit::{Clock, ExponentialFailureRateLimiter, ItemRateLimiter, KeepFailures, StdClock};

@@ -10,6 +10,17 @@ use crate::jitter::scale;
 ///
 /// A delay `d` becomes a uniform one in `[d * (1 - fraction), d]`. Taking away, rather than adding, keeps the limiter's cap
 /// a cap and spreads the items that have reached it too.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_ratelimit::{Clock, ExponentialFailureRateLimiter, RateLimiter, StdClock, WithJitterRateLimiter};
+/// use std::time::Duration;
+///
+/// let mut limiter = WithJitterRateLimiter::new(ExponentialFailureRateLimiter::default(), 0.5, 7);
+/// let delay = limiter.delay("blog", 3, StdClock.now());
+/// assert!(delay >= Duration::from_millis(20) && delay <= Duration::from_millis(40));
+/// ```
 #[derive(Clone, Debug)]
 pub struct WithJitterRateLimiter<L> {
     limiter: L,
@@ -53,7 +64,6 @@ mod tests {
     fn delays(fraction: f64, failures: u32) -> Vec<Duration> {
         let exponential = ExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1));
         let mut limiter = WithJitterRateLimiter::new(exponential, fraction, 7);
-        #[allow(clippy::disallowed_methods, reason = "any time will do")]
         let now = Instant::now();
         (0..100).map(|_| limiter.delay("key", failures, now)).collect()
     }

@@ -1,3 +1,5 @@
+//! Limiters that go by the failures of one item.
+
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
@@ -6,6 +8,18 @@ use super::RateLimiter;
 ///
 /// The default is controller-runtime's, 5 ms to 1000 s. The arithmetic is on whole nanoseconds and saturates: any number
 /// of failures is safe, and a `base` of zero always gives zero.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_ratelimit::{Clock, ExponentialFailureRateLimiter, RateLimiter, StdClock};
+/// use std::time::Duration;
+///
+/// let mut limiter = ExponentialFailureRateLimiter::default();
+/// assert_eq!(limiter.delay("blog", 0, StdClock.now()), Duration::from_millis(5));
+/// assert_eq!(limiter.delay("blog", 3, StdClock.now()), Duration::from_millis(40));
+/// assert_eq!(limiter.delay("blog", 1_000_000, StdClock.now()), Duration::from_secs(1000));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExponentialFailureRateLimiter {
     base: Duration,
@@ -32,6 +46,18 @@ impl<K: ?Sized> RateLimiter<K> for ExponentialFailureRateLimiter {
 }
 
 /// A few fast tries, then slow ones.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_ratelimit::{Clock, FastSlowRateLimiter, RateLimiter, StdClock};
+/// use std::time::Duration;
+///
+/// let (fast, slow) = (Duration::from_millis(5), Duration::from_secs(10));
+/// let mut limiter = FastSlowRateLimiter::new(fast, slow, 3);
+/// let delays = [0, 1, 2, 3, 4].map(|failures| limiter.delay("blog", failures, StdClock.now()));
+/// assert_eq!(delays, [fast, fast, fast, slow, slow]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FastSlowRateLimiter {
     fast: Duration,
