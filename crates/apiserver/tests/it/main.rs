@@ -1,8 +1,8 @@
-//! The server as its clients meet it: who they are, what they may send, and the program around it.
-
-#[path = "../support/mod.rs"]
-mod support;
+//! The server as its clients meet it: over real connections, and the program around it.
 
 mod identity;
 mod nesting;
 mod program;
+mod server;
+mod support;
+mod watch;

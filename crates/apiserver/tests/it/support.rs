@@ -1,7 +1,5 @@
 //! A small HTTP client: one connection a request, so that each test sees the server alone.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -1,12 +1,10 @@
 //! The server as a value: faults, clean-up, tokens, manifests, the end.
 
-mod support;
-
+use crate::support::*;
 use http::Method;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
 use pintle_apiserver::{ApiServer, StartError};
 use serde_json::{Value, json};
-use support::*;
 
 async fn server() -> ApiServer {
     ApiServer::builder().seed(1).start().await.expect("a server")

@@ -1,12 +1,10 @@
 //! Watches over real HTTP: what each event means, and how a watch ends.
 
-mod support;
-
+use crate::support::*;
 use http::Method;
 use pintle_apiserver::ApiServer;
 use pintle_apiserver::faults::{Fault, Rule};
 use serde_json::json;
-use support::*;
 
 async fn server() -> ApiServer {
     ApiServer::builder().seed(1).start().await.expect("a server")
