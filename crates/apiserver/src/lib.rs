@@ -41,6 +41,7 @@
 //! | feed | the change goes to the feed that all watchers of the resource share | `db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
 //! | frame | the event is encoded, once for all watchers that want the same bytes | `watch/frame.rs` |
+//! | send | a frame is a part of the answer's body, or a message of a WebSocket | `serve/body.rs`, `serve/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
 //! watches and bookmarks all read from it. The handlers in `rest/` never await, so a request that is dropped half-way leaves each

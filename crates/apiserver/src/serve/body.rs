@@ -9,7 +9,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 
 use crate::failure::{Failure, Outcome};
-use crate::watch::Watcher;
+use crate::watch::{Frame as Sent, Watcher};
 use pintle_meta::Reason;
 
 /// The body of a request.
@@ -39,7 +39,11 @@ pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
 pub(super) fn frames(watcher: Watcher) -> Body {
     let frames = stream::unfold(watcher, |mut watcher| async {
         let frame = watcher.next().await?;
-        let frame = frame.map(Frame::data).map_err(|cut| {
+        let frame = frame.map(|Sent { bytes, torn }| {
+            let end = if torn { bytes.len() / 2 } else { bytes.len() };
+            Frame::data(bytes.slice(..end))
+        });
+        let frame = frame.map_err(|cut| {
             tracing::debug!(%cut, "a watch was cut");
             io::Error::new(io::ErrorKind::ConnectionAborted, cut)
         });

@@ -46,7 +46,7 @@ impl Reply {
     }
 }
 
-fn text_headers() -> HeaderMap {
+pub(super) fn text_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));

@@ -13,16 +13,18 @@ mod openapi;
 mod resource;
 mod subresource;
 mod transform;
+mod websocket;
 mod write;
 
-use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 
 pub(crate) use body::{Body, Incoming};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
 pub(crate) use transform::Transform;
+pub(crate) use websocket::Socket;
 
 use crate::api::Api;
 use crate::auth::{self, Attributes, User};
@@ -41,6 +43,10 @@ pub(crate) struct Call {
     pub(crate) user: User,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
+    /// The connection, where the client would have another protocol on it.
+    upgrade: Option<OnUpgrade>,
+    /// What goes on upon the connection after the answer, if that is 101.
+    socket: Option<Socket>,
 }
 
 impl Call {
@@ -54,11 +60,13 @@ impl Call {
     }
 }
 
-/// Answers one request. Never fails: what goes wrong is an answer too. Dropping it before it is done leaves each write either
-/// whole or undone.
-pub(crate) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    let (head, incoming) = request.into_parts();
+/// Answers one request; and says what is to run on its connection then, where that becomes a WebSocket. Never fails: what goes
+/// wrong is an answer too. Dropping it before it is done leaves each write either whole or undone.
+pub(crate) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> (Response<Body>, Option<Socket>) {
+    let (mut head, incoming) = request.into_parts();
     let mut call = Call {
+        upgrade: head.extensions.remove(),
+        socket: None,
         method: head.method,
         path: head.uri.path().to_owned(),
         query: Query::parse(head.uri.query().unwrap_or_default()),
@@ -72,8 +80,11 @@ pub(crate) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Result
         Ok(reply) => encode::reply(&call, reply, api.clock.now()),
         Err(failure) => encode::failure(&call, &failure),
     };
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return (response, call.socket);
+    }
     add_headers(&api, &call, scheduled, &mut response);
-    Ok(response)
+    (response, None)
 }
 
 async fn serve(api: &Arc<Api>, call: &mut Call, incoming: Incoming) -> Outcome<Reply> {

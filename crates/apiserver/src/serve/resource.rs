@@ -8,7 +8,7 @@ use http::Method;
 use super::body::Incoming;
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
-use super::{Call, write};
+use super::{Call, websocket, write};
 use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Origin};
@@ -178,7 +178,7 @@ async fn list(api: &Arc<Api>, call: &Call, place: &Place, path: &ResourcePath) -
     Ok(Reply::List { kind: kind.clone(), list, format })
 }
 
-fn watch(api: &Arc<Api>, call: &Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
+fn watch(api: &Arc<Api>, call: &mut Call, place: &Place, path: &ResourcePath) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Watch, place.kind.custom)?;
     let mut options = list_options(call, path, true)?;
     let place = match place.name.is_empty() {
@@ -203,7 +203,7 @@ fn watch(api: &Arc<Api>, call: &Call, place: &Place, path: &ResourcePath) -> Out
     format.transform.check(call.query.text("includeObject"))?;
     let shape = Shape::new(format.transform, api.clock.clone());
     let watcher = Watcher::start(api.clone(), selection, &options, shape)?;
-    Ok(Reply::Watch { watcher: Box::new(watcher) })
+    Ok(websocket::reply(call, Box::new(watcher)))
 }
 
 /// The options of a list or a watch; the old spelling of a watch is one whatever `watch` says.

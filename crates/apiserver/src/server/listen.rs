@@ -1,6 +1,7 @@
-//! Accepting connections. Every connection is a task that the server owns: it ends when the server does.
+//! Accepting connections. Every connection is a task that the server owns: it ends when the server does, WebSocket or not.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -63,11 +64,26 @@ async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, api: Arc<Api>) 
 }
 
 async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, api: Arc<Api>) {
-    let service = service_fn(move |request| serve::respond(api.clone(), request));
+    let upgraded = Arc::new(Mutex::new(None));
+    let slot = upgraded.clone();
+    let service = service_fn(move |request| {
+        let (api, slot) = (api.clone(), slot.clone());
+        async move {
+            let (response, socket) = serve::respond(api, request).await;
+            if socket.is_some() {
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new());
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100).keep_alive_interval(None);
-    if let Err(error) = builder.serve_connection(TokioIo::new(socket), service).await {
+    if let Err(error) = builder.serve_connection_with_upgrades(TokioIo::new(socket), service).await {
         tracing::debug!(error = &*error, "a connection ended early");
+    }
+    let socket = upgraded.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(socket) = socket {
+        socket.run().await;
     }
 }

@@ -3,6 +3,8 @@
 mod kubeconfig;
 mod listen;
 mod load;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 use std::fmt;

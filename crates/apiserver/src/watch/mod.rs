@@ -26,6 +26,14 @@ use crate::faults::WatchFault;
 use crate::request::options::ListOptions;
 use crate::rest::{Selection, compacted, is_uncached, parse_number, present};
 
+/// What goes out at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) bytes: Bytes,
+    /// Only half of it gets out, for a fault that a test asked for. A cut follows.
+    pub(crate) torn: bool,
+}
+
 /// Why a stream ends without an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
@@ -159,9 +167,10 @@ impl Watcher {
     }
 
     /// The next frame; none at the end. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Cut>> {
-        if let Some(version) = self.wait_for.take() {
+    pub(crate) async fn next(&mut self) -> Option<Result<Frame, Cut>> {
+        if let Some(version) = self.wait_for {
             self.await_version(version).await;
+            self.wait_for = None;
         }
         loop {
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
@@ -258,20 +267,17 @@ impl Watcher {
     }
 
     /// The frame as a scripted fault leaves it.
-    fn faulted(&mut self, frame: Bytes) -> Bytes {
+    fn faulted(&mut self, bytes: Bytes) -> Frame {
+        let torn = self.fault == Some(WatchFault::CutMidFrame(0));
         match &mut self.fault {
             Some(WatchFault::CutMidFrame(0)) => {
-                let half = frame.slice(..frame.len() / 2);
                 self.fault = Some(WatchFault::CutAfter(0));
-                self.ready.push_front(frame);
-                half
+                self.ready.push_front(bytes.clone());
             }
-            Some(WatchFault::CutAfter(frames) | WatchFault::CutMidFrame(frames)) => {
-                *frames -= 1;
-                frame
-            }
-            Some(WatchFault::Expired) | None => frame,
+            Some(WatchFault::CutAfter(frames) | WatchFault::CutMidFrame(frames)) => *frames -= 1,
+            Some(WatchFault::Expired) | None => (),
         }
+        Frame { bytes, torn }
     }
 }
 

@@ -6,3 +6,4 @@ mod program;
 mod server;
 mod support;
 mod watch;
+mod websocket;

@@ -1,0 +1,169 @@
+//! A watch over a WebSocket: the frames of any watch, one text message each.
+//!
+//! The handshake is answered as kube-apiserver answers it, down to what it asks of an `Origin` and of subprotocols.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use http::header::{
+    CONNECTION, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Method};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame as RawFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::Call;
+use super::encode::{self, Reply};
+use crate::watch::{Frame, Watcher};
+
+/// The largest message that a client may send. All of them are read and ignored.
+const LARGEST: usize = 64 * 1024;
+/// The client's close is waited for that long.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A watch on its way to a connection that becomes a WebSocket once the answer is sent.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    connection: OnUpgrade,
+    watcher: Box<Watcher>,
+}
+
+impl Socket {
+    /// Sends the watch to its end, or the client's. Dropping it cuts the connection.
+    pub(crate) async fn run(self) {
+        match self.connection.await {
+            Ok(connection) => {
+                if let Err(error) = stream(TokioIo::new(connection), *self.watcher).await {
+                    tracing::debug!(%error, "a WebSocket broke");
+                }
+            }
+            Err(error) => tracing::debug!(%error, "a connection did not become a WebSocket"),
+        }
+    }
+}
+
+/// Answers the request for a watch: over a WebSocket if the client asks for one, which only HTTP/1.1 allows.
+pub(super) fn reply(call: &mut Call, watcher: Box<Watcher>) -> Reply {
+    let is_asked_for = call.method == Method::GET
+        && call.header(UPGRADE).eq_ignore_ascii_case("websocket")
+        && call.headers.get_all(CONNECTION).iter().any(names_upgrade);
+    let Some(connection) = call.upgrade.take().filter(|_| is_asked_for) else { return Reply::Watch { watcher } };
+    call.socket = Some(Socket { connection, watcher });
+    handshake(call)
+}
+
+/// 101, or the refusal.
+fn handshake(call: &Call) -> Reply {
+    const NO_KEY: &str = "mismatch challenge/response";
+    let key = call.header(SEC_WEBSOCKET_KEY);
+    if key.is_empty() {
+        return Reply::text(400, NO_KEY);
+    }
+    if call.header(SEC_WEBSOCKET_VERSION) != "13" {
+        let mut headers = encode::text_headers();
+        headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        return Reply::Raw { code: 400, headers, body: "missing or bad WebSocket Version".into() };
+    }
+    if !is_uri(call.header(ORIGIN)) {
+        return Reply::text(403, "a WebSocket needs the header Origin with a URI, such as https://localhost");
+    }
+    let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) else {
+        return Reply::text(400, NO_KEY);
+    };
+    let mut headers = HeaderMap::new();
+    if call.header(SEC_WEBSOCKET_PROTOCOL).contains(',') {
+        return Reply::text(400, "offer one subprotocol at most: a watch has nothing to choose by");
+    }
+    let offered = call.headers.get(SEC_WEBSOCKET_PROTOCOL).filter(|one| !one.is_empty());
+    headers.extend(offered.map(|one| (SEC_WEBSOCKET_PROTOCOL, one.clone())));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    Reply::Raw { code: 101, headers, body: Bytes::new() }
+}
+
+/// As Go reads one from a request: absolute, or a path.
+fn is_uri(text: &str) -> bool {
+    let scheme = text.split_once(":/").map_or("", |(scheme, _)| scheme);
+    let is_absolute = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    (is_absolute || text.starts_with('/')) && !text.contains(' ')
+}
+
+fn names_upgrade(connection: &HeaderValue) -> bool {
+    connection.to_str().is_ok_and(|options| options.to_ascii_lowercase().contains("upgrade"))
+}
+
+/// Sends what the watch has to say, and answers pings, until one of the two sides ends.
+async fn stream(connection: impl AsyncRead + AsyncWrite + Unpin, mut watcher: Watcher) -> Result<(), Error> {
+    let config =
+        WebSocketConfig::default().read_buffer_size(4096).max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
+    let socket = WebSocketStream::from_raw_socket(connection, Role::Server, Some(config)).await;
+    let (mut sink, mut source) = socket.split();
+    let end = tokio::select! {
+        closed = drain(&mut source) => return closed,
+        end = send(&mut watcher, &mut sink) => end?,
+    };
+    match end {
+        End::Cut => (),
+        End::Close => {
+            let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+            sink.send(Message::Close(Some(close))).await?;
+            // A client that does not answer is left all the same.
+            let _ = tokio::time::timeout(LINGER, drain(&mut source)).await;
+        }
+        End::Torn(bytes) => {
+            let mut whole = Vec::new();
+            text(bytes).format(&mut whole)?;
+            if let Ok(mut socket) = sink.reunite(source) {
+                socket.get_mut().write_all(&whole[..whole.len() / 2]).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sends the frames of the watch; answers how it is to end.
+async fn send(watcher: &mut Watcher, sink: &mut (impl SinkExt<Message, Error = Error> + Unpin)) -> Result<End, Error> {
+    loop {
+        match watcher.next().await {
+            Some(Ok(Frame { bytes, torn: false })) => sink.send(Message::Frame(text(bytes))).await?,
+            Some(Ok(Frame { bytes, torn: true })) => return Ok(End::Torn(bytes)),
+            Some(Err(cut)) => {
+                tracing::debug!(%cut, "a watch was cut");
+                return Ok(End::Cut);
+            }
+            None => return Ok(End::Close),
+        }
+    }
+}
+
+/// How the server's side ends.
+enum End {
+    /// With a close frame.
+    Close,
+    /// The connection breaks.
+    Cut,
+    /// The connection breaks within this frame.
+    Torn(Bytes),
+}
+
+fn text(bytes: Bytes) -> RawFrame {
+    RawFrame::message(bytes, OpCode::Data(Data::Text), true)
+}
+
+/// Reads until the client closes the socket.
+async fn drain(source: &mut (impl StreamExt<Item = Result<Message, Error>> + Unpin)) -> Result<(), Error> {
+    while let Some(message) = source.next().await {
+        message?;
+    }
+    Ok(())
+}
