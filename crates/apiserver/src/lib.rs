@@ -46,7 +46,8 @@
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
 //! watches and bookmarks all read from it. The handlers in `rest/` never await, so a request that is dropped half-way leaves each
 //! write whole or undone. Besides the connections there is one task: `background/`, which brings custom resource
-//! definitions into force, collects garbage and empties deleted namespaces, through the same handlers as everybody.
+//! definitions into force, collects garbage, empties deleted namespaces and looks after the Service `kubernetes`, through the same
+//! handlers as everybody.
 
 mod admission;
 mod api;

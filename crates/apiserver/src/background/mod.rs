@@ -1,13 +1,16 @@
 //! What a cluster's controllers do that clients take for part of the API: custom resource definitions come into force, deleted
-//! namespaces and definitions are emptied, and dependents follow their owners.
+//! namespaces and definitions are emptied, and dependents follow their owners. And what the API server itself looks after: the
+//! Service `kubernetes`.
 //!
 //! One task runs them all. It is told of every change, lets each controller note what to do, and then does it through the same
 //! functions that requests use. A controller that lagged too far behind looks at everything anew.
 
 mod definitions;
 mod garbage;
+mod kubernetes;
 mod namespaces;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -15,15 +18,18 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use kubernetes::put_right as put_kubernetes_right;
+
 use crate::api::Api;
 use crate::db::Feed;
 use crate::request::options::WriteOptions;
 use crate::store::{Change, Stored};
 
-/// Runs the controllers until `stop`. `quiet` is told each revision up to which nothing is left to do.
-pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken, quiet: watch::Sender<u64>) {
+/// Runs the controllers of a server that listens on `address` until `stop`. `quiet` is told each revision up to which nothing is
+/// left to do.
+pub(crate) async fn run(api: Arc<Api>, address: SocketAddr, stop: CancellationToken, quiet: watch::Sender<u64>) {
     let mut feed = api.db.follow_all();
-    let mut controllers = Controllers::default();
+    let mut controllers = Controllers::new(address);
     controllers.look_anew(&api);
     loop {
         let wake = controllers.work(&api).await;
@@ -51,16 +57,27 @@ pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken, quiet: watch::Se
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Controllers {
     definitions: definitions::Definitions,
     garbage: garbage::Collector,
+    kubernetes: kubernetes::Kubernetes,
     namespaces: namespaces::Cleaner,
 }
 
 impl Controllers {
+    fn new(address: SocketAddr) -> Self {
+        Self {
+            definitions: definitions::Definitions::default(),
+            garbage: garbage::Collector::default(),
+            kubernetes: kubernetes::Kubernetes::new(address),
+            namespaces: namespaces::Cleaner::default(),
+        }
+    }
+
     fn observe(&mut self, change: &Change) {
         self.definitions.observe(change);
+        self.kubernetes.observe(change);
         self.garbage.observe(change);
         self.namespaces.observe(change);
     }
@@ -83,6 +100,7 @@ impl Controllers {
 
     fn look_anew(&mut self, api: &Api) {
         self.definitions.look_anew();
+        self.kubernetes.look_anew();
         self.namespaces.look_anew(api);
         self.garbage.look_anew(api);
     }
@@ -90,6 +108,7 @@ impl Controllers {
     /// Does what is due; answers when the next is.
     async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
         let later = self.definitions.work(api).await;
+        self.kubernetes.work(api);
         if !api.settings.controllers {
             return later;
         }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::check::Check;
 use super::cluster::BETA_CLASS;
 use super::edit::{default, has, items, list, member, put_back, remove, set, set_metadata, text_at};
+use super::networking::{is_of_this_server, special_address};
 use super::pods::{claim_spec, pod_template, validate_template};
 use super::{Context, Strategy, warnings};
 use crate::schema::quantity;
@@ -190,23 +191,26 @@ impl Strategy for Endpoints {
                 let none = both.iter().all(|pointer| list(subset.object(), pointer).next().is_none());
                 let why = "must specify `addresses` or `notReadyAddresses`";
                 let subset = subset.refuse(none, || FieldFault::required("", why));
-                let subset = subset.each("addresses", |address, _| address_faults(address));
-                subset.each("notReadyAddresses", |address, _| address_faults(address)).each("ports", |port, _| {
-                    let number = port.object().get("port").and_then(Value::as_i64).unwrap_or(0);
-                    port.refuse(!(1..=65535).contains(&number), || {
-                        FieldFault::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
-                    })
-                    .one_of("protocol", &["SCTP", "TCP", "UDP"])
-                })
+                let subset = subset.each("addresses", |address, _| address_faults(object, address));
+                subset.each("notReadyAddresses", |address, _| address_faults(object, address)).each(
+                    "ports",
+                    |port, _| {
+                        let number = port.object().get("port").and_then(Value::as_i64).unwrap_or(0);
+                        port.refuse(!(1..=65535).contains(&number), || {
+                            FieldFault::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
+                        })
+                        .one_of("protocol", &["SCTP", "TCP", "UDP"])
+                    },
+                )
             })
             .done()
     }
 }
 
-fn address_faults(address: Check<'_>) -> Check<'_> {
+fn address_faults<'a>(endpoints: &Value, address: Check<'a>) -> Check<'a> {
     let ip = text_at(address.object(), "/ip");
     let wrong = ip.parse::<std::net::IpAddr>().is_err();
-    let special = super::networking::special_address(ip, "ip");
+    let special = special_address(ip, "ip").filter(|_| !is_of_this_server(endpoints, ip));
     address
         .refuse(wrong, || {
             FieldFault::invalid_text("ip", ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")

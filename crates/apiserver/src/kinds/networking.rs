@@ -230,7 +230,8 @@ impl Strategy for EndpointSlice {
         let names: Vec<&str> = list(object, "/ports").map(|port| text_at(port, "/name")).collect();
         let mut addresses = Vec::new();
         for (at, endpoint) in list(object, "/endpoints").enumerate() {
-            for (nth, address) in list(endpoint, "/addresses").filter_map(Value::as_str).enumerate() {
+            let all = list(endpoint, "/addresses").filter_map(Value::as_str).enumerate();
+            for (nth, address) in all.filter(|(_, address)| !is_of_this_server(object, address)) {
                 addresses.extend(address_faults(&kind, address, &format!("endpoints[{at}].addresses"), nth));
             }
         }
@@ -268,6 +269,13 @@ fn address_faults(kind: &str, address: &str, path: &str, at: usize) -> Vec<Field
         faults.extend(special_address(address, &format!("{path}[{at}]")));
     }
     faults
+}
+
+/// Whether the object tells with the address where this very server is: it listens on the loopback interface alone.
+pub(super) fn is_of_this_server(object: &Value, address: &str) -> bool {
+    text_at(object, "/metadata/namespace") == "default"
+        && text_at(object, "/metadata/name") == "kubernetes"
+        && address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Addresses that no endpoint has.

@@ -1,5 +1,6 @@
 //! Objects from files, and those that every cluster has.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::LoadError;
 use crate::api::Api;
+use crate::background;
 use crate::decode::{self, BodyMedia, RawBody};
 use crate::failure::Outcome;
 use crate::manager::Manager;
@@ -17,8 +19,8 @@ use crate::rest::Place;
 
 const NAME: &str = "pintle-apiserver";
 
-/// What is there from the start. The past begins after it.
-pub(super) fn bootstrap(api: &Arc<Api>) {
+/// What is there from the start of a server that listens on `address`. The past begins after it.
+pub(super) fn bootstrap(api: &Arc<Api>, address: SocketAddr) {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         if let Err(failure) = create(api, namespace) {
@@ -30,6 +32,7 @@ pub(super) fn bootstrap(api: &Arc<Api>) {
             tracing::error!(message = failure.status.message, "a role could not be made");
         }
     }
+    background::put_kubernetes_right(api, address);
     api.db.compact(api.db.revision());
 }
 

@@ -234,10 +234,10 @@ impl Builder {
             Secret::new(text)
         });
         let api = Arc::new(Api::new(self.settings, tokens));
-        load::bootstrap(&api);
+        load::bootstrap(&api, address);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (told, quiet) = watch::channel(0);
-        tasks.spawn(crate::background::run(api.clone(), stop.clone(), told));
+        tasks.spawn(crate::background::run(api.clone(), address, stop.clone(), told));
         tasks.spawn(listen::accept(listener, acceptor, api.clone(), stop.clone(), tasks.clone()));
         Ok(ApiServer { api, address, ca, token, stop, tasks, quiet })
     }

@@ -1,0 +1,98 @@
+//! The Service `kubernetes` in `default`, by which the clients in a cluster find its API server, and the endpoints behind it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::options;
+use crate::api::Api;
+use crate::db::key;
+use crate::manager::Manager;
+use crate::patch::merge;
+use crate::rest::{Change as Write, Place};
+use crate::store::Change;
+
+const NAMESPACE: &str = "default";
+const NAME: &str = "kubernetes";
+const MANAGER: &str = "kube-apiserver";
+
+/// Looks after the three objects.
+#[derive(Debug)]
+pub(super) struct Kubernetes {
+    address: SocketAddr,
+    dirty: bool,
+}
+
+impl Kubernetes {
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Self { address, dirty: false }
+    }
+
+    pub(super) fn observe(&mut self, change: &Change) {
+        let resources = ["services", "endpoints", "endpointslices.discovery.k8s.io"];
+        self.dirty |= resources.contains(&&*change.resource) && *change.key == *key(NAMESPACE, NAME);
+    }
+
+    pub(super) fn look_anew(&mut self) {
+        self.dirty = true;
+    }
+
+    pub(super) fn work(&mut self, api: &Arc<Api>) {
+        if std::mem::take(&mut self.dirty) {
+            put_right(api, self.address);
+        }
+    }
+}
+
+/// Makes what is missing of the three objects, and undoes what others have made of the endpoints. A Service that is there stays as it
+/// is.
+pub(crate) fn put_right(api: &Arc<Api>, address: SocketAddr) {
+    let options = options();
+    let manager = Manager::new(&options, MANAGER, api.clock.now_text());
+    for (group, kind, wanted) in objects(address) {
+        let kinds = api.kinds();
+        let Some(kind) = kinds.group_kind(group, kind) else { continue };
+        let place = Place::new(kind.clone(), NAMESPACE, NAME);
+        let make = |live: Option<&Value>| Ok(merge(live.unwrap_or(&Value::Null), &wanted));
+        let written = match api.db.get(&place.resource_key(), &place.key()) {
+            None => api.create(&place, wanted.clone(), &manager),
+            Some(_) if kind.kind == "Service" => continue,
+            Some(_) => api.update(&place, &Write::Patch { make: &make, apply: false }, &manager),
+        };
+        if let Err(failure) = written {
+            tracing::error!(
+                kind = kind.kind,
+                message = failure.status.message,
+                "the server's own Service is not whole"
+            );
+        }
+    }
+}
+
+/// Group, kind and content of each.
+fn objects(address: SocketAddr) -> [(&'static str, &'static str, Value); 3] {
+    let (ip, port) = (address.ip().to_string(), address.port());
+    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+    let service = json!({
+        "metadata": {"name": NAME, "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "clusterIP": "10.0.0.1",
+            "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        },
+    });
+    let endpoints = json!({
+        "metadata": {"name": NAME, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "subsets": [{"addresses": [{"ip": ip}], "ports": ports}],
+    });
+    let slice = json!({
+        "metadata": {"name": NAME, "labels": {"kubernetes.io/service-name": NAME}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
+        "ports": ports,
+    });
+    [("", "Service", service), ("", "Endpoints", endpoints), ("discovery.k8s.io", "EndpointSlice", slice)]
+}

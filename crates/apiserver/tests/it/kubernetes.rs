@@ -1,0 +1,132 @@
+//! The Service `kubernetes` in `default`, and the endpoints behind it.
+
+use http::Method;
+use pintle_apiserver::ApiServer;
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+const SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
+const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+
+async fn server() -> ApiServer {
+    ApiServer::builder().seed(1).start().await.expect("a server")
+}
+
+#[tokio::test]
+async fn a_new_server_stands_behind_the_service_kubernetes() {
+    let server = server().await;
+    let port: u16 = server.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+
+    let service = shown(&server, SERVICE).await;
+    assert_eq!(service["metadata"]["labels"], json!({"component": "apiserver", "provider": "kubernetes"}));
+    let spec = json!({
+        "clusterIP": "10.0.0.1",
+        "clusterIPs": ["10.0.0.1"],
+        "internalTrafficPolicy": "Cluster",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+        "sessionAffinity": "None",
+        "type": "ClusterIP",
+    });
+    assert_eq!(service["spec"], spec);
+    assert_eq!(service["status"], json!({"loadBalancer": {}}));
+    let labels = json!({".": {}, "f:component": {}, "f:provider": {}});
+    let port = json!({".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {}});
+    let fields = json!({
+        "f:metadata": {"f:labels": labels},
+        "f:spec": {
+            "f:clusterIP": {},
+            "f:internalTrafficPolicy": {},
+            "f:ipFamilyPolicy": {},
+            "f:ports": {".": {}, "k:{\"port\":443,\"protocol\":\"TCP\"}": port},
+            "f:sessionAffinity": {},
+            "f:type": {},
+        },
+    });
+    assert_eq!(managed(&service), json!(["kube-apiserver", "Update", fields]));
+
+    let endpoints = shown(&server, ENDPOINTS).await;
+    let skip = "endpointslice.kubernetes.io/skip-mirror";
+    assert_eq!(endpoints["metadata"]["labels"], json!({skip: "true"}));
+    assert_eq!(endpoints["subsets"], json!([{"addresses": [{"ip": "127.0.0.1"}], "ports": ports}]));
+    let labels = json!({".": {}, format!("f:{skip}"): {}});
+    let fields = json!({"f:metadata": {"f:labels": labels}, "f:subsets": {}});
+    assert_eq!(managed(&endpoints), json!(["kube-apiserver", "Update", fields]));
+
+    let slice = shown(&server, SLICE).await;
+    assert_eq!(slice["metadata"]["labels"], json!({"kubernetes.io/service-name": "kubernetes"}));
+    assert_eq!(slice["metadata"]["generation"], 1);
+    assert_eq!(slice["addressType"], "IPv4");
+    assert_eq!(slice["endpoints"], json!([{"addresses": ["127.0.0.1"], "conditions": {"ready": true}}]));
+    assert_eq!(slice["ports"], ports);
+    let labels = json!({".": {}, "f:kubernetes.io/service-name": {}});
+    let fields = json!({"f:addressType": {}, "f:endpoints": {}, "f:metadata": {"f:labels": labels}, "f:ports": {}});
+    assert_eq!(managed(&slice), json!(["kube-apiserver", "Update", fields]));
+}
+
+#[tokio::test]
+async fn they_come_back_when_deleted_with_or_without_controllers() {
+    for controllers in [true, false] {
+        let server = ApiServer::builder().controllers(controllers).start().await.expect("a server");
+        for path in [SERVICE, ENDPOINTS, SLICE] {
+            let before = shown(&server, path).await;
+            assert_eq!(delete(&server, path).await.code, 200);
+            server.settle().await;
+            let after = shown(&server, path).await;
+            assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"], "{path}");
+            assert_eq!(parts(&after), parts(&before), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_others_make_of_the_endpoints_is_put_right_and_the_service_is_left_as_it_is() {
+    let server = server().await;
+    let [endpoints, slice] = [shown(&server, ENDPOINTS).await, shown(&server, SLICE).await];
+    let other = json!({"metadata": {"labels": {"a": "b"}}});
+    for path in [SERVICE, ENDPOINTS, SLICE] {
+        let answer = call(&server, Method::PATCH, path, other.clone()).await;
+        assert_eq!(answer.code, 200, "{:?}", answer.body);
+    }
+    let subsets = json!({"subsets": [{"addresses": [{"ip": "10.1.1.1"}]}]});
+    assert_eq!(call(&server, Method::PATCH, ENDPOINTS, subsets).await.code, 200);
+    assert_eq!(call(&server, Method::PATCH, SLICE, json!({"endpoints": []})).await.code, 200);
+    server.settle().await;
+    assert_eq!(shown(&server, SERVICE).await["metadata"]["labels"]["a"], "b");
+    assert_eq!(shown(&server, ENDPOINTS).await["subsets"], endpoints["subsets"]);
+    assert_eq!(shown(&server, SLICE).await["endpoints"], slice["endpoints"]);
+}
+
+#[tokio::test]
+async fn only_they_have_an_address_of_the_loopback_range() {
+    let server = server().await;
+    let mut slice = shown(&server, SLICE).await;
+    slice["metadata"] = json!({"name": "other"});
+    let answer = call(&server, Method::POST, SLICES, slice).await;
+    assert_eq!(answer.code, 422, "{:?}", answer.body);
+}
+
+async fn shown(server: &ApiServer, path: &str) -> Value {
+    let answer = get(server, path).await;
+    assert_eq!(answer.code, 200, "{path}: {:?}", answer.body);
+    answer.body
+}
+
+/// Manager, operation and fields of the one entry.
+fn managed(object: &Value) -> Value {
+    let entries = object["metadata"]["managedFields"].as_array().expect("entries");
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    json!([entries[0]["manager"], entries[0]["operation"], entries[0]["fieldsV1"]])
+}
+
+/// Everything but the metadata.
+fn parts(object: &Value) -> Value {
+    let mut object = object.clone();
+    object["metadata"] = object["metadata"]["labels"].take();
+    object
+}
