@@ -11,13 +11,11 @@ use crate::{Controller, Options, Reconciler};
 #[must_use]
 pub struct Builder {
     name: String,
-    owner: Option<Owner>,
+    /// The kind that it is for, if it is for one.
+    owner: Option<ApiResource>,
     sources: Vec<Box<dyn Source>>,
     options: Options,
 }
-
-/// Makes the handler by which dependents yield the objects that the controller is for.
-type Owner = Box<dyn Fn() -> EnqueueOwner>;
 
 impl Builder {
     pub(crate) fn named(name: impl Into<String>) -> Self {
@@ -25,10 +23,7 @@ impl Builder {
     }
 
     pub(crate) fn for_resource<T: Object>(resource: &ApiResource, objects: Kind<T>) -> Self {
-        let owner = resource.clone();
-        let lister = objects.informer().lister();
-        let mut builder = Self::named(resource.kind.to_lowercase());
-        builder.owner = Some(Box::new(move || EnqueueOwner::of_resource(&owner).among(lister.clone())));
+        let builder = Self { owner: Some(resource.clone()), ..Self::named(resource.kind.to_lowercase()) };
         builder.watches(objects, EnqueueObject)
     }
 
@@ -39,7 +34,7 @@ impl Builder {
     }
 
     /// Reconciles an object whenever one that it manages changes: an object whose controller reference names the group,
-    /// kind, name and uid of the other.
+    /// kind and name of the other. See [`EnqueueOwner`].
     ///
     /// # Panics
     ///
@@ -49,7 +44,7 @@ impl Builder {
         let Some(owner) = &self.owner else {
             panic!("controller {:?} is for no kind, so `owns` cannot tell whose dependents are meant", self.name);
         };
-        let handler = owner();
+        let handler = EnqueueOwner::new(owner);
         self.watches(dependents, handler)
     }
 

@@ -1,9 +1,7 @@
 //! Which keys to reconcile after an event.
 
-use std::fmt;
-
-use pintle_informer::{Event, Lister};
-use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Resource};
+use pintle_informer::Event;
+use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
 /// Turns an event into keys to reconcile: controller-runtime's `EventHandler`.
 pub trait Handler<T>: Send + Sync + 'static {
@@ -23,62 +21,39 @@ impl<T: Object> Handler<T> for EnqueueObject {
 
 /// The keys of the object's owners of one kind: controller-runtime's `EnqueueRequestForOwner`.
 ///
-/// Owners are matched by group and kind, so that a new version of the owner's API changes nothing. An update yields the owners
+/// Owners are matched by group, kind and name. The version and the uid do not count: a new version of the owner's API changes
+/// nothing, and an owner that was deleted and made anew has to hear of what is left of the old one. An update yields the owners
 /// before and after.
+#[derive(Clone, Debug)]
 pub struct EnqueueOwner {
     group: String,
     kind: String,
-    is_namespaced: bool,
+    scope: Scope,
     controllers_only: bool,
-    /// The uid of the owner that is in the cache by that key, if there is one.
-    known_uid: Option<UidOf>,
 }
 
-type UidOf = Box<dyn Fn(&ObjectKey) -> Option<String> + Send + Sync>;
-
 impl EnqueueOwner {
-    /// Owners of kind `O` that manage the object.
-    pub fn of<O: Resource>() -> Self {
-        Self::of_resource(&O::api_resource())
-    }
-
-    /// Owners of a kind that is known at run time.
-    pub fn of_resource(owner: &ApiResource) -> Self {
-        Self {
-            group: owner.group_version.group.clone(),
-            kind: owner.kind.clone(),
-            is_namespaced: owner.scope == pintle_meta::Scope::Namespaced,
-            controllers_only: true,
-            known_uid: None,
-        }
+    /// Owners of a kind that manage the object: its reference to them says `controller`.
+    pub fn new(owner: &ApiResource) -> Self {
+        let ApiResource { group_version, kind, scope, .. } = owner.clone();
+        Self { group: group_version.group, kind, scope, controllers_only: true }
     }
 
     /// Those owners too that do not manage the object.
     #[must_use]
-    pub fn all_owners(mut self) -> Self {
-        self.controllers_only = false;
-        self
-    }
-
-    /// Passes over references to an owner that is gone, and in whose place another of the same name stands. An owner that
-    /// `owners` does not have is enqueued: it may be about to appear, or have something left to clean up.
-    #[must_use]
-    pub fn among<O: Object>(mut self, owners: Lister<O>) -> Self {
-        self.known_uid = Some(Box::new(move |key| Some(owners.get(key)?.uid().to_owned())));
-        self
+    pub fn all_owners(self) -> Self {
+        Self { controllers_only: false, ..self }
     }
 
     fn owners_of(&self, dependent: &dyn Metadata, enqueue: &mut dyn FnMut(ObjectKey)) {
+        let namespace = match self.scope {
+            Scope::Namespaced => dependent.namespace(),
+            Scope::Cluster => "",
+        };
         for owner in dependent.owners() {
             let matches = owner.kind == self.kind && owner.group() == self.group;
-            if !matches || (self.controllers_only && !owner.controller) {
-                continue;
-            }
-            let namespace = if self.is_namespaced { dependent.namespace() } else { "" };
-            let key = ObjectKey::new(namespace, owner.name);
-            let known = self.known_uid.as_ref().and_then(|known| known(&key));
-            if known.is_none_or(|uid| uid == owner.uid) {
-                enqueue(key);
+            if matches && (owner.controller || !self.controllers_only) {
+                enqueue(ObjectKey::new(namespace, owner.name));
             }
         }
     }
@@ -90,16 +65,6 @@ impl<T: Object> Handler<T> for EnqueueOwner {
             self.owners_of(old.metadata(), enqueue);
         }
         self.owners_of(event.object().metadata(), enqueue);
-    }
-}
-
-impl fmt::Debug for EnqueueOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EnqueueOwner")
-            .field("group", &self.group)
-            .field("kind", &self.kind)
-            .field("controllers_only", &self.controllers_only)
-            .finish_non_exhaustive()
     }
 }
 
@@ -136,8 +101,7 @@ where
 mod tests {
     use std::sync::Arc;
 
-    use pintle_informer::Indexer;
-    use pintle_meta::{DynamicObject, ObjectMeta, OwnerReference, Scope};
+    use pintle_meta::{DynamicObject, ObjectMeta, OwnerReference};
 
     use super::*;
 
@@ -179,33 +143,17 @@ mod tests {
             owner("other.com/v1", "Website", "other-group", true),
             owner("example.com/v1", "Webshop", "other-kind", true),
         ]));
-        let handler = EnqueueOwner::of_resource(&sites(Scope::Namespaced));
+        let handler = EnqueueOwner::new(&sites(Scope::Namespaced));
         assert_eq!(keys(&handler, &object), ["ns/old-version"]);
         assert_eq!(keys(&handler.all_owners(), &object), ["ns/old-version", "ns/no-controller"]);
-        assert_eq!(keys(&EnqueueOwner::of_resource(&sites(Scope::Cluster)), &object), ["old-version"]);
+        assert_eq!(keys(&EnqueueOwner::new(&sites(Scope::Cluster)), &object), ["old-version"]);
     }
 
     #[test]
     fn an_object_that_changes_hands_yields_both_owners() {
         let owned_by = |name| dependent(vec![owner("example.com/v1", "Website", name, true)]);
         let event = Event::Updated { old: owned_by("a"), new: owned_by("b") };
-        assert_eq!(keys(&EnqueueOwner::of_resource(&sites(Scope::Namespaced)), &event), ["ns/a", "ns/b"]);
-    }
-
-    #[test]
-    fn a_reference_to_a_former_owner_of_the_name_is_passed_over() {
-        let owners = Arc::new(Indexer::<DynamicObject>::new());
-        let with_uid = |uid: &str| {
-            let metadata = ObjectMeta { uid: uid.into(), ..ObjectMeta::new("ns", "site") };
-            Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
-        };
-        let handler = EnqueueOwner::of_resource(&sites(Scope::Namespaced)).among(Lister::new(owners.clone()));
-        let event = added(dependent(vec![owner("example.com/v1", "Website", "site", true)]));
-        assert_eq!(keys(&handler, &event), ["ns/site"], "nobody knows that owner yet");
-        owners.upsert(with_uid("uid-of-site"));
-        assert_eq!(keys(&handler, &event), ["ns/site"]);
-        owners.upsert(with_uid("another"));
-        assert!(keys(&handler, &event).is_empty());
+        assert_eq!(keys(&EnqueueOwner::new(&sites(Scope::Namespaced)), &event), ["ns/a", "ns/b"]);
     }
 
     #[test]

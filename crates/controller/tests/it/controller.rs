@@ -96,6 +96,26 @@ async fn a_change_of_a_dependent_reconciles_its_owner() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_owner_that_was_made_anew_hears_of_the_end_of_its_old_child() {
+    let sites = Collection::<Site>::new();
+    let children = Collection::<Child>::new();
+    let old = sites.put(Site::named("site"));
+    children.put(Child::of(&old, "child"));
+    let calls = Recorder::new();
+    let controller = Controller::for_(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
+    let _running = run(&controller).await;
+    sites.delete("site");
+    let new = sites.put(Site::named("site"));
+    assert_ne!(old.metadata.uid, new.metadata.uid);
+    pass(1.0).await;
+    calls.take();
+    // It is in the way of the child that the new owner needs, until the garbage collector has removed it.
+    children.delete("child");
+    pass(1.0).await;
+    assert_eq!(calls.take(), ["site"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watched_object_reconciles_what_a_function_names() {
     let sites = Collection::<Site>::of(&["a"]);
     let children = Collection::<Child>::new();
