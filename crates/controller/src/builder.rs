@@ -1,11 +1,13 @@
+//! How a controller is put together.
+
 use std::fmt;
 use std::sync::Arc;
 
-use pintle_meta::{ApiResource, Object, Resource};
+use pintle_meta::{ApiResource, Object};
 
 use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
 use crate::source::{Kind, KindSource, Source};
-use crate::{Controller, Options, Reconciler};
+use crate::{Controller, ControllerConfig, Reconciler};
 
 /// Puts a [`Controller`] together, in the words of controller-runtime's builder.
 #[must_use]
@@ -14,17 +16,18 @@ pub struct Builder {
     /// The kind that it is for, if it is for one.
     owner: Option<ApiResource>,
     sources: Vec<Box<dyn Source>>,
-    options: Options,
+    config: ControllerConfig,
 }
 
 impl Builder {
-    pub(crate) fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), owner: None, sources: Vec::new(), options: Options::default() }
+    fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), owner: None, sources: Vec::new(), config: ControllerConfig::default() }
     }
 
-    pub(crate) fn for_resource<T: Object>(resource: &ApiResource, objects: Kind<T>) -> Self {
-        let builder = Self { owner: Some(resource.clone()), ..Self::named(resource.kind.to_lowercase()) };
-        builder.watches(objects, EnqueueObject)
+    fn of<T: Object>(objects: Kind<T>) -> Self {
+        let resource = objects.resource().clone();
+        let named = Self::named(resource.kind.to_lowercase());
+        Self { owner: Some(resource), ..named }.watches(objects, EnqueueObject)
     }
 
     /// The controller's name in logs and metrics, in place of the kind in lower case.
@@ -38,8 +41,8 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// If the builder does not come from [`Controller::for_`] or [`Controller::for_resource`]: it does not know the owners'
-    /// kind then. Use [`watches`](Self::watches) with an [`EnqueueOwner`].
+    /// If the builder comes from [`Controller::named`]: it does not know the owners' kind then. Use [`watches`](Self::watches)
+    /// with an [`EnqueueOwner`].
     pub fn owns<T: Object>(self, dependents: impl Into<Kind<T>>) -> Self {
         let Some(owner) = &self.owner else {
             panic!("controller {:?} is for no kind, so `owns` cannot tell whose dependents are meant", self.name);
@@ -60,32 +63,22 @@ impl Builder {
     }
 
     /// How the controller works.
-    pub fn options(mut self, options: Options) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Changes one or two of the options.
-    pub fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
-        change(&mut self.options);
+    pub fn config(mut self, config: ControllerConfig) -> Self {
+        self.config = config;
         self
     }
 
     /// The controller. It does nothing before it runs.
     pub fn reconciler(self, reconciler: impl Reconciler) -> Controller {
-        Controller::new(self.name, self.options, self.sources, Arc::new(reconciler))
+        Controller::new(self.name, self.config, self.sources, Arc::new(reconciler))
     }
 }
 
 impl Controller {
-    /// A controller for the objects of an informer: each change of one has it reconciled.
-    pub fn for_<T: Resource>(objects: impl Into<Kind<T>>) -> Builder {
-        Builder::for_resource(&T::api_resource(), objects.into())
-    }
-
-    /// The same for a kind that is known at run time.
-    pub fn for_resource<T: Object>(resource: &ApiResource, objects: impl Into<Kind<T>>) -> Builder {
-        Builder::for_resource(resource, objects.into())
+    /// A controller for the objects of one kind: each change of one has it reconciled. A `&SharedInformer` is such a kind, as is
+    /// a [`Kind`] that says more.
+    pub fn of<T: Object>(objects: impl Into<Kind<T>>) -> Builder {
+        Builder::of(objects.into())
     }
 
     /// A controller that is for no one kind.

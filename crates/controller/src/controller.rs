@@ -1,3 +1,5 @@
+//! One controller and its runs.
+
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -13,12 +15,12 @@ use crate::metrics::Metrics;
 use crate::reconciler::AnyReconciler;
 use crate::source::{Feed, Source, Synced};
 use crate::worker::Worker;
-use crate::{ControllerError, ControllerMetrics, Options, Requests};
+use crate::{ControllerConfig, ControllerError, ControllerMetrics, Requests};
 
 /// Has objects reconciled whenever something about them changes.
 ///
 /// Sources feed keys into a queue, and workers take them out and call the reconciler: one call at a time for each key, and
-/// [`max_concurrent_reconciles`](Options::max_concurrent_reconciles) in all. The first call comes after all caches are
+/// [`max_concurrent_reconciles`](ControllerConfig::max_concurrent_reconciles) in all. The first call comes after all caches are
 /// complete. Deleted objects yield their keys as well.
 ///
 /// Clones are handles to the same controller.
@@ -29,7 +31,7 @@ pub struct Controller {
 
 struct Inner {
     name: String,
-    options: Options,
+    config: ControllerConfig,
     sources: Vec<Box<dyn Source>>,
     reconciler: Arc<dyn AnyReconciler>,
     metrics: Arc<Metrics>,
@@ -40,16 +42,16 @@ struct Inner {
 impl Controller {
     pub(crate) fn new(
         name: String,
-        options: Options,
+        config: ControllerConfig,
         sources: Vec<Box<dyn Source>>,
         reconciler: Arc<dyn AnyReconciler>,
     ) -> Self {
         let (metrics, run) = (Arc::new(Metrics::new()), Mutex::new(None));
-        Self { inner: Arc::new(Inner { name, options, sources, reconciler, metrics, run }) }
+        Self { inner: Arc::new(Inner { name, config, sources, reconciler, metrics, run }) }
     }
 
     /// Runs until `stop` is cancelled: takes no further keys then, and waits for the reconciliations under way, for
-    /// [`graceful_shutdown_timeout`](Options::graceful_shutdown_timeout) at most.
+    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout) at most.
     ///
     /// It can be run again afterwards, with a new queue: every object is reconciled anew.
     ///
@@ -123,7 +125,7 @@ impl Controller {
     pub fn metrics(&self) -> ControllerMetrics {
         let inner = &self.inner;
         let depth = inner.run().as_ref().map_or(0, |requests| requests.queue().len());
-        inner.metrics.snapshot(&inner.name, inner.options.max_concurrent_reconciles.max(1), depth)
+        inner.metrics.snapshot(&inner.name, inner.config.max_concurrent_reconciles.max(1), depth)
     }
 }
 
@@ -131,7 +133,7 @@ impl fmt::Debug for Controller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Controller")
             .field("name", &self.inner.name)
-            .field("options", &self.inner.options)
+            .field("config", &self.inner.config)
             .finish_non_exhaustive()
     }
 }
@@ -155,7 +157,7 @@ impl<'a> Run<'a> {
         if run.is_some() {
             return Err(ControllerError::AlreadyRunning { controller: inner.name.clone() });
         }
-        let requests = Requests::new(&inner.name, &inner.options, inner.metrics.clone());
+        let requests = Requests::new(&inner.name, &inner.config, inner.metrics.clone());
         *run = Some(requests.clone());
         Ok(Self { inner, requests })
     }
@@ -165,7 +167,7 @@ impl<'a> Run<'a> {
         mut stop: Pin<&mut impl Future<Output = ()>>,
         leadership: Option<&Leadership>,
     ) -> Result<(), ControllerError> {
-        let Inner { name, options, sources, .. } = self.inner;
+        let Inner { name, config, sources, .. } = self.inner;
         let mut feeds = JoinSet::new();
         let mut syncs = Vec::new();
         for (index, source) in sources.iter().enumerate() {
@@ -183,13 +185,13 @@ impl<'a> Run<'a> {
         }
         tracing::info!(controller = name, "caches are complete; reconciling");
         let mut workers = JoinSet::new();
-        for _ in 0..options.max_concurrent_reconciles.max(1) {
+        for _ in 0..config.max_concurrent_reconciles.max(1) {
             let worker = Worker {
                 controller: name.clone(),
                 queue: self.requests.queue().clone(),
                 reconciler: self.inner.reconciler.clone(),
                 metrics: self.inner.metrics.clone(),
-                timeout: options.reconcile_timeout,
+                timeout: config.reconcile_timeout,
                 leadership: leadership.cloned(),
             };
             workers.spawn(worker.run());
@@ -204,14 +206,14 @@ impl<'a> Run<'a> {
             }),
         };
         feeds.shutdown().await;
-        let drained = self.drain(options.graceful_shutdown_timeout).await;
+        let drained = self.drain(config.graceful_shutdown_timeout).await;
         workers.shutdown().await;
         ended.and(drained)
     }
 
     async fn sync(&self, syncs: Vec<(usize, Synced)>) -> Result<(), ControllerError> {
-        let Inner { name, options, sources, .. } = self.inner;
-        let limit = options.cache_sync_timeout;
+        let Inner { name, config, sources, .. } = self.inner;
+        let limit = config.cache_sync_timeout;
         let until = limit.map(|limit| tokio::time::Instant::now() + limit);
         for (index, synced) in syncs {
             let synced = match until {

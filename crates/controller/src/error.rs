@@ -1,3 +1,5 @@
+//! Why a run of a controller or of a manager failed.
+
 use std::error::Error;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use pintle_controller::{Action, Controller, Kind, ReconcileError, Request, predicate::GenerationChanged};
+//! use pintle_controller::{Action, Controller, ControllerConfig, Kind, ReconcileError, Request, predicate::GenerationChanged};
 //! use pintle_informer::{InformerConfig, SharedInformer};
 //! use pintle_meta::ObjectMeta;
 //! # use std::pin::Pin;
@@ -50,9 +50,9 @@
 //!
 //! let stop = CancellationToken::new();
 //! let (lister, done) = (sites.lister(), stop.clone());
-//! let controller = Controller::for_(Kind::of(&sites).when(GenerationChanged))
+//! let controller = Controller::of(Kind::of(&sites).when(GenerationChanged))
 //!     .owns(&deployments)
-//!     .with(|options| options.max_concurrent_reconciles = 4)
+//!     .config(ControllerConfig { max_concurrent_reconciles: 4, ..ControllerConfig::default() })
 //!     .reconciler(move |request: Request| {
 //!         let (lister, done) = (lister.clone(), done.clone());
 //!         async move {
@@ -75,7 +75,7 @@
 //! The words are those of controller-runtime.
 //!
 //! - A [`Controller`] has a [`Reconciler`] called for each key, with a [`Request`]; it answers with an [`Action`] or a
-//!   [`ReconcileError`]. [`Options`] say how many at a time, how long, and how soon after an error.
+//!   [`ReconcileError`]. [`ControllerConfig`] says how many at a time, how long, and how soon after an error.
 //! - A [`Source`] feeds keys: [`Kind`] is the objects of an informer, [`Trigger`] is fed by hand. A [`Predicate`] says which
 //!   events count, a [`Handler`] which keys they mean.
 //! - A [`Manager`] runs controllers under leader election, with the informers below them and services beside them;
@@ -93,12 +93,12 @@
 //! - Dropping a run ends everything that belongs to it.
 
 mod builder;
+mod config;
 mod controller;
 mod error;
 pub mod handler;
 mod manager;
 mod metrics;
-mod options;
 pub mod predicate;
 mod reconciler;
 mod requests;
@@ -106,12 +106,12 @@ pub mod source;
 mod worker;
 
 pub use builder::Builder;
+pub use config::{ControllerConfig, LOW_PRIORITY, QueueSetup};
 pub use controller::Controller;
 pub use error::{ControllerError, ManagerError};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use manager::{Health, HealthCheck, Manager, ManagerBuilder, ManagerStatus};
 pub use metrics::{ControllerMetrics, Distribution, prometheus_text};
-pub use options::{LOW_PRIORITY, Options};
 pub use predicate::Predicate;
 pub use reconciler::{Action, ReconcileError, Reconciler, Request};
 pub use requests::Requests;

@@ -1,3 +1,5 @@
+//! What a user writes: the reconciler, what it is asked, and what it answers.
+
 use std::error::Error;
 use std::fmt;
 use std::future::Future;

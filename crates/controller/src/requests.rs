@@ -6,7 +6,7 @@ use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::RateLimitingQueue;
 
-use crate::Options;
+use crate::ControllerConfig;
 use crate::metrics::{Metrics, QueueMetrics};
 
 pub(crate) type Queue = RateLimitingQueue<ObjectKey, TokioClock>;
@@ -18,8 +18,8 @@ pub struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(controller: &str, options: &Options, metrics: Arc<Metrics>) -> Self {
-        let mut config = options.queue_config();
+    pub(crate) fn new(controller: &str, config: &ControllerConfig, metrics: Arc<Metrics>) -> Self {
+        let mut config = config.queue_config();
         config.name = controller.into();
         config.metrics = Some(Arc::new(QueueMetrics(metrics)));
         Self { queue: config.into_queue() }

@@ -1,3 +1,5 @@
+//! What takes keys out of the queue and has them reconciled.
+
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -31,7 +31,7 @@
 //! let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps, InformerConfig::default());
 //! let (lister, stop) = (informer.lister(), CancellationToken::new());
 //! let done = stop.clone();
-//! let controller = Controller::for_(&informer).reconciler(move |request: Request| {
+//! let controller = Controller::of(&informer).reconciler(move |request: Request| {
 //!     let (found, done) = (lister.get(&request.key), done.clone());
 //!     async move {
 //!         // `None` here means that the object was deleted.

@@ -99,7 +99,7 @@ impl ManagerBuilder {
     }
 
     /// How long a stop waits for services before it drops them: 30 s. Controllers have
-    /// [their own](crate::Options::graceful_shutdown_timeout).
+    /// [their own](crate::ControllerConfig::graceful_shutdown_timeout).
     pub fn graceful_shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.graceful_shutdown_timeout = timeout;
         self

@@ -1,9 +1,11 @@
+//! The objects of an informer as a source.
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pintle_informer::{Event, InformerState, SharedInformer};
-use pintle_meta::Object;
+use pintle_meta::{ApiResource, Object, Resource};
 
 use super::{Feed, Source};
 use crate::handler::Handler;
@@ -12,16 +14,24 @@ use crate::{LOW_PRIORITY, Requests, predicate};
 
 /// The objects of an informer, as a source: all of them, or those events that a [`Predicate`] lets pass.
 ///
-/// A `&SharedInformer` turns into one wherever one is asked for.
+/// A `&SharedInformer` turns into one wherever one is asked for, if its type knows its resource.
 pub struct Kind<T: Object> {
+    resource: ApiResource,
     informer: SharedInformer<T>,
     predicate: Option<Arc<dyn Predicate<T>>>,
 }
 
-impl<T: Object> Kind<T> {
+impl<T: Resource> Kind<T> {
     /// All events of `informer`.
     pub fn of(informer: &SharedInformer<T>) -> Self {
-        Self { informer: informer.clone(), predicate: None }
+        Self::dynamic(T::api_resource(), informer)
+    }
+}
+
+impl<T: Object> Kind<T> {
+    /// All events of `informer`, whose resource is known at run time only.
+    pub fn dynamic(resource: ApiResource, informer: &SharedInformer<T>) -> Self {
+        Self { resource, informer: informer.clone(), predicate: None }
     }
 
     /// Only the events that `predicate` lets pass, and those before it.
@@ -34,13 +44,18 @@ impl<T: Object> Kind<T> {
         Self { predicate: Some(predicate), ..self }
     }
 
+    /// What the objects are.
+    pub fn resource(&self) -> &ApiResource {
+        &self.resource
+    }
+
     /// The informer.
     pub fn informer(&self) -> &SharedInformer<T> {
         &self.informer
     }
 }
 
-impl<T: Object> From<&SharedInformer<T>> for Kind<T> {
+impl<T: Resource> From<&SharedInformer<T>> for Kind<T> {
     fn from(informer: &SharedInformer<T>) -> Self {
         Self::of(informer)
     }

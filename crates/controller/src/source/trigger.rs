@@ -1,3 +1,5 @@
+//! A source that is fed by hand.
+
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::mem::take;

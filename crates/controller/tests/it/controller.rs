@@ -1,9 +1,10 @@
 //! From a change to a call of the reconciler.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_controller::predicate::{GenerationChanged, ResourceVersionChanged};
-use pintle_controller::{Action, Controller, EnqueueMapped, Kind, Options, Trigger};
+use pintle_controller::{Action, Controller, ControllerConfig, EnqueueMapped, Kind, QueueSetup, Trigger};
 use pintle_meta::{ObjectKey, Resource};
 use pintle_workqueue::Priority;
 
@@ -14,7 +15,7 @@ use crate::recorder::{Recorder, pass, run};
 async fn each_object_is_reconciled_at_the_start_and_after_each_change() {
     let sites = Collection::<Site>::of(&["a", "b", "c"]);
     let calls = Recorder::new();
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     assert_eq!(controller.name(), "site");
     let running = run(&controller).await;
     assert_eq!(calls.take_sorted(), ["a", "b", "c"]);
@@ -33,7 +34,7 @@ async fn the_key_of_a_deleted_object_is_reconciled() {
     let calls = Recorder::new();
     let informer = sites.informer();
     let lister = informer.lister();
-    let controller = Controller::for_(Kind::of(&informer).when(GenerationChanged)).reconciler(calls.clone());
+    let controller = Controller::of(Kind::of(&informer).when(GenerationChanged)).reconciler(calls.clone());
     let _running = run(&controller).await;
     calls.take();
     sites.delete("a");
@@ -46,8 +47,7 @@ async fn the_key_of_a_deleted_object_is_reconciled() {
 async fn a_deletion_that_no_watch_told_is_reconciled() {
     let sites = Collection::<Site>::of(&["a", "b"]);
     let calls = Recorder::new();
-    let controller =
-        Controller::for_(Kind::of(&sites.informer()).when(ResourceVersionChanged)).reconciler(calls.clone());
+    let controller = Controller::of(Kind::of(&sites.informer()).when(ResourceVersionChanged)).reconciler(calls.clone());
     let _running = run(&controller).await;
     calls.take();
     sites.delete_unseen("b");
@@ -61,7 +61,7 @@ async fn nothing_is_reconciled_before_all_caches_are_complete() {
     let children = Collection::<Child>::new();
     children.trouble(Trouble::Forbidden);
     let calls = Recorder::new();
-    let controller = Controller::for_(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(300.0).await;
     assert!(calls.take().is_empty());
@@ -81,7 +81,7 @@ async fn a_change_of_a_dependent_reconciles_its_owner() {
     let site = sites.put(Site::named("site"));
     let children = Collection::<Child>::new();
     let calls = Recorder::new();
-    let controller = Controller::for_(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
     let _running = run(&controller).await;
     calls.take();
     children.put(Child::of(&site, "child"));
@@ -102,7 +102,7 @@ async fn an_owner_that_was_made_anew_hears_of_the_end_of_its_old_child() {
     let old = sites.put(Site::named("site"));
     children.put(Child::of(&old, "child"));
     let calls = Recorder::new();
-    let controller = Controller::for_(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
     let _running = run(&controller).await;
     sites.delete("site");
     let new = sites.put(Site::named("site"));
@@ -123,7 +123,7 @@ async fn a_watched_object_reconciles_what_a_function_names() {
     let named = EnqueueMapped::new(|child: &Child| {
         child.metadata.labels.values().map(|name| ObjectKey::new("ns", name)).collect::<Vec<_>>()
     });
-    let controller = Controller::for_(&sites.informer()).watches(&children.informer(), named).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).watches(&children.informer(), named).reconciler(calls.clone());
     let _running = run(&controller).await;
     calls.take();
     let mut child = Child::named("child");
@@ -156,8 +156,8 @@ async fn as_many_calls_run_as_allowed_and_never_two_of_one_key() {
     let sites = Collection::<Site>::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
     // It panics when a key is reconciled twice at once.
     let calls = Recorder::taking(1.0);
-    let controller = Controller::for_(&sites.informer())
-        .with(|options| options.max_concurrent_reconciles = 4)
+    let controller = Controller::of(&sites.informer())
+        .config(ControllerConfig { max_concurrent_reconciles: 4, ..Default::default() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;
     for _ in 0..50 {
@@ -174,8 +174,8 @@ async fn as_many_calls_run_as_allowed_and_never_two_of_one_key() {
 async fn a_change_during_a_call_is_followed_by_one_more() {
     let sites = Collection::<Site>::of(&["a"]);
     let calls = Recorder::taking(10.0);
-    let controller = Controller::for_(&sites.informer())
-        .with(|options| options.max_concurrent_reconciles = 2)
+    let controller = Controller::of(&sites.informer())
+        .config(ControllerConfig { max_concurrent_reconciles: 2, ..Default::default() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(1.0).await;
@@ -190,7 +190,7 @@ async fn keys_that_always_want_to_come_again_are_served_evenly() {
     let sites = Collection::<Site>::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let calls = Recorder::taking(0.001);
     names.iter().for_each(|name| calls.plan(name, |_| Ok(Action::requeue_after(Duration::ZERO))));
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(2.0).await;
     let called = calls.take();
@@ -205,7 +205,7 @@ async fn a_key_comes_again_when_the_action_says_or_when_something_changes_before
     let sites = Collection::<Site>::of(&["a"]);
     let calls = Recorder::new();
     calls.plan("a", |_| Ok(Action::requeue_after(Duration::from_secs(10))));
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(4.0).await;
     sites.touch("a");
@@ -240,7 +240,7 @@ async fn a_trigger_keeps_its_keys_until_the_controller_runs() {
 async fn the_metrics_tell_what_happened() {
     let sites = Collection::<Site>::of(&["a", "b", "c", "d"]);
     let calls = Recorder::taking(1.0);
-    let controller = Controller::for_resource(&Site::api_resource(), &sites.informer()).reconciler(calls);
+    let controller = Controller::of(Kind::dynamic(Site::api_resource(), &sites.informer())).reconciler(calls);
     let _running = run(&controller).await;
     let busy = controller.metrics();
     assert_eq!((busy.active_workers, busy.depth, busy.adds), (1, 3, 4));
@@ -258,8 +258,9 @@ async fn with_an_order_by_priority_a_change_goes_before_the_first_list() {
     let names: Vec<_> = (0..100).map(|index| format!("site-{index:03}")).collect();
     let sites = Collection::<Site>::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let calls = Recorder::taking(1.0);
-    let options = Options::default().with_queue(|config| config.order = Box::new(Priority::strict()));
-    let controller = Controller::for_(&sites.informer()).options(options).reconciler(calls.clone());
+    let by_priority: QueueSetup = Arc::new(|queue| queue.order = Box::new(Priority::strict()));
+    let config = ControllerConfig { queue: Some(by_priority), ..Default::default() };
+    let controller = Controller::of(&sites.informer()).config(config).reconciler(calls.clone());
     let _running = run(&controller).await;
     sites.touch("site-099");
     pass(2.5).await;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pintle_controller::{Action, Controller, ReconcileError, Request};
+use pintle_controller::{Action, Controller, ControllerConfig, ReconcileError, Request};
 
 use crate::fake::{Collection, Site};
 use crate::recorder::{Recorder, pass, run};
@@ -27,7 +27,7 @@ async fn the_delay_doubles_with_each_error_of_a_key_and_a_success_resets_it() {
         6 => Err(ReconcileError::new("once more")),
         _ => Ok(Action::await_change()),
     });
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(60.0).await;
     let expected = [0, 5, 15, 35, 75, 155, 1_155, 1_160];
@@ -45,7 +45,7 @@ async fn a_key_that_fails_delays_no_other() {
     let sites = Collection::<Site>::of(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(ReconcileError::new("never")));
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(100.0).await;
     calls.take();
@@ -59,7 +59,7 @@ async fn a_terminal_error_waits_for_a_change() {
     let sites = Collection::<Site>::of(&["a"]);
     let calls = Recorder::new();
     calls.plan("a", |_| Err(ReconcileError::terminal("the spec makes no sense")));
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(10_000.0).await;
     assert_eq!(calls.take(), ["a"]);
@@ -78,7 +78,7 @@ async fn a_panic_is_an_error_of_its_key() {
         0..3 => panic!("fell over"),
         _ => Ok(Action::await_change()),
     });
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     let running = run(&controller).await;
     pass(1.0).await;
     assert_eq!(calls.take_sorted(), ["bad", "bad", "bad", "bad", "good"]);
@@ -90,7 +90,7 @@ async fn a_panic_is_an_error_of_its_key() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_before_the_future_is_made_is_no_different() {
     let sites = Collection::<Site>::of(&["a"]);
-    let controller = Controller::for_(&sites.informer()).reconciler(|request: Request| {
+    let controller = Controller::of(&sites.informer()).reconciler(|request: Request| {
         assert!(request.failures > 0, "fell over at once");
         async { Ok(Action::await_change()) }
     });
@@ -104,8 +104,8 @@ async fn a_panic_before_the_future_is_made_is_no_different() {
 async fn a_call_that_takes_too_long_is_dropped_and_tried_again() {
     let sites = Collection::<Site>::of(&["a"]);
     let calls = Recorder::taking(100.0);
-    let controller = Controller::for_(&sites.informer())
-        .with(|options| options.reconcile_timeout = Some(Duration::from_secs(2)))
+    let controller = Controller::of(&sites.informer())
+        .config(ControllerConfig { reconcile_timeout: Some(Duration::from_secs(2)), ..Default::default() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(5.0).await;

@@ -37,7 +37,7 @@ fn replica_with(
 ) -> Replica {
     let leases = leases.client();
     let calls = Recorder::taking(takes);
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     let manager = Manager::builder().controller(controller).leader_election(leases.elector(identity));
     let manager = change(manager).build();
     let (status, stop) = (manager.status(), CancellationToken::new());
@@ -188,8 +188,8 @@ async fn a_controller_that_fails_stops_the_manager_and_releases_the_lease() {
     let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
     let informer = sites.informer();
     let calls = Recorder::new();
-    let controller = Controller::for_(&informer).reconciler(calls);
-    let other = Controller::for_(&sites.informer()).name("other").reconciler(Recorder::new());
+    let controller = Controller::of(&informer).reconciler(calls);
+    let other = Controller::of(&sites.informer()).name("other").reconciler(Recorder::new());
     let manager = Manager::builder().controller(controller).controller(other).leader_election(leases.elector("a"));
     let task = tokio::spawn(async move { manager.build().run(&CancellationToken::new()).await });
     pass(1.0).await;
@@ -206,7 +206,7 @@ async fn without_an_election_the_controllers_just_run() {
     let calls = Recorder::new();
     let factory = InformerFactory::new();
     let informer = factory.informer(&Site::api_resource(), None, Encoded(sites.clone()), InformerConfig::default());
-    let controller = Controller::for_(&informer).reconciler(calls.clone());
+    let controller = Controller::of(&informer).reconciler(calls.clone());
     let manager = Manager::builder().informers(factory).controller(controller).build();
     let (status, stop) = (manager.status(), CancellationToken::new());
     let task = tokio::spawn({
@@ -242,7 +242,7 @@ async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
     let (leases, sink) = (Leases::default(), Sink::default());
     let broadcaster = EventBroadcaster::start(sink.clone());
     let recorder = broadcaster.recorder(EventSource { component: "site".into(), host: String::new() });
-    let controller = Controller::for_(&Collection::<Site>::of(&["x"]).informer()).reconciler(Recorder::new());
+    let controller = Controller::of(&Collection::<Site>::of(&["x"]).informer()).reconciler(Recorder::new());
     let manager = Manager::builder().controller(controller);
     let manager = manager.leader_election_with_events(leases.elector("a"), recorder).build();
     let (status, stop) = (manager.status(), CancellationToken::new());

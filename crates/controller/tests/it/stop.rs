@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pintle_controller::{Controller, ControllerError};
+use pintle_controller::{Controller, ControllerConfig, ControllerError};
 
 use crate::fake::{Collection, Site, Trouble};
 use crate::recorder::{Recorder, pass, run};
@@ -11,7 +11,7 @@ use crate::recorder::{Recorder, pass, run};
 async fn a_stop_waits_for_what_is_in_flight_and_takes_nothing_more() {
     let sites = Collection::<Site>::of(&["a", "b", "c"]);
     let calls = Recorder::taking(10.0);
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     let running = run(&controller).await;
     pass(2.0).await;
     let start = tokio::time::Instant::now();
@@ -24,8 +24,8 @@ async fn a_stop_waits_for_what_is_in_flight_and_takes_nothing_more() {
 async fn a_stop_that_takes_too_long_drops_the_calls_and_names_their_keys() {
     let sites = Collection::<Site>::of(&["a"]);
     let calls = Recorder::taking(1_000.0);
-    let controller = Controller::for_(&sites.informer())
-        .with(|options| options.graceful_shutdown_timeout = Duration::from_secs(3))
+    let controller = Controller::of(&sites.informer())
+        .config(ControllerConfig { graceful_shutdown_timeout: Duration::from_secs(3), ..Default::default() })
         .reconciler(calls.clone());
     let running = run(&controller).await;
     let start = tokio::time::Instant::now();
@@ -40,7 +40,7 @@ async fn a_stop_that_takes_too_long_drops_the_calls_and_names_their_keys() {
 async fn a_stop_before_the_caches_are_complete_ends_the_run() {
     let sites = Collection::<Site>::of(&["a"]);
     sites.trouble(Trouble::Silent);
-    let controller = Controller::for_(&sites.informer()).reconciler(Recorder::new());
+    let controller = Controller::of(&sites.informer()).reconciler(Recorder::new());
     let running = run(&controller).await;
     running.stop().await.unwrap();
 }
@@ -49,8 +49,8 @@ async fn a_stop_before_the_caches_are_complete_ends_the_run() {
 async fn caches_that_never_fill_fail_a_run_that_has_a_limit() {
     let sites = Collection::<Site>::of(&["a"]);
     sites.trouble(Trouble::Forbidden);
-    let controller = Controller::for_(&sites.informer())
-        .with(|options| options.cache_sync_timeout = Some(Duration::from_secs(120)))
+    let controller = Controller::of(&sites.informer())
+        .config(ControllerConfig { cache_sync_timeout: Some(Duration::from_secs(120)), ..Default::default() })
         .reconciler(Recorder::new());
     let error = run(&controller).await.task.await.unwrap().unwrap_err();
     let told = error.to_string();
@@ -63,7 +63,7 @@ async fn caches_that_never_fill_fail_a_run_that_has_a_limit() {
 async fn an_informer_that_ends_fails_the_run() {
     let sites = Collection::<Site>::of(&["a"]);
     let informer = sites.informer();
-    let controller = Controller::for_(&informer).reconciler(Recorder::new());
+    let controller = Controller::of(&informer).reconciler(Recorder::new());
     let running = run(&controller).await;
     informer.shutdown().await;
     let error = running.task.await.unwrap().unwrap_err();
@@ -77,7 +77,7 @@ async fn an_informer_that_ends_fails_the_run() {
 async fn a_controller_runs_once_at_a_time_and_any_number_of_times() {
     let sites = Collection::<Site>::of(&["a", "b"]);
     let calls = Recorder::new();
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     for _ in 0..3 {
         let running = run(&controller).await;
         assert_eq!(calls.take_sorted(), ["a", "b"]);
@@ -92,7 +92,7 @@ async fn a_controller_runs_once_at_a_time_and_any_number_of_times() {
 async fn dropping_a_run_ends_everything_that_belongs_to_it() {
     let sites = Collection::<Site>::of(&["a"]);
     let calls = Recorder::taking(10.0);
-    let controller = Controller::for_(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
     let running = run(&controller).await;
     assert_eq!(calls.running(), 1);
     running.task.abort();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use pintle::controller::{Controller, Distribution, Kind, Manager, ManagerStatus, predicate::GenerationChanged};
+use pintle::controller::predicate::GenerationChanged;
+use pintle::controller::{Controller, ControllerConfig, Distribution, Kind, Manager, ManagerStatus};
 use pintle::informer::{InformerConfig, SharedInformer};
 use pintle::leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
 use pintle::meta::ClientConfig;
@@ -92,10 +93,10 @@ fn manager(name: &str, config: &ClientConfig) -> Result<Manager> {
         config_map_api: Api::all(client.clone()),
         deployment_api: Api::all(client.clone()),
     };
-    let controller = Controller::for_(Kind::of(&sites).when(GenerationChanged))
+    let controller = Controller::of(Kind::of(&sites).when(GenerationChanged))
         .owns(&config_maps)
         .owns(&deployments)
-        .with(|options| options.max_concurrent_reconciles = WORKERS)
+        .config(ControllerConfig { max_concurrent_reconciles: WORKERS, ..Default::default() })
         .reconciler(reconciler);
     // Renewals have connections of their own: no amount of work can delay them.
     let leases: Api<Lease> = Api::all(RestClient::new(config.clone())?);

@@ -24,7 +24,7 @@ impl Notes {
         let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone(), InformerConfig::default());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (lister, notes) = (informer.lister(), seen.clone());
-        let controller = Controller::for_(&informer).reconciler(move |request: Request| {
+        let controller = Controller::of(&informer).reconciler(move |request: Request| {
             let found = lister.get(&request.key).is_some();
             notes.lock().unwrap().push((request.key.name().to_owned(), found));
             let panics = request.key.name() == "poison" && request.failures == 0;

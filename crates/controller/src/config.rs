@@ -1,0 +1,86 @@
+//! How a controller works: the numbers and the queue that a user may set.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_meta::ObjectKey;
+use pintle_ratelimit::TokioClock;
+use pintle_workqueue::Config;
+
+/// How a controller works. The defaults are those of controller-runtime.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use pintle_controller::ControllerConfig;
+/// use pintle_ratelimit::ExponentialFailureRateLimiter;
+///
+/// let config = ControllerConfig {
+///     max_concurrent_reconciles: 4,
+///     queue: Some(Arc::new(|queue| {
+///         let (first, longest) = (Duration::from_millis(100), Duration::from_secs(60));
+///         queue.limiter = Box::new(ExponentialFailureRateLimiter::new(first, longest));
+///     })),
+///     ..ControllerConfig::default()
+/// };
+/// # drop(config);
+/// ```
+#[derive(Clone)]
+pub struct ControllerConfig {
+    /// How many keys are reconciled at the same time: 1. With 0 it is 1 as well.
+    pub max_concurrent_reconciles: usize,
+    /// How long one reconciliation may take before it is dropped, which counts as an error. None, the default: for ever.
+    pub reconcile_timeout: Option<Duration>,
+    /// How long to wait for all caches to fill before the run fails. None, the default: for ever, since a missing permission
+    /// or resource may come yet; readiness says what is missing.
+    pub cache_sync_timeout: Option<Duration>,
+    /// How long a stop waits for reconciliations to end before it drops them: 30 s.
+    pub graceful_shutdown_timeout: Duration,
+    /// What the queue is like. None, the default: first come, first served; the first error of a key delays it by 5 ms, and
+    /// each further one by twice as long as before, up to 1000 s.
+    pub queue: Option<QueueSetup>,
+}
+
+/// Makes a queue what it should be: its order, its limiter, how retries and changes get along. Each run has a queue of its own,
+/// so it is called for each run. The name and the metrics are the controller's, whatever is set here.
+///
+/// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`], for an order that looks at it.
+pub type QueueSetup = Arc<dyn Fn(&mut Config<ObjectKey, TokioClock>) + Send + Sync>;
+
+/// The priority of keys that nothing has happened to: those from a first list and from resyncs. It is controller-runtime's.
+pub const LOW_PRIORITY: i32 = -100;
+
+impl ControllerConfig {
+    pub(crate) fn queue_config(&self) -> Config<ObjectKey, TokioClock> {
+        let mut config = Config::with_clock(TokioClock);
+        if let Some(setup) = &self.queue {
+            setup(&mut config);
+        }
+        config
+    }
+}
+
+impl Default for ControllerConfig {
+    fn default() -> Self {
+        Self {
+            max_concurrent_reconciles: 1,
+            reconcile_timeout: None,
+            cache_sync_timeout: None,
+            graceful_shutdown_timeout: Duration::from_secs(30),
+            queue: None,
+        }
+    }
+}
+
+impl fmt::Debug for ControllerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerConfig")
+            .field("max_concurrent_reconciles", &self.max_concurrent_reconciles)
+            .field("reconcile_timeout", &self.reconcile_timeout)
+            .field("cache_sync_timeout", &self.cache_sync_timeout)
+            .field("graceful_shutdown_timeout", &self.graceful_shutdown_timeout)
+            .finish_non_exhaustive()
+    }
+}
