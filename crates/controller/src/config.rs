@@ -8,6 +8,8 @@ use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::Config;
 
+use crate::order::{GuardedOrder, OrderPanic};
+
 /// How a controller works. The defaults are those of controller-runtime.
 ///
 /// ```
@@ -53,12 +55,15 @@ pub type QueueSetup = Arc<dyn Fn(&mut Config<ObjectKey, TokioClock>) + Send + Sy
 pub const LOW_PRIORITY: i32 = -100;
 
 impl ControllerConfig {
-    pub(crate) fn queue_config(&self) -> Config<ObjectKey, TokioClock> {
+    /// The queue of a run, and what tells when its order has panicked.
+    pub(crate) fn queue_config(&self) -> (Config<ObjectKey, TokioClock>, OrderPanic) {
         let mut config = Config::with_clock(TokioClock);
         if let Some(setup) = &self.queue {
             setup(&mut config);
         }
-        config
+        let (order, panic) = GuardedOrder::new(config.order);
+        config.order = Box::new(order);
+        (config, panic)
     }
 }
 

@@ -1,21 +1,26 @@
 //! One controller and its runs.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use pintle_leaderelect::Leadership;
 use pintle_workqueue::ShutdownMode;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::left::Left;
 use crate::metrics::Metrics;
+use crate::order::OrderPanic;
+use crate::panic::{catch, caught, told};
 use crate::reconciler::AnyReconciler;
 use crate::source::{Feed, Source, Synced};
+use crate::stop::Stop;
 use crate::worker::Worker;
-use crate::{ControllerConfig, ControllerError, ControllerMetrics, Requests};
+use crate::{ControllerConfig, ControllerError, ControllerMetrics, LOW_PRIORITY, Requests};
 
 /// Has objects reconciled whenever something about them changes.
 ///
@@ -35,8 +40,12 @@ struct Inner {
     sources: Vec<Box<dyn Source>>,
     reconciler: Arc<dyn AnyReconciler>,
     metrics: Arc<Metrics>,
-    /// The queue of the present run.
-    run: Mutex<Option<Requests>>,
+    is_running: AtomicBool,
+    /// The keys of the present run.
+    requests: Mutex<Option<Requests>>,
+    left: Arc<Left>,
+    /// The tasks of all runs.
+    tasks: TaskTracker,
 }
 
 impl Controller {
@@ -46,8 +55,21 @@ impl Controller {
         sources: Vec<Box<dyn Source>>,
         reconciler: Arc<dyn AnyReconciler>,
     ) -> Self {
-        let (metrics, run) = (Arc::new(Metrics::new()), Mutex::new(None));
-        Self { inner: Arc::new(Inner { name, config, sources, reconciler, metrics, run }) }
+        let tasks = TaskTracker::new();
+        // So that it can be waited for. Tasks can be added all the same.
+        tasks.close();
+        let inner = Inner {
+            name,
+            config,
+            sources,
+            reconciler,
+            metrics: Arc::new(Metrics::new()),
+            is_running: AtomicBool::new(false),
+            requests: Mutex::new(None),
+            left: Arc::default(),
+            tasks,
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Runs until `stop` is cancelled: takes no further keys then, and waits for the reconciliations under way, for
@@ -88,17 +110,12 @@ impl Controller {
         stop: &CancellationToken,
         leadership: Option<&Leadership>,
     ) -> Result<(), ControllerError> {
-        let run = Run::begin(&self.inner)?;
-        let stopped = async {
-            match leadership {
-                None => stop.cancelled().await,
-                Some(leadership) => tokio::select! {
-                    () = stop.cancelled() => {}
-                    () = leadership.cancelled() => {}
-                },
-            }
-        };
-        run.work(pin!(stopped), leadership).await
+        self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), leadership).await
+    }
+
+    /// As [`Controller::run_under`], with a stop that others share. A failure gives it.
+    pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
+        Run::begin(&self.inner)?.work(stop, leadership).await
     }
 
     /// Begins to fill the caches, so that a later run can begin at once. Without effect if they are filled already.
@@ -124,7 +141,7 @@ impl Controller {
     /// The counters, over all runs.
     pub fn metrics(&self) -> ControllerMetrics {
         let inner = &self.inner;
-        let depth = inner.run().as_ref().map_or(0, |requests| requests.queue().len());
+        let depth = inner.requests().map_or(0, |requests| requests.queue().len());
         inner.metrics.snapshot(&inner.name, inner.config.max_concurrent_reconciles.max(1), depth)
     }
 }
@@ -139,9 +156,48 @@ impl fmt::Debug for Controller {
 }
 
 impl Inner {
-    fn run(&self) -> MutexGuard<'_, Option<Requests>> {
+    /// A handle, so that the queue is never locked under our lock.
+    fn requests(&self) -> Option<Requests> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Requests>> {
         // It is only ever replaced as a whole.
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn panicked(&self, part: impl Into<String>, panic: String) -> ControllerError {
+        ControllerError::Panicked { controller: self.name.clone(), part: part.into(), panic }
+    }
+
+    fn source_panicked(&self, source: usize, panic: String) -> ControllerError {
+        self.panicked(format!("its source {:?}", self.sources[source].name()), panic)
+    }
+
+    async fn sync(&self, syncs: Vec<Synced>) -> Result<(), ControllerError> {
+        let limit = self.config.cache_sync_timeout;
+        // What the clock cannot count is no limit.
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        for (index, synced) in syncs.into_iter().enumerate() {
+            let synced = match until {
+                None => Some(caught(synced).await),
+                Some(until) => timeout_at(until, caught(synced)).await.ok(),
+            };
+            let after = match synced {
+                Some(Ok(true)) => continue,
+                Some(Ok(false)) => None,
+                Some(Err(panic)) => return Err(self.source_panicked(index, panic)),
+                None => limit,
+            };
+            let source = &self.sources[index];
+            return Err(ControllerError::NotSynced {
+                controller: self.name.clone(),
+                source_name: source.name().to_owned(),
+                problem: source.problem().unwrap_or_else(|| "it has ended".into()),
+                after,
+            });
+        }
+        Ok(())
     }
 }
 
@@ -149,101 +205,122 @@ impl Inner {
 struct Run<'a> {
     inner: &'a Inner,
     requests: Requests,
+    order_panic: OrderPanic,
+    /// Each ends with its source's number, and with what a panic said.
+    feeds: JoinSet<(usize, Result<(), String>)>,
+    workers: JoinSet<()>,
+    _running: Running<'a>,
 }
+
+/// Keeps a second run from beginning.
+struct Running<'a>(&'a Inner);
 
 impl<'a> Run<'a> {
     fn begin(inner: &'a Inner) -> Result<Self, ControllerError> {
-        let mut run = inner.run();
-        if run.is_some() {
+        if inner.is_running.swap(true, Ordering::AcqRel) {
             return Err(ControllerError::AlreadyRunning { controller: inner.name.clone() });
         }
-        let requests = Requests::new(&inner.name, &inner.config, inner.metrics.clone());
-        *run = Some(requests.clone());
-        Ok(Self { inner, requests })
+        let running = Running(inner);
+        let setup = catch(|| inner.config.queue_config());
+        let (config, order_panic) = setup.map_err(|panic| inner.panicked("the setup of its queue", panic))?;
+        let requests = Requests::new(&inner.name, config, inner.metrics.clone());
+        *inner.lock() = Some(requests.clone());
+        let (feeds, workers) = (JoinSet::new(), JoinSet::new());
+        Ok(Self { inner, requests, order_panic, feeds, workers, _running: running })
     }
 
-    async fn work(
-        &self,
-        mut stop: Pin<&mut impl Future<Output = ()>>,
-        leadership: Option<&Leadership>,
-    ) -> Result<(), ControllerError> {
-        let Inner { name, config, sources, .. } = self.inner;
-        let mut feeds = JoinSet::new();
-        let mut syncs = Vec::new();
-        for (index, source) in sources.iter().enumerate() {
-            let Feed { synced, run } = source.start(self.requests.clone());
-            syncs.push((index, synced));
-            feeds.spawn(async move {
-                run.await;
-                index
-            });
+    /// Works until the stop, and ends after all tasks have.
+    async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
+        let ended = self.reconcile(pin!(stopped(stop, leadership)), leadership).await;
+        if ended.is_err() && leadership.is_none_or(|leadership| leadership.check().is_ok()) {
+            stop.give();
         }
-        tokio::select! {
-            biased;
-            () = &mut stop => return Ok(()),
-            synced = self.sync(syncs) => synced?,
-        }
-        tracing::info!(controller = name, "caches are complete; reconciling");
-        let mut workers = JoinSet::new();
-        for _ in 0..config.max_concurrent_reconciles.max(1) {
-            let worker = Worker {
-                controller: name.clone(),
-                queue: self.requests.queue().clone(),
-                reconciler: self.inner.reconciler.clone(),
-                metrics: self.inner.metrics.clone(),
-                timeout: config.reconcile_timeout,
-                leadership: leadership.cloned(),
-            };
-            workers.spawn(worker.run());
-        }
-        let ended = tokio::select! {
-            biased;
-            () = &mut stop => Ok(()),
-            Some(ended) = feeds.join_next() => Err(ControllerError::SourceEnded {
-                controller: name.clone(),
-                // A feed that panics takes its name with it.
-                source_name: ended.map_or_else(|panic| panic.to_string(), |index| sources[index].name().to_owned()),
-            }),
-        };
-        feeds.shutdown().await;
-        let drained = self.drain(config.graceful_shutdown_timeout).await;
-        workers.shutdown().await;
-        ended.and(drained)
-    }
-
-    async fn sync(&self, syncs: Vec<(usize, Synced)>) -> Result<(), ControllerError> {
-        let Inner { name, config, sources, .. } = self.inner;
-        let limit = config.cache_sync_timeout;
-        let until = limit.map(|limit| tokio::time::Instant::now() + limit);
-        for (index, synced) in syncs {
-            let synced = match until {
-                None => Ok(synced.await),
-                Some(until) => tokio::time::timeout_at(until, synced).await,
-            };
-            if synced != Ok(true) {
-                let problem = sources[index].problem().unwrap_or_else(|| "it has ended".into());
-                return Err(ControllerError::NotSynced {
-                    controller: name.clone(),
-                    source_name: sources[index].name().to_owned(),
-                    problem,
-                    after: limit.filter(|_| synced.is_err()),
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// Hands out no more keys, and waits for those in flight.
-    async fn drain(&self, timeout: Duration) -> Result<(), ControllerError> {
-        let queue = self.requests.queue();
-        let report = queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(timeout).await;
-        match report.complete {
+        // First of all, so that no worker takes another key.
+        let drain = self.requests.queue().shut_down(ShutdownMode::FinishInFlight);
+        self.feeds.abort_all();
+        let report = drain.with_timeout(stop.left()).await;
+        self.workers.abort_all();
+        // A reconciliation that holds its thread cannot be dropped. As long as it does, whoever calls us may not go on either:
+        // not to another run, and not to the release of the lease.
+        self.inner.tasks.wait().await;
+        ended.and(match report.complete {
             true => Ok(()),
             false => Err(ControllerError::StopTimedOut {
                 controller: self.inner.name.clone(),
                 in_flight: report.in_flight,
-                after: timeout,
+                after: stop.timeout(),
             }),
+        })
+    }
+
+    async fn reconcile(
+        &mut self,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+        leadership: Option<&Leadership>,
+    ) -> Result<(), ControllerError> {
+        let inner = self.inner;
+        tokio::select! {
+            biased;
+            () = &mut stopped => return Ok(()),
+            // Those of a run that was dropped.
+            () = inner.tasks.wait() => {}
+        }
+        let syncs = self.start_sources()?;
+        tokio::select! {
+            biased;
+            () = &mut stopped => return Ok(()),
+            fault = self.fault() => return fault,
+            synced = inner.sync(syncs) => synced?,
+        }
+        inner.left.take().into_iter().for_each(|key| self.requests.add_with_priority(key, LOW_PRIORITY));
+        tracing::info!(controller = inner.name, "caches are complete; reconciling");
+        for _ in 0..inner.config.max_concurrent_reconciles.max(1) {
+            let worker = Worker {
+                controller: inner.name.clone(),
+                queue: self.requests.queue().clone(),
+                reconciler: inner.reconciler.clone(),
+                metrics: inner.metrics.clone(),
+                left: inner.left.clone(),
+                timeout: inner.config.reconcile_timeout,
+                leadership: leadership.cloned(),
+            };
+            self.workers.spawn(inner.tasks.track_future(worker.run()));
+        }
+        tokio::select! {
+            biased;
+            () = &mut stopped => Ok(()),
+            fault = self.fault() => fault,
+        }
+    }
+
+    fn start_sources(&mut self) -> Result<Vec<Synced>, ControllerError> {
+        let mut syncs = Vec::new();
+        for (index, source) in self.inner.sources.iter().enumerate() {
+            let started = catch(|| source.start(self.requests.clone()));
+            let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
+            syncs.push(synced);
+            let feed = async move { (index, caught(async move { run.await }).await) };
+            self.feeds.spawn(self.inner.tasks.track_future(feed));
+        }
+        Ok(syncs)
+    }
+
+    /// Waits until something ends that should not.
+    async fn fault(&mut self) -> Result<(), ControllerError> {
+        let inner = self.inner;
+        tokio::select! {
+            biased;
+            panic = self.order_panic.told() => Err(inner.panicked("the order of its queue", panic)),
+            Some(ended) = self.feeds.join_next() => Err(match ended {
+                Ok((index, Ok(()))) => ControllerError::SourceEnded {
+                    controller: inner.name.clone(),
+                    source_name: inner.sources[index].name().to_owned(),
+                },
+                Ok((index, Err(panic))) => inner.source_panicked(index, panic),
+                Err(error) => inner.panicked("a source", why(error)),
+            }),
+            // One that ends without a panic has seen the end of the term before we did.
+            Some(ended) = self.workers.join_next() => ended.map_err(|error| inner.panicked("a worker", why(error))),
         }
     }
 }
@@ -251,7 +328,30 @@ impl<'a> Run<'a> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         // Whoever still holds the queue finds it closed.
-        drop(self.requests.queue().shut_down(ShutdownMode::Abandon));
-        *self.inner.run() = None;
+        let report = self.requests.queue().shut_down(ShutdownMode::Abandon).wait(); // Which is over at once.
+        self.inner.left.extend(report.queued.into_iter().chain(report.delayed));
+        let requests = self.inner.lock().take();
+        drop(requests);
     }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.is_running.store(false, Ordering::Release);
+    }
+}
+
+async fn stopped(stop: &Stop, leadership: Option<&Leadership>) {
+    match leadership {
+        None => stop.given().await,
+        Some(leadership) => tokio::select! {
+            () = stop.given() => {}
+            () = leadership.cancelled() => {}
+        },
+    }
+}
+
+/// What the panic said by which a task ended.
+fn why(error: JoinError) -> String {
+    error.try_into_panic().map_or_else(|error| error.to_string(), told)
 }

@@ -36,6 +36,17 @@ pub enum ControllerError {
         /// The source.
         source_name: String,
     },
+    /// Something that the run cannot do without panicked: a source, the queue's setup or order, a worker outside of any
+    /// reconciliation.
+    #[error("controller {controller:?}: {part} panicked: {panic}")]
+    Panicked {
+        /// The controller.
+        controller: String,
+        /// What panicked.
+        part: String,
+        /// What the panic said.
+        panic: String,
+    },
     /// The stop took too long, and these reconciliations were dropped.
     #[error("controller {controller:?}: still at work {after:?} after it was asked to stop: {}", list(.in_flight))]
     StopTimedOut {

@@ -97,12 +97,16 @@ mod config;
 mod controller;
 mod error;
 pub mod handler;
+mod left;
 mod manager;
 mod metrics;
+mod order;
+mod panic;
 pub mod predicate;
 mod reconciler;
 mod requests;
 pub mod source;
+mod stop;
 mod worker;
 
 pub use builder::Builder;

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::RateLimitingQueue;
+use pintle_workqueue::{Config, RateLimitingQueue};
 
-use crate::ControllerConfig;
 use crate::metrics::{Metrics, QueueMetrics};
 
 pub(crate) type Queue = RateLimitingQueue<ObjectKey, TokioClock>;
@@ -18,8 +17,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(controller: &str, config: &ControllerConfig, metrics: Arc<Metrics>) -> Self {
-        let mut config = config.queue_config();
+    pub(crate) fn new(controller: &str, mut config: Config<ObjectKey, TokioClock>, metrics: Arc<Metrics>) -> Self {
         config.name = controller.into();
         config.metrics = Some(Arc::new(QueueMetrics(metrics)));
         Self { queue: config.into_queue() }

@@ -1,19 +1,18 @@
 //! What takes keys out of the queue and has them reconciled.
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use pintle_leaderelect::Leadership;
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::WorkItem;
+use pintle_workqueue::{AddOptions, Added, WorkItem};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::left::Left;
 use crate::metrics::{Metrics, Outcome};
+use crate::panic::{catch, caught};
 use crate::reconciler::AnyReconciler;
 use crate::requests::Queue;
 use crate::{Action, ReconcileError, Request};
@@ -24,6 +23,7 @@ pub(crate) struct Worker {
     pub(crate) queue: Queue,
     pub(crate) reconciler: Arc<dyn AnyReconciler>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) left: Arc<Left>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
 }
@@ -35,16 +35,36 @@ enum Ended {
     TimedOut(Duration),
 }
 
+/// The delay of a key whose limiter panicked.
+const WITHOUT_LIMITER: Duration = Duration::from_secs(60);
+
 impl Worker {
     pub(crate) async fn run(self) {
-        while let Some(item) = self.queue.get().await {
-            let span = tracing::info_span!("reconcile", controller = self.controller, key = %item.key());
-            self.process(item).instrument(span).await;
+        while self.may_work()
+            && let Some(item) = self.queue.get().await
+        {
+            let (key, priority) = (item.key().clone(), item.priority());
+            let in_hand = self.left.in_hand(key.clone());
+            let settled = caught(self.process(item)).await;
+            if settled.unwrap_or_else(|panic| self.put_back(key, priority, &panic)) {
+                in_hand.settle();
+            }
             tokio::task::coop::consume_budget().await;
         }
     }
 
-    async fn process(&self, item: WorkItem<ObjectKey, TokioClock>) {
+    /// Keys that no call may be made for stay in the queue.
+    fn may_work(&self) -> bool {
+        self.leadership.as_ref().is_none_or(|leadership| leadership.check().is_ok())
+    }
+
+    /// Answers, as all below, whether the key is done or back in the queue.
+    async fn process(&self, item: WorkItem<ObjectKey, TokioClock>) -> bool {
+        let span = tracing::info_span!("reconcile", controller = self.controller, key = %item.key());
+        self.reconcile(item).instrument(span).await
+    }
+
+    async fn reconcile(&self, item: WorkItem<ObjectKey, TokioClock>) -> bool {
         let _active = self.metrics.active();
         let start = Instant::now();
         let request =
@@ -55,67 +75,80 @@ impl Worker {
                 Ok(ended) => ended,
                 Err(lost) => {
                     tracing::info!(%lost, "the reconciliation was dropped");
-                    return;
+                    return false;
                 }
             },
         };
         self.metrics.reconcile_time.record(start.elapsed());
-        self.conclude(item, ended);
+        self.conclude(item, ended)
     }
 
     async fn call(&self, request: Request) -> Ended {
-        let call = AssertUnwindSafe(self.reconciler.reconcile(request)).catch_unwind();
-        let caught = match self.timeout {
+        let call = caught(self.reconciler.reconcile(request));
+        let ended = match self.timeout {
             None => call.await,
             Some(timeout) => match tokio::time::timeout(timeout, call).await {
-                Ok(caught) => caught,
+                Ok(ended) => ended,
                 Err(_) => return Ended::TimedOut(timeout),
             },
         };
-        match caught {
-            Ok(result) => Ended::Returned(result),
-            Err(panic) => Ended::Panicked(message(&*panic)),
-        }
+        ended.map_or_else(Ended::Panicked, Ended::Returned)
     }
 
-    fn conclude(&self, item: WorkItem<ObjectKey, TokioClock>, ended: Ended) {
-        let outcome = match ended {
+    fn conclude(&self, item: WorkItem<ObjectKey, TokioClock>, ended: Ended) -> bool {
+        let (outcome, added) = match ended {
             Ended::Returned(Ok(action)) => match action.delay() {
                 None => {
                     item.forget();
-                    return self.metrics.count(Outcome::Success);
+                    (Outcome::Success, None)
                 }
-                Some(delay) => {
-                    item.revisit_after(delay);
-                    return self.metrics.count(Outcome::RequeueAfter);
-                }
+                Some(delay) => (Outcome::RequeueAfter, Some(item.revisit_after(delay))),
             },
-            Ended::Returned(Err(error)) if error.is_terminal() => {
-                tracing::error!(%error, "reconciliation failed, and will not be tried again before something changes");
-                item.forget();
-                return self.metrics.count(Outcome::Terminal);
-            }
             Ended::Returned(Err(error)) => {
-                tracing::warn!(%error, failures = item.num_requeues() + 1, "reconciliation failed");
-                Outcome::Error
+                // Not by whoever listens to the logs, which may hold a lock.
+                let told = error.to_string();
+                match error.is_terminal() {
+                    true => {
+                        tracing::error!(error = told, "reconciliation failed, and waits for a change");
+                        item.forget();
+                        (Outcome::Terminal, None)
+                    }
+                    false => {
+                        tracing::warn!(error = told, failures = item.num_requeues() + 1, "reconciliation failed");
+                        (Outcome::Error, Some(self.retry(item)))
+                    }
+                }
             }
             Ended::Panicked(panic) => {
                 tracing::error!(panic, "the reconciler panicked");
-                Outcome::Panic
+                (Outcome::Panic, Some(self.retry(item)))
             }
             Ended::TimedOut(timeout) => {
                 tracing::warn!(?timeout, "reconciliation took too long");
-                Outcome::Timeout
+                (Outcome::Timeout, Some(self.retry(item)))
             }
         };
         self.metrics.count(outcome);
-        self.metrics.retried();
-        item.retry();
+        added != Some(Added::ShutDown)
     }
-}
 
-/// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into())
+    fn retry(&self, item: WorkItem<ObjectKey, TokioClock>) -> Added {
+        let added = item.retry();
+        self.metrics.retried();
+        added
+    }
+
+    /// Has a key tried again after a panic in what is around the call of the reconciler: the limiter, the error's `Display`, the
+    /// drop of the future.
+    fn put_back(&self, key: ObjectKey, priority: i32, panic: &str) -> bool {
+        let retry = AddOptions { priority, rate_limited: true, after: None };
+        let added = catch(|| self.queue.add_with(key.clone(), retry)).unwrap_or_else(|_| {
+            let later = AddOptions { priority, rate_limited: false, after: Some(WITHOUT_LIMITER) };
+            self.queue.add_with(key.clone(), later)
+        });
+        self.metrics.retried();
+        self.metrics.count(Outcome::Panic);
+        tracing::error!(controller = self.controller, %key, panic, "a panic around a reconciliation; it is tried again");
+        added != Added::ShutDown
+    }
 }

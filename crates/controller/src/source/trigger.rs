@@ -6,6 +6,7 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pintle_meta::ObjectKey;
+use pintle_workqueue::Added;
 
 use super::{Feed, Source};
 use crate::Requests;
@@ -31,9 +32,9 @@ impl Trigger {
     /// Has `key` reconciled.
     pub fn trigger(&self, key: ObjectKey) {
         let mut state = self.lock();
-        match &state.requests {
-            Some(requests) => requests.add(key),
-            None => drop(state.waiting.insert(key)),
+        let add = |requests: &Requests| requests.queue().add(key.clone());
+        if matches!(state.requests.as_ref().map(add), None | Some(Added::ShutDown)) {
+            state.waiting.insert(key);
         }
     }
 
@@ -68,6 +69,8 @@ struct Connection(Trigger);
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.0.lock().requests = None;
+        // Not under the lock, since this may be the last handle to a queue that has a user's order and limiter.
+        let requests = self.0.lock().requests.take();
+        drop(requests);
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_controller::{Controller, Manager, ManagerBuilder, ManagerError, ManagerStatus};
+use pintle_controller::{Controller, Manager, ManagerBuilder, ManagerError, ManagerStatus, Trigger};
 use pintle_events::{EventBroadcaster, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory};
-use pintle_meta::{Encoded, Resource};
+use pintle_meta::{Encoded, ObjectKey, Resource};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -103,6 +103,23 @@ async fn calls_are_dropped_when_the_term_is_lost_and_begin_anew_with_the_next() 
     pass(30.0).await;
     assert!(a.status.is_leader());
     assert_eq!((a.calls.running(), a.calls.take().len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_wait_when_the_term_is_lost_come_in_the_next() {
+    let leases = Leases::default();
+    let (trigger, calls) = (Trigger::new(), Recorder::taking(5.0));
+    let controller = Controller::named("hand").source(trigger.clone()).reconciler(calls.clone());
+    let manager = Manager::builder().controller(controller).leader_election(leases.elector("a")).build();
+    let _task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
+    pass(1.0).await;
+    ["x", "y", "z"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
+    pass(0.1).await;
+    leases.usurp("stranger");
+    pass(3.0).await;
+    assert_eq!((calls.take().len(), calls.dropped().len()), (1, 1), "the others were not begun in vain");
+    pass(60.0).await;
+    assert_eq!(calls.take_sorted(), ["x", "y", "z"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,15 @@
 //! How a run ends.
 
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use pintle_controller::{Controller, ControllerConfig, ControllerError};
+use pintle_controller::{
+    Action, Controller, ControllerConfig, ControllerError, Feed, ReconcileError, Request, Requests, Source, Trigger,
+};
+use pintle_meta::ObjectKey;
+use tokio_util::sync::CancellationToken;
 
 use crate::fake::{Collection, Site, Trouble};
 use crate::recorder::{Recorder, pass, run};
@@ -103,4 +110,158 @@ async fn dropping_a_run_ends_everything_that_belongs_to_it() {
     pass(60.0).await;
     assert!(calls.take().is_empty());
     assert_eq!(controller.metrics().active_workers, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_beyond_all_time_are_none() {
+    let sites = Collection::<Site>::of(&["a"]);
+    let calls = Recorder::taking(10.0);
+    let config = ControllerConfig {
+        reconcile_timeout: Some(Duration::MAX),
+        cache_sync_timeout: Some(Duration::MAX),
+        graceful_shutdown_timeout: Duration::MAX,
+        ..Default::default()
+    };
+    let controller = Controller::of(&sites.informer()).config(config).reconciler(calls.clone());
+    run(&controller).await.stop().await.unwrap();
+    assert_eq!((calls.take().len(), calls.dropped().len()), (1, 0));
+}
+
+/// Yields a key when it ends.
+struct Last;
+
+impl Source for Last {
+    fn name(&self) -> &str {
+        "last"
+    }
+
+    fn start(&self, requests: Requests) -> Feed {
+        struct Farewell(Requests);
+        impl Drop for Farewell {
+            fn drop(&mut self) {
+                self.0.add(ObjectKey::new("ns", "farewell"));
+            }
+        }
+        let farewell = Farewell(requests);
+        let run = async move {
+            pending::<()>().await;
+            drop(farewell);
+        };
+        Feed { synced: Box::pin(async { true }), run: Box::pin(run) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_closes_the_queue_before_its_sources_end() {
+    let calls = Recorder::new();
+    let controller = Controller::named("last").source(Last).reconciler(calls.clone());
+    run(&controller).await.stop().await.unwrap();
+    assert!(calls.take().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_run_begins_when_all_of_a_dropped_one_has_ended() {
+    let (begun, begins) = mpsc::channel();
+    let (go_on, waits) = mpsc::channel::<()>();
+    let waits = Mutex::new(waits);
+    let at_work = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (counted, seen) = (at_work.clone(), most.clone());
+    // It does what none should: holds its thread, so that it cannot be dropped.
+    let reconcile = move |request: Request| {
+        seen.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        begun.send(()).unwrap();
+        if request.key.name() == "blocks" {
+            tokio::task::block_in_place(|| waits.lock().unwrap().recv().unwrap());
+        }
+        counted.fetch_sub(1, Ordering::SeqCst);
+        async { Ok(Action::await_change()) }
+    };
+    let trigger = Trigger::new();
+    let controller = Controller::named("hand").source(trigger.clone()).reconciler(reconcile);
+    let spawn = || {
+        let controller = controller.clone();
+        tokio::spawn(async move { controller.run(&CancellationToken::new()).await })
+    };
+    let first = spawn();
+    trigger.trigger(ObjectKey::new("ns", "blocks"));
+    tokio::task::block_in_place(|| begins.recv().unwrap());
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    trigger.trigger(ObjectKey::new("ns", "next"));
+    let second = spawn();
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    go_on.send(()).unwrap();
+    go_on.send(()).unwrap();
+    tokio::task::block_in_place(|| begins.recv().unwrap());
+    assert_eq!(most.load(Ordering::SeqCst), 1, "two runs were at work");
+    second.abort();
+}
+
+fn by_hand(calls: &Recorder) -> (Trigger, Controller) {
+    let trigger = Trigger::new();
+    let controller = Controller::named("hand").source(trigger.clone()).reconciler(calls.clone());
+    (trigger, controller)
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_a_stop_leaves_come_in_the_next_run() {
+    let calls = Recorder::taking(10.0);
+    let (trigger, controller) = by_hand(&calls);
+    let running = run(&controller).await;
+    ["a", "b", "c"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
+    pass(1.0).await;
+    running.stop.cancel();
+    pass(1.0).await;
+    ["a", "d"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
+    running.stop().await.unwrap();
+    assert_eq!(calls.take(), ["a"]);
+    let _running = run(&controller).await;
+    pass(100.0).await;
+    assert_eq!(calls.take_sorted(), ["a", "b", "c", "d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_that_a_dropped_run_leaves_come_in_the_next() {
+    let calls = Recorder::taking(10.0);
+    let (trigger, controller) = by_hand(&calls);
+    let running = run(&controller).await;
+    ["a", "b"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
+    pass(1.0).await;
+    running.task.abort();
+    assert!(running.task.await.is_err());
+    assert_eq!(calls.take(), ["a"]);
+    let _running = run(&controller).await;
+    pass(100.0).await;
+    assert_eq!(calls.take_sorted(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_before_a_stop_is_tried_again_in_the_next_run() {
+    let sites = Collection::<Site>::of(&["waits", "fails-last", "fine"]);
+    let calls = Recorder::taking(1.0);
+    let clean_up = |request: &Request| match request.key.name() {
+        "fine" => Ok(Action::await_change()),
+        _ => Err(ReconcileError::new("cannot be cleaned up now")),
+    };
+    ["waits", "fails-last", "fine"].into_iter().for_each(|name| calls.plan(name, clean_up));
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let running = run(&controller).await;
+    pass(100.0).await;
+    ["waits", "fails-last", "fine"].into_iter().for_each(|name| sites.delete(name));
+    pass(100.0).await;
+    calls.take();
+    // One waits for its next try, and the other's fails while the stop waits for it.
+    while calls.running() == 0 {
+        pass(0.1).await;
+    }
+    running.stop().await.unwrap();
+    calls.take();
+    let _running = run(&controller).await;
+    pass(100.0).await;
+    let mut tried = calls.take_sorted();
+    tried.dedup();
+    assert_eq!(tried, ["fails-last", "waits"], "their objects are gone, so nothing else brings them");
 }

@@ -1,0 +1,60 @@
+//! Keeps what is logged, each event as one line, as a program's subscriber would: by formatting every field.
+
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{DefaultGuard, set_default};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Clones share the lines.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// One that hears everything from this thread while the guard lives.
+    pub(crate) fn here() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let guard = set_default(log.clone());
+        (log, guard)
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_tells(&self, parts: &[&str]) {
+        let lines = self.0.lock().unwrap();
+        assert!(lines.iter().any(|line| parts.iter().all(|part| line.contains(part))), "{parts:?} not in {lines:#?}");
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, "{field}={value:?} ").unwrap();
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}

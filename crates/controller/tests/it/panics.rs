@@ -1,0 +1,295 @@
+//! User code that panics where it should not: nothing dies of it unseen.
+
+use std::fmt;
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use pintle_controller::{
+    Action, Controller, ControllerConfig, ControllerError, Feed, QueueSetup, ReconcileError, Request, Requests, Source,
+    Trigger,
+};
+use pintle_meta::ObjectKey;
+use pintle_ratelimit::RateLimiter;
+use pintle_workqueue::{Fifo, Order, Ticket};
+
+use crate::fake::{Collection, Site};
+use crate::log::Log;
+use crate::recorder::{Recorder, Running, pass, run};
+
+fn config(queue: QueueSetup) -> ControllerConfig {
+    ControllerConfig { queue: Some(queue), ..Default::default() }
+}
+
+/// How a run ends that has to end by itself.
+async fn end(running: Running) -> ControllerError {
+    let ended = tokio::time::timeout(Duration::from_secs(1_000), running.task).await;
+    ended.expect("the run goes on, and does nothing").unwrap().unwrap_err()
+}
+
+#[track_caller]
+fn assert_tells(error: &ControllerError, parts: &[&str]) {
+    let told = error.to_string();
+    assert!(parts.iter().all(|part| told.contains(part)), "{parts:?} are not all in {told}");
+}
+
+/// With the one worker at hand, `bad` has cost a panic, and both keys are served again.
+async fn assert_goes_on(controller: &Controller, sites: &Collection<Site>, calls: &Recorder) {
+    let running = run(controller).await;
+    pass(0.5).await;
+    let called = calls.take();
+    assert!(["bad", "good"].iter().all(|name| called.contains(&(*name).to_owned())), "{called:?}");
+    assert!(controller.metrics().panics > 0);
+    sites.touch("good");
+    pass(0.1).await;
+    assert!(calls.take().contains(&"good".to_owned()), "the worker is dead");
+    pass(100.0).await;
+    assert!(calls.take().contains(&"bad".to_owned()), "the key is lost");
+    let metrics = controller.metrics();
+    assert_eq!((metrics.active_workers, metrics.panics), (0, metrics.errors));
+    running.stop().await.unwrap();
+}
+
+struct BadLimiter;
+
+impl RateLimiter<ObjectKey> for BadLimiter {
+    fn delay(&mut self, _: &ObjectKey, _: u32, _: Instant) -> Duration {
+        panic!("the limiter fell over")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limiter_that_panics_costs_its_key_a_try() {
+    let (log, _guard) = Log::here();
+    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let calls = Recorder::new();
+    calls.plan("bad", |_| Err(ReconcileError::new("try again")));
+    let controller = Controller::of(&sites.informer())
+        .config(config(Arc::new(|queue| queue.limiter = Box::new(BadLimiter))))
+        .reconciler(calls.clone());
+    assert_goes_on(&controller, &sites, &calls).await;
+    log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the limiter fell over"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_whose_display_panics_costs_its_key_a_try() {
+    #[derive(Debug)]
+    struct Unspeakable;
+    impl fmt::Display for Unspeakable {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("no words")
+        }
+    }
+    impl std::error::Error for Unspeakable {}
+    let (log, _guard) = Log::here();
+    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let calls = Recorder::new();
+    calls.plan("bad", |_| Err(Unspeakable.into()));
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    assert_goes_on(&controller, &sites, &calls).await;
+    log.assert_tells(&["controller=\"site\"", "key=ns/bad", "no words"]);
+}
+
+/// Never ends, and panics when it is dropped.
+struct Grenade;
+
+impl Future for Grenade {
+    type Output = Result<Action, ReconcileError>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic!("dropped")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_whose_drop_panics_costs_its_key_a_try() {
+    let (log, _guard) = Log::here();
+    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let calls = Recorder::new();
+    let recorder = calls.clone();
+    let config = ControllerConfig { reconcile_timeout: Some(Duration::from_millis(100)), ..Default::default() };
+    let controller = Controller::of(&sites.informer()).config(config).reconciler(move |request: Request| {
+        let recorder = recorder.clone();
+        async move {
+            let bad = request.key.name() == "bad";
+            pintle_controller::Reconciler::reconcile(&recorder, request).await?;
+            if bad { Grenade.await } else { Ok(Action::await_change()) }
+        }
+    });
+    assert_goes_on(&controller, &sites, &calls).await;
+    log.assert_tells(&["controller=\"site\"", "key=ns/bad", "dropped"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_with_a_payload_whose_drop_panics_costs_its_key_a_try() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the payload fell over")
+        }
+    }
+    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let calls = Recorder::new();
+    calls.plan("bad", |_| std::panic::panic_any(Bomb));
+    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    assert_goes_on(&controller, &sites, &calls).await;
+}
+
+/// First come, first served, but for a panic.
+#[derive(Debug, Default)]
+struct BadOrder {
+    fifo: Fifo,
+    push: bool,
+    pop: bool,
+    /// Hands this out for ever.
+    stale: Option<Ticket>,
+    keep: bool,
+}
+
+impl Order<ObjectKey> for BadOrder {
+    fn push(&mut self, ticket: Ticket, key: &ObjectKey, priority: i32, now: u64) {
+        assert!(!self.push || key.name() != "bad", "no place for this one");
+        Order::push(&mut self.fifo, ticket, key, priority, now);
+    }
+
+    fn pop(&mut self) -> Option<Ticket> {
+        assert!(!self.pop, "no next one");
+        let ticket = self.stale.or_else(|| Order::<ObjectKey>::pop(&mut self.fifo));
+        self.stale = ticket.filter(|_| self.keep);
+        ticket
+    }
+
+    fn len(&self) -> usize {
+        Order::<ObjectKey>::len(&self.fifo)
+    }
+}
+
+async fn end_by_order(make: fn() -> BadOrder) -> ControllerError {
+    let sites = Collection::<Site>::of(&["good", "bad"]);
+    let controller = Controller::of(&sites.informer())
+        .config(config(Arc::new(move |queue| queue.order = Box::new(make()))))
+        .reconciler(Recorder::new());
+    end(run(&controller).await).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_that_panics_ends_the_run() {
+    let error = end_by_order(|| BadOrder { pop: true, ..Default::default() }).await;
+    assert_tells(&error, &["\"site\"", "order", "no next one"]);
+    let error = end_by_order(|| BadOrder { push: true, ..Default::default() }).await;
+    assert_tells(&error, &["\"site\"", "order", "no place for this one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_cannot_go_on_ends_the_run() {
+    // A ticket that names no key any more, which the queue cannot bear.
+    let error = end_by_order(|| BadOrder { keep: true, ..Default::default() }).await;
+    assert_tells(&error, &["\"site\"", "worker"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_and_a_limiter_that_panic_at_once_end_the_run_and_not_the_process() {
+    #[derive(Debug, Default)]
+    struct Once(Fifo, usize);
+    impl Order<ObjectKey> for Once {
+        fn push(&mut self, ticket: Ticket, key: &ObjectKey, priority: i32, now: u64) {
+            self.1 += 1;
+            assert!(self.1 < 2, "once is enough");
+            Order::push(&mut self.0, ticket, key, priority, now);
+        }
+
+        fn pop(&mut self) -> Option<Ticket> {
+            Order::<ObjectKey>::pop(&mut self.0)
+        }
+
+        fn len(&self) -> usize {
+            Order::<ObjectKey>::len(&self.0)
+        }
+    }
+    let trigger = Trigger::new();
+    let again = trigger.clone();
+    let setup: QueueSetup = Arc::new(|queue| {
+        queue.order = Box::new(Once::default());
+        queue.limiter = Box::new(BadLimiter);
+    });
+    let controller =
+        Controller::named("hand").source(trigger.clone()).config(config(setup)).reconciler(move |request: Request| {
+            // So the key needs a place again when its guard is dropped, which is while the panic of the limiter unwinds.
+            again.trigger(request.key);
+            async { Err(ReconcileError::new("try again")) }
+        });
+    trigger.trigger(ObjectKey::new("ns", "a"));
+    let error = end(run(&controller).await).await;
+    assert_tells(&error, &["\"hand\"", "order", "once is enough"]);
+}
+
+/// A source that panics somewhere.
+#[derive(Clone, Copy, PartialEq)]
+enum BadSource {
+    Start,
+    Sync,
+    RunBeforeSync,
+    Run,
+}
+
+impl Source for BadSource {
+    fn name(&self) -> &str {
+        "the tide"
+    }
+
+    fn start(&self, _: Requests) -> Feed {
+        let part = *self;
+        assert!(part != Self::Start, "no water");
+        Feed {
+            synced: Box::pin(async move {
+                assert!(part != Self::Sync, "no water");
+                match part {
+                    Self::RunBeforeSync => pending().await,
+                    _ => true,
+                }
+            }),
+            run: Box::pin(async move {
+                assert!(part == Self::Sync, "no water");
+                pending().await
+            }),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_ends_the_run() {
+    for source in [BadSource::Start, BadSource::Sync, BadSource::RunBeforeSync, BadSource::Run] {
+        let controller = Controller::named("sea").source(source).reconciler(Recorder::new());
+        let error = end(run(&controller).await).await;
+        assert_tells(&error, &["\"sea\"", "the tide", "panicked", "no water"]);
+        let error = end(run(&controller).await).await;
+        assert!(!matches!(error, ControllerError::AlreadyRunning { .. }), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setup_of_the_queue_that_panics_ends_the_run() {
+    let setup: QueueSetup = Arc::new(|_| panic!("no limiter to be had"));
+    let controller = Controller::named("hand").source(Trigger::new()).config(config(setup)).reconciler(Recorder::new());
+    for _ in 0..2 {
+        assert_tells(&end(run(&controller).await).await, &["\"hand\"", "queue", "no limiter to be had"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setup_of_the_queue_may_ask_the_controller() {
+    let known: Arc<OnceLock<Controller>> = Arc::default();
+    let asked = known.clone();
+    let setup: QueueSetup = Arc::new(move |_| assert_eq!(asked.get().unwrap().metrics().depth, 0));
+    let controller = Controller::named("hand").source(Trigger::new()).config(config(setup)).reconciler(Recorder::new());
+    known.set(controller.clone()).unwrap();
+    run(&controller).await.stop().await.unwrap();
+}
