@@ -38,7 +38,8 @@ pub struct ControllerConfig {
     /// How long to wait for all caches to fill before the run fails. None, the default: for ever, since a missing permission
     /// or resource may come yet; readiness says what is missing.
     pub cache_sync_timeout: Option<Duration>,
-    /// How long a stop waits for reconciliations to end before it drops them: 30 s.
+    /// How long a stop waits for reconciliations to end before it drops them: 25 s. In a [`Manager`](crate::Manager), its time
+    /// counts instead.
     pub graceful_shutdown_timeout: Duration,
     /// What the queue is like. None, the default: first come, first served; the first error of a key delays it by 5 ms, and
     /// each further one by twice as long as before, up to 1000 s.
@@ -73,7 +74,7 @@ impl Default for ControllerConfig {
             max_concurrent_reconciles: 1,
             reconcile_timeout: None,
             cache_sync_timeout: None,
-            graceful_shutdown_timeout: Duration::from_secs(30),
+            graceful_shutdown_timeout: Duration::from_secs(25),
             queue: None,
         }
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pintle_leaderelect::Leadership;
+use pintle_meta::ObjectKey;
 use pintle_workqueue::ShutdownMode;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
@@ -73,13 +74,16 @@ impl Controller {
     }
 
     /// Runs until `stop` is cancelled: takes no further keys then, and waits for the reconciliations under way, for
-    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout) at most.
+    /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout) at most. Then it drops them. One that holds its
+    /// thread ends at its next await, and the run not before.
     ///
-    /// It can be run again afterwards, with a new queue: every object is reconciled anew.
+    /// It can be run again afterwards, with a new queue: every object is reconciled anew, and so is each key that this run has
+    /// left undone.
     ///
     /// # Errors
     ///
-    /// A source could not be completed or has ended, the stop took too long, or it runs already.
+    /// A source could not be completed, has ended or panicked; the queue's setup or order panicked; a worker did, outside of a
+    /// reconciliation; the stop took too long; or it runs already.
     ///
     /// # Panics
     ///
@@ -87,7 +91,8 @@ impl Controller {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the reconciliations under way and ends all that belongs to the run.
+    /// Dropping the future drops the reconciliations under way and ends all that belongs to the run. One that is being polled by
+    /// another thread just then goes on until its next await; the next run waits for that.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         self.run_under(stop, None).await
     }
@@ -138,6 +143,17 @@ impl Controller {
         sources.filter_map(|source| Some((source.name().to_owned(), source.problem()?))).collect()
     }
 
+    pub(crate) fn panicked(&self, part: &str, panic: String) -> ControllerError {
+        self.inner.panicked(part, panic)
+    }
+
+    /// The keys that are being reconciled. None: it does not run.
+    pub(crate) fn in_flight(&self) -> Option<Vec<ObjectKey>> {
+        let requests = self.inner.requests()?;
+        let keys = requests.queue().snapshot();
+        Some(keys.into_iter().filter(|state| state.in_flight).map(|state| state.key).collect())
+    }
+
     /// The counters, over all runs.
     pub fn metrics(&self) -> ControllerMetrics {
         let inner = &self.inner;
@@ -166,12 +182,12 @@ impl Inner {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn panicked(&self, part: impl Into<String>, panic: String) -> ControllerError {
+    fn panicked(&self, part: &str, panic: String) -> ControllerError {
         ControllerError::Panicked { controller: self.name.clone(), part: part.into(), panic }
     }
 
     fn source_panicked(&self, source: usize, panic: String) -> ControllerError {
-        self.panicked(format!("its source {:?}", self.sources[source].name()), panic)
+        self.panicked(&format!("its source {:?}", self.sources[source].name()), panic)
     }
 
     async fn sync(&self, syncs: Vec<Synced>) -> Result<(), ControllerError> {
@@ -231,7 +247,7 @@ impl<'a> Run<'a> {
 
     /// Works until the stop, and ends after all tasks have.
     async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
-        let ended = self.reconcile(pin!(stopped(stop, leadership)), leadership).await;
+        let ended = self.reconcile(pin!(stop.given_under(leadership)), leadership).await;
         if ended.is_err() && leadership.is_none_or(|leadership| leadership.check().is_ok()) {
             stop.give();
         }
@@ -299,7 +315,13 @@ impl<'a> Run<'a> {
             let started = catch(|| source.start(self.requests.clone()));
             let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
             syncs.push(synced);
-            let feed = async move { (index, caught(async move { run.await }).await) };
+            let feed = async move {
+                // A block of its own, so that a panic of its drop is caught as well.
+                let run = async move {
+                    run.await;
+                };
+                (index, caught(run).await)
+            };
             self.feeds.spawn(self.inner.tasks.track_future(feed));
         }
         Ok(syncs)
@@ -338,16 +360,6 @@ impl Drop for Run<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.is_running.store(false, Ordering::Release);
-    }
-}
-
-async fn stopped(stop: &Stop, leadership: Option<&Leadership>) {
-    match leadership {
-        None => stop.given().await,
-        Some(leadership) => tokio::select! {
-            () = stop.given() => {}
-            () = leadership.cancelled() => {}
-        },
     }
 }
 

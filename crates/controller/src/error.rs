@@ -66,7 +66,7 @@ pub enum ManagerError {
     /// A controller failed.
     #[error(transparent)]
     Controller(#[from] ControllerError),
-    /// Something that was to run for as long as the manager failed.
+    /// Something that runs beside the controllers failed: a service, or the leader election.
     #[error("{name}: {cause}")]
     Runnable {
         /// What it is called.
@@ -74,12 +74,13 @@ pub enum ManagerError {
         /// Its error.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// Something that runs beside the controllers was asked to stop and did not.
-    #[error("{names:?} did not stop within {after:?}")]
+    /// Some parts were asked to stop, did not in their share of the time, and were dropped.
+    #[error("the stop could take {after:?}, and these had to be dropped: {}", .left.join(", "))]
     StopTimedOut {
-        /// What they are called.
-        names: Vec<String>,
-        /// How long was waited.
+        /// What they are called: controllers with their keys in flight, services, the leader election if the lease could not be
+        /// released, informers.
+        left: Vec<String>,
+        /// How long the stop could take in all.
         after: Duration,
     },
 }
@@ -88,7 +89,7 @@ fn within(after: &Option<Duration>) -> String {
     after.map_or_else(String::new, |after| format!(" within {after:?}"))
 }
 
-fn list(keys: &[ObjectKey]) -> String {
+pub(crate) fn list(keys: &[ObjectKey]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<_> = keys.iter().take(SHOWN).map(ObjectKey::as_str).collect();
     match keys.len().checked_sub(SHOWN) {

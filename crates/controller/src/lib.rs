@@ -90,7 +90,9 @@
 //! - A deleted object's key is reconciled, and a deletion that was missed while disconnected as well.
 //! - A panic, an error and a timeout cost one key one try. Retries are delayed for each key by itself, longer each time, and a
 //!   success ends that.
-//! - Dropping a run ends everything that belongs to it.
+//! - A run that cannot go on ends with an error that says why, whatever panicked; it is never idle in silence.
+//! - A key that a run leaves undone comes in the next one of the same controller, though its object may be gone.
+//! - Dropping a run ends everything that belongs to it; so does a stop, within a time for the whole manager.
 
 mod builder;
 mod config;
@@ -114,7 +116,7 @@ pub use config::{ControllerConfig, LOW_PRIORITY, QueueSetup};
 pub use controller::Controller;
 pub use error::{ControllerError, ManagerError};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
-pub use manager::{Health, HealthCheck, Manager, ManagerBuilder, ManagerStatus};
+pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus};
 pub use metrics::{ControllerMetrics, Distribution, prometheus_text};
 pub use predicate::Predicate;
 pub use reconciler::{Action, ReconcileError, Reconciler, Request};

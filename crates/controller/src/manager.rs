@@ -1,51 +1,134 @@
 //! Everything that one replica runs, started and stopped in order.
 
-mod builder;
 mod election;
+mod ending;
 mod health;
+mod service;
 mod team;
 
+use std::error::Error;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use pintle_events::{EventRecorder, EventType, ObjectReference};
 use pintle_informer::InformerFactory;
-use pintle_leaderelect::{Leadership, LossReason};
-use tokio::task::JoinSet;
+use pintle_leaderelect::{LeaderElector, Lock};
 use tokio_util::sync::CancellationToken;
 
-pub use builder::ManagerBuilder;
 pub use health::{Health, HealthCheck, ManagerStatus};
 
-use self::builder::Service;
-use self::election::Election;
+use self::election::{Election, lead};
+use self::ending::Ending;
+use self::service::{Service, Services};
 use self::team::Team;
-use crate::ManagerError;
+use crate::stop::Stop;
+use crate::{Controller, ManagerError};
 
 /// Runs controllers, with the caches below them and the services beside them, under leader election if there is one.
 ///
 /// The order of the start: informers and services; the caches of the controllers, so that a standby is warm; the election;
 /// and for each term that is won, the controllers. The order of a stop is the reverse: controllers wind down while leadership
-/// is still renewed; then the lease is released; then services and informers end.
+/// is still renewed; then the lease is released; then services and informers end. All that within
+/// [one time](ManagerConfig::graceful_shutdown_timeout).
 ///
 /// A replica that loses its term drops what its controllers were doing, and contends again. A controller or service that fails
-/// stops the manager, in the same order.
+/// or panics stops the manager, in the same order.
+#[must_use = "nothing happens before it runs"]
+#[derive(Default)]
 pub struct Manager {
-    team: Arc<Team>,
+    config: ManagerConfig,
+    status: ManagerStatus,
     services: Vec<Service>,
     informers: Vec<InformerFactory>,
     election: Option<Box<dyn Election>>,
-    graceful_shutdown_timeout: Duration,
-    status: ManagerStatus,
 }
+
+/// How a manager works.
+#[derive(Clone, Debug)]
+pub struct ManagerConfig {
+    /// How long a stop takes at most: 25 s, which leaves some of the 30 s that Kubernetes gives a pod.
+    ///
+    /// Controllers have 80 % of it to finish what is in flight; [their own limit](crate::ControllerConfig) counts only where
+    /// they run without a manager. Until 90 % the lease can be released, and services and informers have the rest. Whatever is
+    /// left at the end of its time is dropped, and named in the error. So no part takes the time of the next.
+    pub graceful_shutdown_timeout: Duration,
+}
+
+impl Default for ManagerConfig {
+    fn default() -> Self {
+        Self { graceful_shutdown_timeout: Duration::from_secs(25) }
+    }
+}
+
+/// How much of a stop's time is over when controllers have to be, in percent, and when the lease has to be released.
+const DRAINED: u32 = 80;
+const RELEASED: u32 = 90;
 
 impl Manager {
     /// A manager with nothing to manage.
-    pub fn builder() -> ManagerBuilder {
-        ManagerBuilder::new()
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// What is known of its parts, for health checks, metrics, and whoever asks who leads.
+    /// How it works.
+    pub fn config(mut self, config: ManagerConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Runs `controller`: on the leader, or on every replica if there is no election. Keep a clone to ask for its metrics.
+    pub fn controller(self, controller: Controller) -> Self {
+        self.status.add_controller(controller);
+        self
+    }
+
+    /// Starts the informers of `factory` first and shuts them down last. Informers that come from elsewhere are started with
+    /// the controllers that need them, and end with their last handle.
+    pub fn informers(mut self, factory: InformerFactory) -> Self {
+        self.informers.push(factory);
+        self
+    }
+
+    /// Runs something on every replica for as long as the manager runs, such as a web server that answers probes from the
+    /// manager's [status](Self::status). It should end when the token is cancelled. An error or a panic stops the manager; an
+    /// early return does not.
+    pub fn service<F, Fut>(mut self, name: impl Into<String>, run: F) -> Self
+    where
+        F: FnOnce(CancellationToken) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send + 'static,
+    {
+        self.services.push(Service::new(name.into(), run));
+        self
+    }
+
+    /// Lets only the leader run the controllers.
+    pub fn leader_election<L: Lock>(mut self, elector: LeaderElector<L>) -> Self {
+        self.status.set_election(elector.status());
+        self.election = Some(Box::new(elector));
+        self
+    }
+
+    /// The same, and records who became leader and who stopped, as Events about the lock.
+    pub fn leader_election_with_events<L: Lock>(self, elector: LeaderElector<L>, recorder: EventRecorder) -> Self {
+        self.leader_election(elector.with_events(move |event| {
+            let lock = ObjectReference {
+                api_version: event.resource.group_version.to_string(),
+                kind: event.resource.kind.clone(),
+                namespace: event.key.namespace().unwrap_or_default().into(),
+                name: event.key.name().into(),
+                uid: event.version.uid.clone(),
+                resource_version: event.version.resource_version.clone(),
+                field_path: String::new(),
+            };
+            recorder.event(lock, EventType::Normal, "LeaderElection", event.to_string());
+        }))
+    }
+
+    /// What is known of its parts, for health checks, metrics, and whoever asks who leads. It knows of parts that are added
+    /// later as well, so a service can be given it.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()
     }
@@ -54,7 +137,7 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// The first failure.
+    /// The first failure, or what was left when the time of the stop was up. The others are logged.
     ///
     /// # Panics
     ///
@@ -62,97 +145,75 @@ impl Manager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends everything at once: reconciliations are dropped, and the lease is not released.
+    /// Dropping the future ends everything, in no order, and does not release the lease. Controllers and the election are gone
+    /// when the drop returns. Reconciliations and services are tasks: one that is being polled by another thread just then goes
+    /// on until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
-        let Self { team, services, informers, mut election, graceful_shutdown_timeout, .. } = self;
-        let stop = stop.child_token();
+        let Self { config, status, services, informers, mut election } = self;
+        let stop = Stop::new(stop, config.graceful_shutdown_timeout);
         let stop_services = CancellationToken::new();
+        let ending = Arc::new(Ending::default());
         informers.iter().for_each(InformerFactory::start);
-        let mut tasks = JoinSet::new();
-        let mut names = Vec::new();
-        for service in services {
-            names.push(service.name.clone());
-            tasks.spawn(service.run(stop_services.clone()));
-        }
+        let mut services = Services::start(services, &stop_services);
+        let team = Arc::new(Team::new(status.controllers(), stop.percent(DRAINED), ending.clone()));
         team.warm_up();
-        let mut failure = {
-            let mut leading = Box::pin(lead(&team, election.as_deref_mut(), &stop));
-            let mut failed = None;
+        {
+            let has_election = election.is_some();
+            let mut leading = pin!(lead(&team, election.as_deref_mut(), stop.token()));
+            let until = stop.percent(RELEASED);
+            let mut over = pin!(until.over());
             loop {
                 tokio::select! {
-                    led = &mut leading => break failed.or(led.err()),
+                    biased;
+                    led = &mut leading => {
+                        led.unwrap_or_else(|error| ending.fail(error));
+                        break;
+                    }
+                    () = &mut over => {
+                        // The lease is not released: something may still be at work under it.
+                        ending.leave(team.at_work());
+                        ending.leave(has_election.then(|| election::NAME.into()));
+                        break;
+                    }
                     // A service that has failed ends everything else, in order. One that has returned was done.
-                    Some(ended) = tasks.join_next() => if let Err(error) = unwind(ended) {
-                        stop.cancel();
-                        failed.get_or_insert(error);
+                    Some(ended) = services.next() => if let Err(error) = ended {
+                        ending.fail(error);
+                        stop.give();
                     },
                 }
             }
-        };
+        }
+        stop.give();
         stop_services.cancel();
         let ends = async {
-            while let Some(ended) = tasks.join_next().await {
-                if let Err(error) = unwind(ended) {
-                    failure.get_or_insert(error);
-                }
+            while let Some(ended) = services.next().await {
+                ended.unwrap_or_else(|error| ending.fail(error));
+            }
+            for factory in &informers {
+                factory.shutdown().await;
             }
         };
-        if tokio::time::timeout(graceful_shutdown_timeout, ends).await.is_err() {
-            failure.get_or_insert(ManagerError::StopTimedOut { names, after: graceful_shutdown_timeout });
-            tasks.shutdown().await;
+        tokio::select! {
+            biased;
+            () = ends => {}
+            () = stop.over() => {
+                let told = informers.iter().filter(|factory| factory.shutdown().now_or_never().is_none()).count();
+                let left: Vec<_> = services.left().collect();
+                ending.leave((left.is_empty() && told > 0).then(|| "the informers".into()));
+                ending.leave(left);
+            }
         }
-        for factory in informers {
-            factory.shutdown().await;
-        }
-        failure.map_or(Ok(()), Err)
+        ending.result(config.graceful_shutdown_timeout)
     }
 }
 
 impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Manager").field("status", &self.status).finish_non_exhaustive()
-    }
-}
-
-/// Has the team work while this replica leads, or all the time where there is no election.
-async fn lead(
-    team: &Arc<Team>,
-    election: Option<&mut (dyn Election + 'static)>,
-    stop: &CancellationToken,
-) -> Result<(), ManagerError> {
-    let Some(election) = election else { return team.work(stop, None).await };
-    let failure = Arc::new(Mutex::new(None));
-    let work = {
-        let (failure, team, stop) = (failure.clone(), team.clone(), stop.clone());
-        move |leadership: Leadership| {
-            let (failure, team, stop) = (failure.clone(), team.clone(), stop.clone());
-            Box::pin(async move {
-                let outcome = team.work(&stop, Some(&leadership)).await;
-                // A failure of a team that had to stop because its term was over is no failure.
-                if let Err(error) = outcome
-                    && leadership.check().is_ok()
-                {
-                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                }
-            }) as election::Work
-        }
-    };
-    let ended = election.run(stop, Box::new(work)).await;
-    if let Some(reason @ (LossReason::Deadline | LossReason::Usurped { .. } | LossReason::Deleted)) = ended {
-        tracing::warn!(%reason, "the last term was lost");
-    }
-    let failure = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-    failure.map_or(Ok(()), Err)
-}
-
-/// Passes a panic of a task on.
-fn unwind<T>(ended: Result<T, tokio::task::JoinError>) -> T {
-    match ended {
-        Ok(outcome) => outcome,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // Nobody aborts the tasks of a set but the one who owns it, and then does not join them.
-            Err(error) => panic!("{error}"),
-        },
+        let services: Vec<_> = self.services.iter().map(Service::name).collect();
+        f.debug_struct("Manager")
+            .field("config", &self.config)
+            .field("status", &self.status)
+            .field("services", &services)
+            .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,10 @@
 //! The order to stop, and the time that it leaves.
 
+use std::future::pending;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use pintle_leaderelect::Leadership;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +22,15 @@ impl Stop {
         Self { token: token.child_token(), timeout, given: Arc::default() }
     }
 
+    /// The same order, with so many percent of its time.
+    pub(crate) fn percent(&self, share: u32) -> Self {
+        Self { timeout: self.timeout / 100 * share, ..self.clone() }
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -30,9 +41,21 @@ impl Stop {
         self.left();
     }
 
+    /// Waits for it.
     pub(crate) async fn given(&self) {
         self.token.cancelled().await;
         self.left();
+    }
+
+    /// Waits for it, or for the end of the term.
+    pub(crate) async fn given_under(&self, leadership: Option<&Leadership>) {
+        match leadership {
+            None => self.given().await,
+            Some(leadership) => tokio::select! {
+                () = self.given() => {}
+                () = leadership.cancelled() => {}
+            },
+        }
     }
 
     /// How much of its time is left; all of it before it is given.
@@ -40,6 +63,16 @@ impl Stop {
         match self.token.is_cancelled() {
             true => self.timeout.saturating_sub(self.given.get_or_init(Instant::now).elapsed()),
             false => self.timeout,
+        }
+    }
+
+    /// Waits until it was given and its time is up.
+    pub(crate) async fn over(&self) {
+        self.given().await;
+        // What the clock cannot count never ends.
+        match Instant::now().checked_add(self.left()) {
+            Some(end) => tokio::time::sleep_until(end).await,
+            None => pending().await,
         }
     }
 }

@@ -1,10 +1,19 @@
-use std::future::Future;
-use std::pin::Pin;
+//! Who works: the leader, or everyone where there is no election.
 
-use pintle_leaderelect::{ElectionStatus, LeaderCallbacks, LeaderElector, Leadership, Lock, LossReason};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use pintle_leaderelect::{LeaderCallbacks, LeaderElector, Leadership, Lock, LossReason};
 use tokio_util::sync::CancellationToken;
 
-pub(super) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+use super::team::Team;
+use crate::ManagerError;
+use crate::panic::caught;
+
+/// What it is called in errors.
+pub(super) const NAME: &str = "the leader election";
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A [`LeaderElector`] with whatever lock.
 pub(super) trait Election: Send {
@@ -13,8 +22,6 @@ pub(super) trait Election: Send {
         stop: &'a CancellationToken,
         work: Box<dyn FnMut(Leadership) -> Work + Send>,
     ) -> Pin<Box<dyn Future<Output = Option<LossReason>> + Send + 'a>>;
-
-    fn status(&self) -> ElectionStatus;
 }
 
 impl<L: Lock> Election for LeaderElector<L> {
@@ -25,8 +32,29 @@ impl<L: Lock> Election for LeaderElector<L> {
     ) -> Pin<Box<dyn Future<Output = Option<LossReason>> + Send + 'a>> {
         Box::pin(LeaderElector::run(self, stop, LeaderCallbacks::new(work)))
     }
+}
 
-    fn status(&self) -> ElectionStatus {
-        LeaderElector::status(self)
+/// Has the team work while this replica leads, or all the time where there is no election.
+pub(super) async fn lead(
+    team: &Arc<Team>,
+    election: Option<&mut (dyn Election + 'static)>,
+    stop: &CancellationToken,
+) -> Result<(), ManagerError> {
+    let Some(election) = election else {
+        team.work(None).await;
+        return Ok(());
+    };
+    let team = team.clone();
+    let work = move |leadership: Leadership| {
+        let team = team.clone();
+        Box::pin(async move { team.work(Some(&leadership)).await }) as Work
+    };
+    match caught(election.run(stop, Box::new(work))).await {
+        Ok(Some(reason @ (LossReason::Deadline | LossReason::Usurped { .. } | LossReason::Deleted))) => {
+            tracing::warn!(%reason, "the last term was lost");
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+        Err(panic) => Err(ManagerError::Runnable { name: NAME.into(), cause: format!("it panicked: {panic}").into() }),
     }
 }

@@ -1,4 +1,7 @@
+//! What a manager tells those who ask: probes, scrapes, and its own services.
+
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pintle_leaderelect::ElectionStatus;
@@ -8,30 +11,45 @@ use crate::{Controller, ControllerMetrics, prometheus_text};
 /// How long a leader may go on without a renewal, beyond its lease, before it counts as hung: what core components use.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
-/// What is known of a manager's parts. Cheap to clone, and good after the manager's end.
-#[derive(Clone, Debug)]
+/// What is known of a manager's parts. Clones share it; it is good from the manager's beginning, and after its end.
+#[derive(Clone, Debug, Default)]
 pub struct ManagerStatus {
+    parts: Arc<Mutex<Parts>>,
+}
+
+#[derive(Debug, Default)]
+struct Parts {
     controllers: Vec<Controller>,
     election: Option<ElectionStatus>,
 }
 
 impl ManagerStatus {
-    pub(super) fn new(controllers: Vec<Controller>, election: Option<ElectionStatus>) -> Self {
-        Self { controllers, election }
+    pub(super) fn add_controller(&self, controller: Controller) {
+        self.lock().controllers.push(controller);
+    }
+
+    pub(super) fn set_election(&self, election: ElectionStatus) {
+        let before = self.lock().election.replace(election);
+        drop(before);
+    }
+
+    pub(super) fn controllers(&self) -> Vec<Controller> {
+        self.lock().controllers.clone()
     }
 
     /// Whether the process is alive: false only for a leader that hangs. What a liveness probe should answer.
     pub fn health(&self) -> Health {
-        let election = self.election.iter().map(|election| HealthCheck {
+        let election = self.election().map(|election| HealthCheck {
             name: "leaderElection".into(),
             problem: election.check(TOLERANCE).err().map(|wedged| wedged.to_string()),
         });
-        Health { checks: election.collect() }
+        Health { checks: election.into_iter().collect() }
     }
 
     /// Whether the replica could work if it led: all caches are complete. What a readiness probe should answer.
     pub fn ready(&self) -> Health {
-        let checks = self.controllers.iter().map(|controller| {
+        let controllers = self.controllers();
+        let checks = controllers.iter().map(|controller| {
             let unsynced = controller.unsynced();
             let told: Vec<_> = unsynced.into_iter().map(|(source, problem)| format!("{source}: {problem}")).collect();
             let problem = (!told.is_empty()).then(|| told.join("; "));
@@ -41,19 +59,19 @@ impl ManagerStatus {
     }
 
     /// The election; none where there is none.
-    pub fn election(&self) -> Option<&ElectionStatus> {
-        self.election.as_ref()
+    pub fn election(&self) -> Option<ElectionStatus> {
+        self.lock().election.clone()
     }
 
     /// Whether this replica's controllers may run now.
     pub fn is_leader(&self) -> bool {
-        self.election.as_ref().is_none_or(ElectionStatus::is_leader)
+        self.election().is_none_or(|election| election.is_leader())
     }
 
     /// All counters in Prometheus' text format: what a scrape should be answered.
     pub fn prometheus_text(&self) -> String {
         let mut text = prometheus_text(&self.metrics());
-        if let Some(election) = &self.election {
+        if let Some(election) = self.election() {
             text.push_str(&election.metrics().to_string());
         }
         text
@@ -61,7 +79,12 @@ impl ManagerStatus {
 
     /// The counters of each controller.
     pub fn metrics(&self) -> Vec<ControllerMetrics> {
-        self.controllers.iter().map(Controller::metrics).collect()
+        self.controllers().iter().map(Controller::metrics).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Parts> {
+        // No step under the lock can panic half-way.
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,49 +1,76 @@
+//! What only the leader runs.
+
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use pintle_leaderelect::Leadership;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use pintle_meta::ObjectKey;
 
-use super::unwind;
-use crate::{Controller, ManagerError};
+use super::ending::Ending;
+use crate::error::list;
+use crate::panic::{catch, caught};
+use crate::stop::Stop;
+use crate::{Controller, ControllerError};
 
-/// What only the leader runs.
+/// All controllers of a manager. They run within one future, so that none outlives it.
 pub(super) struct Team {
-    pub(super) controllers: Vec<Controller>,
+    controllers: Vec<Controller>,
+    stop: Stop,
+    ending: Arc<Ending>,
 }
 
 impl Team {
-    pub(super) fn warm_up(&self) {
-        self.controllers.iter().for_each(Controller::warm_up);
+    pub(super) fn new(controllers: Vec<Controller>, stop: Stop, ending: Arc<Ending>) -> Self {
+        Self { controllers, stop, ending }
     }
 
-    /// Runs all until `stop`, the end of the term, or the first failure, which stops the others.
-    pub(super) async fn work(
-        self: &Arc<Self>,
-        stop: &CancellationToken,
-        leadership: Option<&Leadership>,
-    ) -> Result<(), ManagerError> {
-        let stop = stop.child_token();
-        let mut tasks = JoinSet::new();
+    pub(super) fn warm_up(&self) {
         for controller in &self.controllers {
-            let (controller, stop, leadership) = (controller.clone(), stop.clone(), leadership.cloned());
-            tasks.spawn(async move { controller.run_under(&stop, leadership.as_ref()).await });
+            if let Err(panic) = catch(|| controller.warm_up()) {
+                self.fail(controller.panicked("a source that was to warm up", panic));
+            }
         }
-        if tasks.is_empty() {
+    }
+
+    /// Runs all until the stop, or the end of the term. A failure gives the stop.
+    pub(super) async fn work(&self, leadership: Option<&Leadership>) {
+        if self.controllers.is_empty() {
             // Nothing to do is done until the stop.
-            match leadership {
-                None => stop.cancelled().await,
-                Some(leadership) => leadership.cancelled().await,
-            }
+            return self.stop.given_under(leadership).await;
         }
-        let mut failure = None;
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = unwind(ended) {
-                tracing::error!(%error, "stopping, since a controller failed");
-                stop.cancel();
-                failure.get_or_insert(error);
+        join_all(self.controllers.iter().map(|controller| self.run(controller, leadership))).await;
+    }
+
+    async fn run(&self, controller: &Controller, leadership: Option<&Leadership>) {
+        let run = caught(controller.run_within(&self.stop, leadership)).await;
+        match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
+            Ok(()) => {}
+            // A failure of one that had to stop because the term was over is no failure.
+            Err(error) if leadership.is_some_and(|leadership| leadership.check().is_err()) => {
+                tracing::warn!(%error, "a controller failed when its term was lost");
             }
+            Err(ControllerError::StopTimedOut { controller, in_flight, .. }) => {
+                self.ending.leave([named(&controller, &in_flight)]);
+            }
+            Err(error) => self.fail(error),
         }
-        failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// The controllers that run.
+    pub(super) fn at_work(&self) -> Vec<String> {
+        let controllers = self.controllers.iter();
+        controllers.filter_map(|controller| Some(named(controller.name(), &controller.in_flight()?))).collect()
+    }
+
+    fn fail(&self, error: ControllerError) {
+        self.ending.fail(error.into());
+        self.stop.give();
+    }
+}
+
+fn named(controller: &str, in_flight: &[ObjectKey]) -> String {
+    match in_flight {
+        [] => format!("controller {controller:?}"),
+        keys => format!("controller {controller:?} ({})", list(keys)),
     }
 }

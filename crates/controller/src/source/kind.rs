@@ -1,7 +1,6 @@
 //! The objects of an informer as a source.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pintle_informer::{Event, InformerState, SharedInformer};
@@ -9,6 +8,7 @@ use pintle_meta::{ApiResource, Object, Resource};
 
 use super::{Feed, Source};
 use crate::handler::Handler;
+use crate::panic::catch;
 use crate::predicate::Predicate;
 use crate::{LOW_PRIORITY, Requests, predicate};
 
@@ -96,23 +96,28 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
     fn start(&self, requests: Requests) -> Feed {
         self.kind.informer.start();
         let mut events = self.kind.informer.subscribe();
-        let mut handled = events.sync_handle();
+        let mut sync = events.sync_handle();
         let informer = self.kind.informer.clone();
-        let synced = Box::pin(async move { informer.wait_for_sync().await.is_ok() && handled.synced().await });
+        let synced = Box::pin(async move { informer.wait_for_sync().await.is_ok() && sync.synced().await });
         let predicate = self.kind.predicate.clone();
         let handler = self.handler.clone();
         let name = self.name().to_owned();
         let run = Box::pin(async move {
             while let Some(event) = events.next().await {
                 // What a user's function does to one event must not cost all others.
-                let handle = AssertUnwindSafe(|| {
+                let handled = catch(|| {
                     if predicate.as_ref().is_none_or(|predicate| predicate.allows(&event)) {
                         let priority = priority(&event);
                         handler.handle(&event, &mut |key| requests.add_with_priority(key, priority));
                     }
                 });
-                if catch_unwind(handle).is_err() {
-                    tracing::error!(source = name, ?event, "a predicate or handler panicked; the event is skipped");
+                if let Err(panic) = handled {
+                    tracing::error!(
+                        source = name,
+                        ?event,
+                        panic,
+                        "a predicate or handler panicked; the event is skipped"
+                    );
                 }
                 tokio::task::coop::consume_budget().await;
             }

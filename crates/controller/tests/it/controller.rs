@@ -9,6 +9,7 @@ use pintle_meta::{ObjectKey, Resource};
 use pintle_workqueue::Priority;
 
 use crate::fake::{Child, Collection, Site, Stored, Trouble};
+use crate::log::Log;
 use crate::recorder::{Recorder, pass, run};
 
 #[tokio::test(start_paused = true)]
@@ -135,6 +136,7 @@ async fn a_watched_object_reconciles_what_a_function_names() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_costs_one_event() {
+    let (log, _guard) = Log::here();
     let sites = Collection::<Site>::of(&["a"]);
     let calls = Recorder::new();
     let handler = EnqueueMapped::new(|site: &Site| {
@@ -148,6 +150,7 @@ async fn a_handler_that_panics_costs_one_event() {
     pass(1.0).await;
     assert_eq!(calls.take(), ["a", "good"]);
     running.stop().await.unwrap();
+    log.assert_tells(&["ns/bad", "source=\"Site\"", "panic=\"bad\""]);
 }
 
 #[tokio::test(start_paused = true)]

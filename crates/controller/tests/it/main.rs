@@ -9,6 +9,7 @@ mod leases;
 mod log;
 mod manager;
 mod panics;
+mod probes;
 mod recorder;
 mod sink;
 mod stop;

@@ -101,7 +101,7 @@ fn manager(name: &str, config: &ClientConfig) -> Result<Manager> {
     // Renewals have connections of their own: no amount of work can delay them.
     let leases: Api<Lease> = Api::all(RestClient::new(config.clone())?);
     let lock = LeaseLock::new(leases, "default", "website-controller");
-    Ok(Manager::builder().controller(controller).leader_election(LeaderElector::new(lock, election(name))?).build())
+    Ok(Manager::new().controller(controller).leader_election(LeaderElector::new(lock, election(name))?))
 }
 
 /// Quick enough for a demonstration; client-go's 15 s, 10 s and 2 s are the defaults.

@@ -1,0 +1,71 @@
+//! A service that answers probes and scrapes over HTTP, from what the manager knows of itself.
+
+use std::error::Error;
+
+use pintle_controller::{Controller, Health, Manager, ManagerStatus};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use crate::fake::{Collection, Site, Trouble};
+use crate::leases::Leases;
+use crate::recorder::{Recorder, pass};
+
+async fn serve(
+    listener: TcpListener,
+    status: ManagerStatus,
+    stop: CancellationToken,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let told = |health: Health| (if health.is_ok() { 200 } else { 500 }, health.to_string());
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
+        let mut stream = BufReader::new(accepted?.0);
+        let mut request = String::new();
+        stream.read_line(&mut request).await?;
+        let (code, body) = match request.split(' ').nth(1) {
+            Some("/healthz") => told(status.health()),
+            Some("/readyz") => told(status.ready()),
+            Some("/metrics") => (200, status.prometheus_text()),
+            _ => (404, String::new()),
+        };
+        stream.write_all(format!("HTTP/1.0 {code} -\r\n\r\n{body}").as_bytes()).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_answers_probes_and_scrapes_from_the_status() {
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    sites.trouble(Trouble::Forbidden);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let manager = Manager::new();
+    let status = manager.status();
+    let manager = manager
+        .service("probes", move |stop| serve(listener, status, stop))
+        .controller(Controller::of(&sites.informer()).reconciler(Recorder::new()))
+        .leader_election(leases.elector("a"));
+    let stop = CancellationToken::new();
+    let token = stop.clone();
+    let task = tokio::spawn(async move { manager.run(&token).await });
+    let ask = async |path: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    pass(1.0).await;
+    let answer = ask("/readyz").await;
+    assert!(answer.starts_with("HTTP/1.0 500 ") && answer.contains("you may not list this"), "{answer}");
+    sites.trouble(Trouble::None);
+    pass(60.0).await;
+    assert!(ask("/readyz").await.ends_with("\r\n[+]site ok\ncheck passed\n"));
+    assert!(ask("/healthz").await.contains("[+]leaderElection ok"));
+    let metrics = ask("/metrics").await;
+    for sample in ["leader_election_master_status{name=\"lock\"} 1", "controller=\"site\",result=\"success\"} 1"] {
+        assert!(metrics.contains(sample), "{sample} is not in {metrics}");
+    }
+    stop.cancel();
+    task.await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err());
+}
