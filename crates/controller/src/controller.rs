@@ -91,8 +91,8 @@ impl Controller {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the reconciliations under way and ends all that belongs to the run. One that is being polled by
-    /// another thread just then goes on until its next await; the next run waits for that.
+    /// Dropping the future ends the run. Its reconciliations are tasks, which the runtime drops as soon as it gets to it; one that
+    /// another thread is polling just then goes on until its next await. The next run waits for them.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
         self.run_under(stop, None).await
     }
@@ -248,7 +248,7 @@ impl<'a> Run<'a> {
     /// Works until the stop, and ends after all tasks have.
     async fn work(mut self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let ended = self.reconcile(pin!(stop.given_under(leadership)), leadership).await;
-        if ended.is_err() && leadership.is_none_or(|leadership| leadership.check().is_ok()) {
+        if ended.is_err() {
             stop.give();
         }
         // First of all, so that no worker takes another key.

@@ -146,8 +146,8 @@ impl Manager {
     /// # Cancel safety
     ///
     /// Dropping the future ends everything, in no order, and does not release the lease. Controllers and the election are gone
-    /// when the drop returns. Reconciliations and services are tasks: one that is being polled by another thread just then goes
-    /// on until its next await.
+    /// when the drop returns. Reconciliations and services are tasks, which the runtime drops as soon as it gets to it; one that
+    /// another thread is polling just then goes on until its next await.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), ManagerError> {
         let Self { config, status, services, informers, mut election } = self;
         let stop = Stop::new(stop, config.graceful_shutdown_timeout);

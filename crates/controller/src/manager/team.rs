@@ -45,10 +45,6 @@ impl Team {
         let run = caught(controller.run_within(&self.stop, leadership)).await;
         match run.unwrap_or_else(|panic| Err(controller.panicked("its run", panic))) {
             Ok(()) => {}
-            // A failure of one that had to stop because the term was over is no failure.
-            Err(error) if leadership.is_some_and(|leadership| leadership.check().is_err()) => {
-                tracing::warn!(%error, "a controller failed when its term was lost");
-            }
             Err(ControllerError::StopTimedOut { controller, in_flight, .. }) => {
                 self.ending.leave([named(&controller, &in_flight)]);
             }

@@ -20,6 +20,10 @@ impl Log {
         (log, guard)
     }
 
+    pub(crate) fn count(&self, part: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|line| line.contains(part)).count()
+    }
+
     #[track_caller]
     pub(crate) fn assert_tells(&self, parts: &[&str]) {
         let lines = self.0.lock().unwrap();

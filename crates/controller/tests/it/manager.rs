@@ -11,12 +11,14 @@ use pintle_controller::{
 };
 use pintle_events::{EventBroadcaster, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory};
+use pintle_leaderelect::{Clock, Now, SystemClock};
 use pintle_meta::{Encoded, ObjectKey, Resource};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::fake::{Collection, Site, Trouble};
 use crate::leases::Leases;
+use crate::log::Log;
 use crate::recorder::{Recorder, pass};
 use crate::sink::Sink;
 
@@ -122,9 +124,40 @@ async fn keys_that_wait_when_the_term_is_lost_come_in_the_next() {
     pass(0.1).await;
     leases.usurp("stranger");
     pass(3.0).await;
-    assert_eq!((calls.take().len(), calls.dropped().len()), (1, 1), "the others were not begun in vain");
+    assert_eq!((calls.take().len(), calls.dropped().len()), (1, 1));
     pass(60.0).await;
     assert_eq!(calls.take_sorted(), ["x", "y", "z"]);
+}
+
+/// A clock that is put forward by hand, beyond the deadline of a term, so that the term is over before anyone is woken.
+#[derive(Debug, Default)]
+struct Jumps(SystemClock, AtomicBool);
+
+impl Clock for Jumps {
+    fn now(&self) -> Now {
+        let now = self.0.now();
+        let ahead = if self.1.load(Ordering::Relaxed) { Duration::from_secs(11) } else { Duration::ZERO };
+        Now { elapsed: now.elapsed + ahead, ..now }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_key_is_taken_in_vain_after_the_end_of_a_term() {
+    let (log, _guard) = Log::here();
+    let leases = Leases::default();
+    let (trigger, calls, clock) = (Trigger::new(), Recorder::new(), Arc::new(Jumps::default()));
+    let jumps = clock.clone();
+    calls.plan("x", move |_| {
+        jumps.1.store(true, Ordering::Relaxed);
+        Ok(Action::await_change())
+    });
+    let controller = Controller::named("hand").source(trigger.clone()).reconciler(calls.clone());
+    let manager = Manager::new().controller(controller).leader_election(leases.elector("a").with_clock(clock));
+    let _task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
+    ["x", "y", "z"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
+    pass(60.0).await;
+    assert_eq!(calls.take_sorted(), ["x", "y", "z"]);
+    assert_eq!(log.count("the reconciliation was dropped"), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,6 +239,28 @@ async fn a_service_that_does_not_stop_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_error_of_a_service_whose_display_panics_stops_the_manager_in_order() {
+    #[derive(Debug)]
+    struct Unspeakable;
+    impl std::fmt::Display for Unspeakable {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("no words")
+        }
+    }
+    impl std::error::Error for Unspeakable {}
+    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let a = replica_with("a", &leases, &sites, 5.0, |manager| {
+        manager.service("web", |_| async {
+            pass(3.0).await;
+            Err(Unspeakable.into())
+        })
+    });
+    let error = a.task.await.unwrap().unwrap_err();
+    assert!(matches!(&error, ManagerError::Runnable { name, cause } if name == "web" && cause.is::<Unspeakable>()));
+    assert_eq!((leases.holder().as_str(), a.calls.dropped().len()), ("", 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_service_that_panics_stops_the_manager_in_order() {
     let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
     let log: Arc<Mutex<Vec<_>>> = Arc::default();
@@ -226,8 +281,10 @@ async fn a_service_that_panics_stops_the_manager_in_order() {
 async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
     let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
     let log = Arc::default();
+    let factory = InformerFactory::new();
+    let informer = factory.informer(&Site::api_resource(), None, Encoded(sites.clone()), InformerConfig::default());
     let a = replica_with("a", &leases, &sites, 1_000.0, |manager| {
-        service(&log)(manager).service("deaf", |_| std::future::pending())
+        service(&log)(manager).service("deaf", |_| std::future::pending()).informers(factory)
     });
     pass(1.0).await;
     let start = tokio::time::Instant::now();
@@ -236,6 +293,8 @@ async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
     assert_eq!(start.elapsed().as_secs(), 25);
     assert!(["\"site\"", "ns/x", "\"deaf\""].iter().all(|left| error.contains(left)), "{error}");
     assert!(!error.contains("web"), "{error}");
+    pass(0.001).await;
+    assert!(matches!(informer.state(), pintle_informer::InformerState::Stopped), "informers are told, though late");
     assert_eq!((leases.holder().as_str(), a.calls.dropped().len()), ("", 1), "the lease was released after the drop");
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
@@ -292,6 +351,7 @@ async fn an_election_that_panics_stops_the_manager_in_order() {
         assert!(told.swap(true, Ordering::Relaxed), "no events here");
     });
     let manager = service(&log)(Manager::new()).leader_election(elector);
+    let manager = manager.service("deaf", |_| std::future::pending());
     let error = tokio::spawn(async move { manager.run(&CancellationToken::new()).await }).await.unwrap().unwrap_err();
     assert!(error.to_string().contains("leader election") && error.to_string().contains("no events here"), "{error}");
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
@@ -432,7 +492,7 @@ async fn a_lease_that_is_lost_during_a_stop_drops_the_calls_and_is_left_alone() 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_fails_has_the_others_stop_at_once() {
     let sites = Collection::<Site>::of(&["x"]);
-    let (failing, slow) = (sites.informer(), Recorder::taking(15.0));
+    let (failing, slow) = (sites.informer(), Recorder::taking(5.0));
     let busy = Recorder::taking(10.0);
     let manager = Manager::new()
         .controller(Controller::of(&failing).reconciler(busy.clone()))

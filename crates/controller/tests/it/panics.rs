@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::future::{Future, pending};
+use std::panic::panic_any;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -136,10 +138,18 @@ async fn a_panic_with_a_payload_whose_drop_panics_costs_its_key_a_try() {
             panic!("the payload fell over")
         }
     }
+    struct Limiter;
+    impl RateLimiter<ObjectKey> for Limiter {
+        fn delay(&mut self, _: &ObjectKey, _: u32, _: Instant) -> Duration {
+            panic_any(Bomb)
+        }
+    }
     let sites = Collection::<Site>::of(&["bad", "good"]);
     let calls = Recorder::new();
-    calls.plan("bad", |_| std::panic::panic_any(Bomb));
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    calls.plan("bad", |_| panic_any(Bomb));
+    let controller = Controller::of(&sites.informer())
+        .config(config(Arc::new(|queue| queue.limiter = Box::new(Limiter))))
+        .reconciler(calls.clone());
     assert_goes_on(&controller, &sites, &calls).await;
 }
 
@@ -152,27 +162,40 @@ struct BadOrder {
     /// Hands this out for ever.
     stale: Option<Ticket>,
     keep: bool,
+    fell_over: bool,
+    calls_after_that: Arc<AtomicUsize>,
+}
+
+impl BadOrder {
+    fn called(&self) {
+        self.calls_after_that.fetch_add(self.fell_over.into(), Ordering::Relaxed);
+    }
 }
 
 impl Order<ObjectKey> for BadOrder {
     fn push(&mut self, ticket: Ticket, key: &ObjectKey, priority: i32, now: u64) {
-        assert!(!self.push || key.name() != "bad", "no place for this one");
+        self.called();
+        self.fell_over |= self.push && key.name() == "bad";
+        assert!(!self.fell_over, "no place for this one");
         Order::push(&mut self.fifo, ticket, key, priority, now);
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        assert!(!self.pop, "no next one");
+        self.called();
+        self.fell_over |= self.pop;
+        assert!(!self.fell_over, "no next one");
         let ticket = self.stale.or_else(|| Order::<ObjectKey>::pop(&mut self.fifo));
         self.stale = ticket.filter(|_| self.keep);
         ticket
     }
 
     fn len(&self) -> usize {
+        self.called();
         Order::<ObjectKey>::len(&self.fifo)
     }
 }
 
-async fn end_by_order(make: fn() -> BadOrder) -> ControllerError {
+async fn end_by_order(make: impl Fn() -> BadOrder + Send + Sync + 'static) -> ControllerError {
     let sites = Collection::<Site>::of(&["good", "bad"]);
     let controller = Controller::of(&sites.informer())
         .config(config(Arc::new(move |queue| queue.order = Box::new(make()))))
@@ -182,10 +205,14 @@ async fn end_by_order(make: fn() -> BadOrder) -> ControllerError {
 
 #[tokio::test(start_paused = true)]
 async fn an_order_that_panics_ends_the_run() {
-    let error = end_by_order(|| BadOrder { pop: true, ..Default::default() }).await;
-    assert_tells(&error, &["\"site\"", "order", "no next one"]);
-    let error = end_by_order(|| BadOrder { push: true, ..Default::default() }).await;
-    assert_tells(&error, &["\"site\"", "order", "no place for this one"]);
+    for (push, told) in [(false, "no next one"), (true, "no place for this one")] {
+        let calls: Arc<AtomicUsize> = Arc::default();
+        let calls_after_that = calls.clone();
+        let make =
+            move || BadOrder { push, pop: !push, calls_after_that: calls_after_that.clone(), ..Default::default() };
+        assert_tells(&end_by_order(make).await, &["\"site\"", "order", told]);
+        assert_eq!(calls.load(Ordering::Relaxed), 0, "nobody knows what it would do");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -213,6 +213,13 @@ async fn keys_that_a_stop_leaves_come_in_the_next_run() {
     let running = run(&controller).await;
     ["a", "b", "c"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
     pass(1.0).await;
+    // It runs after the queue is closed, and before the source has heard of that.
+    let (stop, hand) = (running.stop.clone(), trigger.clone());
+    tokio::spawn(async move {
+        stop.cancelled().await;
+        hand.trigger(ObjectKey::new("ns", "e"));
+    });
+    pass(0.1).await;
     running.stop.cancel();
     pass(1.0).await;
     ["a", "d"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
@@ -220,7 +227,7 @@ async fn keys_that_a_stop_leaves_come_in_the_next_run() {
     assert_eq!(calls.take(), ["a"]);
     let _running = run(&controller).await;
     pass(100.0).await;
-    assert_eq!(calls.take_sorted(), ["a", "b", "c", "d"]);
+    assert_eq!(calls.take_sorted(), ["a", "b", "c", "d", "e"]);
 }
 
 #[tokio::test(start_paused = true)]
