@@ -127,7 +127,7 @@ impl Controller {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Outside of a tokio runtime, and if a source does.
     pub fn warm_up(&self) {
         self.inner.sources.iter().for_each(|source| source.warm_up());
     }

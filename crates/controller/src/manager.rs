@@ -51,9 +51,10 @@ pub struct Manager {
 pub struct ManagerConfig {
     /// How long a stop takes at most: 25 s, which leaves some of the 30 s that Kubernetes gives a pod.
     ///
-    /// Controllers have 80 % of it to finish what is in flight; [their own limit](crate::ControllerConfig) counts only where
-    /// they run without a manager. Until 90 % the lease can be released, and services and informers have the rest. Whatever is
-    /// left at the end of its time is dropped, and named in the error. So no part takes the time of the next.
+    /// Controllers have 80 % of it to finish what is in flight; [their own
+    /// limit](crate::ControllerConfig::graceful_shutdown_timeout) counts only where they run without a manager. Until 90 % the
+    /// lease can be released, and services and informers have the rest. So no part takes the time of the next. Whatever is left
+    /// at the end of its time is dropped, and named in the error; with zero, everything is.
     pub graceful_shutdown_timeout: Duration,
 }
 

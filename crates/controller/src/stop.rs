@@ -38,13 +38,13 @@ impl Stop {
     /// Gives it. The token that it follows is left alone.
     pub(crate) fn give(&self) {
         self.token.cancel();
-        self.left();
+        self.since();
     }
 
     /// Waits for it.
     pub(crate) async fn given(&self) {
         self.token.cancelled().await;
-        self.left();
+        self.since();
     }
 
     /// Waits for it, or for the end of the term.
@@ -61,9 +61,14 @@ impl Stop {
     /// How much of its time is left; all of it before it is given.
     pub(crate) fn left(&self) -> Duration {
         match self.token.is_cancelled() {
-            true => self.timeout.saturating_sub(self.given.get_or_init(Instant::now).elapsed()),
+            true => self.timeout.saturating_sub(self.since().elapsed()),
             false => self.timeout,
         }
+    }
+
+    /// When whoever shares it first saw that it was given.
+    fn since(&self) -> Instant {
+        *self.given.get_or_init(Instant::now)
     }
 
     /// Waits until it was given and its time is up.

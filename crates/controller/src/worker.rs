@@ -109,12 +109,12 @@ impl Worker {
                 let told = error.to_string();
                 match error.is_terminal() {
                     true => {
-                        tracing::error!(error = told, "reconciliation failed, and waits for a change");
+                        tracing::error!(error = %told, "reconciliation failed, and waits for a change");
                         item.forget();
                         (Outcome::Terminal, None)
                     }
                     false => {
-                        tracing::warn!(error = told, failures = item.num_requeues() + 1, "reconciliation failed");
+                        tracing::warn!(error = %told, failures = item.num_requeues() + 1, "reconciliation failed");
                         (Outcome::Error, Some(self.retry(item)))
                     }
                 }

@@ -20,7 +20,7 @@ impl Ending {
     /// Something failed. The run ends with the first such error; all are logged.
     pub(super) fn fail(&self, error: ManagerError) {
         let told = catch(|| error.to_string()).unwrap_or_else(|panic| format!("an error that panicked: {panic}"));
-        tracing::error!(error = told, "something failed, so the manager stops");
+        tracing::error!(error = %told, "something failed, so the manager stops");
         let mut state = self.lock();
         let later = match &state.failure {
             None => state.failure.replace(error),

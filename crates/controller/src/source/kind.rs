@@ -24,14 +24,14 @@ pub struct Kind<T: Object> {
 impl<T: Resource> Kind<T> {
     /// All events of `informer`.
     pub fn of(informer: &SharedInformer<T>) -> Self {
-        Self::dynamic(T::api_resource(), informer)
+        Self::dynamic(&T::api_resource(), informer)
     }
 }
 
 impl<T: Object> Kind<T> {
     /// All events of `informer`, whose resource is known at run time only.
-    pub fn dynamic(resource: ApiResource, informer: &SharedInformer<T>) -> Self {
-        Self { resource, informer: informer.clone(), predicate: None }
+    pub fn dynamic(resource: &ApiResource, informer: &SharedInformer<T>) -> Self {
+        Self { resource: resource.clone(), informer: informer.clone(), predicate: None }
     }
 
     /// Only the events that `predicate` lets pass, and those before it.

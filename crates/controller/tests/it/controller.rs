@@ -243,7 +243,7 @@ async fn a_trigger_keeps_its_keys_until_the_controller_runs() {
 async fn the_metrics_tell_what_happened() {
     let sites = Collection::<Site>::of(&["a", "b", "c", "d"]);
     let calls = Recorder::taking(1.0);
-    let controller = Controller::of(Kind::dynamic(Site::api_resource(), &sites.informer())).reconciler(calls);
+    let controller = Controller::of(Kind::dynamic(&Site::api_resource(), &sites.informer())).reconciler(calls);
     let _running = run(&controller).await;
     let busy = controller.metrics();
     assert_eq!((busy.active_workers, busy.depth, busy.adds), (1, 3, 4));
