@@ -44,17 +44,20 @@ pub(super) async fn lead(
         team.work(None).await;
         return Ok(());
     };
-    let team = team.clone();
-    let work = move |leadership: Leadership| {
+    // The team ends by itself when it sees the end of its term before the elector does, which ends the election too.
+    while !stop.is_cancelled() {
         let team = team.clone();
-        Box::pin(async move { team.work(Some(&leadership)).await }) as Work
-    };
-    match caught(election.run(stop, Box::new(work))).await {
-        Ok(Some(reason @ (LossReason::Deadline | LossReason::Usurped { .. } | LossReason::Deleted))) => {
+        let work = move |leadership: Leadership| {
+            let team = team.clone();
+            Box::pin(async move { team.work(Some(&leadership)).await }) as Work
+        };
+        let ended = caught(election.run(stop, Box::new(work))).await.map_err(|panic| ManagerError::Runnable {
+            name: NAME.into(),
+            cause: format!("it panicked: {panic}").into(),
+        })?;
+        if let Some(reason @ (LossReason::Deadline | LossReason::Usurped { .. } | LossReason::Deleted)) = ended {
             tracing::warn!(%reason, "the last term was lost");
-            Ok(())
         }
-        Ok(_) => Ok(()),
-        Err(panic) => Err(ManagerError::Runnable { name: NAME.into(), cause: format!("it panicked: {panic}").into() }),
     }
+    Ok(())
 }
