@@ -45,8 +45,8 @@ impl Kubernetes {
     }
 }
 
-/// Makes what is missing of the three objects, and undoes what others have made of the endpoints. A Service that is there stays as it
-/// is.
+/// Makes what is missing of the three objects, and undoes what others have made of the endpoints. A Service that is there is left
+/// alone.
 pub(crate) fn put_right(api: &Arc<Api>, address: SocketAddr) {
     let options = options();
     let manager = Manager::new(&options, MANAGER, api.clock.now_text());
