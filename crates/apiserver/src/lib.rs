@@ -68,7 +68,7 @@ mod protobuf;
 mod request;
 mod rest;
 pub mod schema;
-pub mod selector;
+mod selector;
 mod serve;
 mod server;
 mod store;

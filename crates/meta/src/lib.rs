@@ -25,6 +25,7 @@
 //! - [`ObjectKey`] names an object within its resource; [`ApiResource`] names the resource.
 //! - [`Object`] is anything with metadata; [`Resource`] is an object whose API is known at compile time;
 //!   [`DynamicObject`] is one whose API is not.
+//! - [`LabelSelector`] and [`FieldSelector`] tell which objects of a resource are meant.
 //! - [`List`], [`WatchEvent`] and [`Status`] are what a server answers; [`ApiError`] is how a request fails.
 //! - [`ListWatch`] and [`ObjectApi`] are the seams: informers, electors and recorders see the network only through them.
 //!   [`ObjectSource`] is a seam's other side for those who have objects and no network.
@@ -42,6 +43,7 @@ mod options;
 mod resource;
 mod scope;
 mod seams;
+mod selector;
 mod status;
 mod time;
 mod watch;
@@ -66,6 +68,10 @@ pub use options::{
 pub use resource::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource, InvalidGroupVersion};
 pub use scope::{ClusterScope, NamespaceScope, ResourceScope, Scope};
 pub use seams::{ListPart, ListWatch, ObjectApi};
+pub use selector::{
+    FieldRequirement, FieldSelector, InvalidSelector, LabelRequirement, LabelSelector, LabelSelectorExpression,
+    LabelSelectorSpec, SelectorOperator, label_key_faults, label_value_faults,
+};
 pub use status::{Reason, Status, StatusCause, StatusDetails};
 pub use time::{MicroTime, Time};
 pub use watch::{Bookmark, WatchEvent};

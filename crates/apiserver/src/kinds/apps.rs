@@ -6,7 +6,7 @@ use super::check::Check;
 use super::edit::{default, integer_at, list, member, present, set, set_metadata, text_at};
 use super::pods::{claim_spec, pod_template, validate_template};
 use super::{Context, Scale, Strategy, warnings};
-use crate::selector::LabelSelector;
+use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults};
 
 /// Where the template of the pods stands.
@@ -206,7 +206,7 @@ impl Strategy for ReplicationController {
         let selector = object.pointer("/spec/selector").and_then(Value::as_object).cloned().unwrap_or_default();
         let template = object.pointer("/spec/template").filter(|template| !template.is_null());
         let labels = template.and_then(|template| template.pointer("/metadata/labels")).cloned().unwrap_or_default();
-        let matches = LabelSelector::from_map(&selector).matches_labels(labels.as_object());
+        let matches = selector.iter().all(|(key, value)| labels.get(key) == Some(value));
         Check::of(object)
             .required("spec.selector")
             .not_negative(&["spec.replicas"])
@@ -457,13 +457,13 @@ fn workload_spec(object: &mut Value) -> Option<&mut Value> {
 fn workload_faults(object: &Value, kind: &str) -> Vec<FieldFault> {
     let template = object.pointer("/spec/template").unwrap_or(&Value::Null);
     let selector = object.pointer("/spec/selector").filter(|selector| !selector.is_null());
-    let read = selector.map(LabelSelector::from_value);
+    let read = selector.map(structured);
     let labels = template.pointer("/metadata/labels").cloned().unwrap_or_default();
     let broken = selector_faults(selector.unwrap_or(&Value::Null), "spec.selector");
     let empty = selector.is_some_and(super::edit::is_empty);
-    let unreadable = !broken.is_empty() || matches!(read, Some(Err(_)));
+    let unreadable = !broken.is_empty() || matches!(read, Some(None));
     let matches = match &read {
-        Some(Ok(selector)) => selector.matches_labels(labels.as_object()),
+        Some(Some(selector)) => selects_labels(selector, labels.as_object()),
         _ => false,
     };
     let value = selector.cloned().unwrap_or_default();

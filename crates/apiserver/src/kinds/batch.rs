@@ -6,7 +6,7 @@ use super::check::Check;
 use super::edit::{default, has, integer_at, items, list, member, present, set, text_at};
 use super::pods::{pod_template, validate_template};
 use super::{Context, Strategy, warnings};
-use crate::selector::LabelSelector;
+use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, NameRule, name_faults};
 
 const GENERATED: [&str; 4] =
@@ -302,11 +302,11 @@ fn job_spec_faults(job: &Value) -> Vec<FieldFault> {
         Some(selector) => faults.extend(super::apps::selector_faults(selector, "spec.selector")),
     }
     let labels = job.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
-    let matches = match selector.map(LabelSelector::from_value) {
+    let matches = match selector.map(structured) {
         None => false,
         // What is wrong with the selector has been said.
-        Some(Err(_)) => true,
-        Some(Ok(selector)) => selector.matches_labels(labels.as_object()),
+        Some(None) => true,
+        Some(Some(selector)) => selects_labels(&selector, labels.as_object()),
     };
     if !matches {
         let why = "`selector` does not match template `labels`";
@@ -357,7 +357,7 @@ fn generated_faults(job: &Value) -> Vec<FieldFault> {
         }
     }
     let expected = generated.map(|(key, value)| (key.to_owned(), Value::from(value))).into_iter().collect();
-    if LabelSelector::from_value(selector).is_ok_and(|selector| !selector.matches_labels(Some(&expected))) {
+    if structured(selector).is_some_and(|selector| !selects_labels(&selector, Some(&expected))) {
         faults.push(FieldFault::invalid("spec.selector", selector, "`selector` not auto-generated"));
     }
     faults

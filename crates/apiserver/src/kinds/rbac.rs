@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::check::Check;
 use super::edit::{default, is_empty, items, list, member, set, text_at};
 use super::{Context, Strategy};
-use crate::selector::LabelSelector;
+use crate::selector::structured;
 use crate::validate::{FieldFault, NameRule};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -33,7 +33,7 @@ impl Strategy for Role {
         let selectors = selectors.flat_map(|(at, selector)| {
             let path = format!("aggregationRule.clusterRoleSelectors[{at}]");
             let mut faults = super::apps::selector_faults(selector, &path);
-            if !faults.is_empty() || LabelSelector::from_value(selector).is_err() {
+            if !faults.is_empty() || structured(selector).is_none() {
                 faults.push(FieldFault::invalid(path, &Value::Null, "invalid label selector."));
             }
             faults

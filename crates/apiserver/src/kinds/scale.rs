@@ -2,11 +2,12 @@
 
 use std::sync::LazyLock;
 
+use pintle_meta::LabelSelector;
 use serde_json::{Value, json};
 
 use super::Kind;
 use super::edit::set;
-use crate::selector::LabelSelector;
+use crate::selector::structured;
 
 /// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +44,10 @@ impl Scale {
             Some(selector @ Value::Object(labels)) => {
                 match selector.get("matchLabels").or(selector.get("matchExpressions")) {
                     Some(_) => selector_text(selector),
-                    None => LabelSelector::from_map(labels).to_string(),
+                    None => {
+                        let labels = labels.iter().map(|(key, value)| (key, value.as_str().unwrap_or_default()));
+                        LabelSelector::from_labels(labels).map(|selector| selector.to_string()).unwrap_or_default()
+                    }
                 }
             }
             _ => String::new(),
@@ -83,19 +87,7 @@ impl Scale {
 
 /// A structured selector as a text; "" if it is none.
 pub(crate) fn selector_text(selector: &Value) -> String {
-    LabelSelector::from_value(selector).map(|selector| printed(&selector)).unwrap_or_default()
-}
-
-/// A set of one is an equality.
-fn printed(selector: &LabelSelector) -> String {
-    use crate::selector::Operator;
-    let mut selector = selector.clone();
-    for requirement in &mut selector.requirements {
-        if requirement.operator == Operator::In && requirement.values.len() == 1 {
-            requirement.operator = Operator::Equals;
-        }
-    }
-    selector.to_string()
+    structured(selector).map(|selector| selector.to_string()).unwrap_or_default()
 }
 
 fn at<'a>(path: &str, object: &'a Value) -> Option<&'a Value> {

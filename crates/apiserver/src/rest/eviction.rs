@@ -11,7 +11,7 @@ use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource};
 use crate::request::options::DeleteOptions;
-use crate::selector::LabelSelector;
+use crate::selector::{selects, structured};
 
 impl Api {
     /// Evicts the pod at `place`.
@@ -113,8 +113,7 @@ fn is_ready(pod: &Value) -> bool {
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.
 fn covers(budget: &Value, pod: &Value) -> bool {
-    let selector = &budget["spec"]["selector"];
-    !selector.is_null() && LabelSelector::from_value(selector).is_ok_and(|selector| selector.matches(pod))
+    structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
 }
 
 fn refused(why: &str, retry_after_seconds: u32) -> Failure {

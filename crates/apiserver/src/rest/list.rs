@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector};
 use serde_json::Value;
 
 use super::object::{Place, Served};
@@ -10,7 +11,7 @@ use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::request::options::{ListOptions, Match};
-use crate::selector::{FieldSelector, LabelSelector, SelectorError};
+use crate::selector::{selects, selects_fields, unknown_field};
 use crate::store::{Compacted, Key, Range, Store, Stored};
 
 /// Which objects of a collection are meant.
@@ -25,29 +26,31 @@ pub(crate) struct Selection {
 impl Selection {
     /// Reads the selectors' syntax.
     pub(crate) fn parse(place: &Place, options: &ListOptions) -> Outcome<Self> {
-        let bad = |error: SelectorError| Failure::bad_request(error.to_string());
+        let bad = |error: InvalidSelector| Failure::bad_request(error.to_string());
         Ok(Self {
             kind: place.kind.clone(),
             namespace: place.namespace.clone(),
-            labels: LabelSelector::parse(&options.label_selector).map_err(bad)?,
-            fields: FieldSelector::parse(&options.field_selector).map_err(bad)?,
+            labels: options.label_selector.parse().map_err(bad)?,
+            fields: options.field_selector.parse().map_err(bad)?,
         })
     }
 
     /// Holds the field labels against those that the kind has.
-    pub(crate) fn checked(mut self) -> Outcome<Self> {
-        self.fields = self.fields.for_kind(&self.kind).map_err(|error| Failure::bad_request(error.to_string()))?;
-        Ok(self)
+    pub(crate) fn checked(self) -> Outcome<Self> {
+        match unknown_field(&self.fields, &self.kind) {
+            Some(why) => Err(Failure::bad_request(why)),
+            None => Ok(self),
+        }
     }
 
     /// Whether every object of the collection is meant.
     pub(crate) fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_everything() && self.fields.is_everything()
     }
 
     /// Whether an object, as its kind shows it, is meant.
     pub(crate) fn matches(&self, shown: &Value) -> bool {
-        (self.labels.is_empty() || self.labels.matches(shown)) && self.fields.matches(&self.kind, shown)
+        selects(&self.labels, shown) && selects_fields(&self.fields, &self.kind, shown)
     }
 
     /// The keys among which the objects are.
@@ -57,7 +60,7 @@ impl Selection {
 
     /// The one name that is asked for, if so.
     pub(crate) fn name(&self) -> Option<&str> {
-        self.fields.name()
+        self.fields.exact("metadata.name")
     }
 }
 

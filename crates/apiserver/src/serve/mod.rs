@@ -23,6 +23,7 @@ pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
+use pintle_meta::FieldSelector;
 pub(crate) use transform::Transform;
 pub(crate) use websocket::Socket;
 
@@ -155,8 +156,8 @@ fn named(call: &Call, path: &ResourcePath, verb: &str) -> String {
     if !path.name.is_empty() || !matches!(verb, "list" | "watch") {
         return path.name.clone();
     }
-    let fields = crate::selector::FieldSelector::parse(call.query.text("fieldSelector")).unwrap_or_default();
-    fields.name().unwrap_or_default().to_owned()
+    let fields: FieldSelector = call.query.text("fieldSelector").parse().unwrap_or_default();
+    fields.exact("metadata.name").unwrap_or_default().to_owned()
 }
 
 /// Holds the request against the rules; one that acts as somebody else first against those for that.

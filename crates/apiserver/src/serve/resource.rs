@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use pintle_meta::FieldSelector;
 
 use super::body::Incoming;
 use super::encode::Reply;
@@ -184,9 +185,9 @@ fn watch(api: &Arc<Api>, call: &mut Call, place: &Place, path: &ResourcePath) ->
     let place = match place.name.is_empty() {
         true => place.clone(),
         false => {
-            let by_name = format!("metadata.name={}", place.name);
-            let named = crate::selector::FieldSelector::parse(&options.field_selector).unwrap_or_default();
-            if named.name().is_some_and(|name| name != place.name) {
+            let by_name = FieldSelector::everything().equals("metadata.name", &place.name).to_string();
+            let named: FieldSelector = options.field_selector.parse().unwrap_or_default();
+            if named.exact("metadata.name").is_some_and(|name| name != place.name) {
                 let why = format!("the name in the path ({}) does not match the field selector", place.name);
                 return Err(Failure::bad_request(why));
             }

@@ -1,7 +1,9 @@
+//! What makes the metadata of an object invalid.
+
 use serde_json::{Map, Value};
 
-use super::names::{annotation_key_faults, label_key_faults, label_value_faults, name_faults, qualified_name_faults};
-use super::{FieldFault, NameRule};
+use super::names::{annotation_key_faults, name_faults};
+use super::{FieldFault, NameRule, label_key_faults, label_value_faults, qualified_name_faults};
 use crate::kinds::Kind;
 
 const ANNOTATIONS_AT_MOST: usize = 256 * 1024;

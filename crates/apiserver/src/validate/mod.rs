@@ -8,6 +8,6 @@ mod tests;
 
 pub use fault::{FaultReason, FieldFault};
 pub use metadata::{metadata, metadata_update, metadata_warnings};
-pub use names::{
-    NameRule, annotation_key_faults, label_key_faults, label_value_faults, name_faults, qualified_name_faults,
-};
+pub use names::{NameRule, annotation_key_faults, name_faults};
+// A key of a label is what Kubernetes calls a qualified name, where it asks for one elsewhere.
+pub use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

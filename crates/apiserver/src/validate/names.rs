@@ -1,4 +1,6 @@
-use std::fmt::Write;
+//! What names have to look like, by the kind's rule, and the keys of annotations. Those of labels are `pintle_meta`'s.
+
+use pintle_meta::label_key_faults;
 
 /// What a kind asks of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +23,6 @@ const OLD_LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeri
                          character, and end with an alphanumeric character";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
                          start and end with an alphanumeric character";
-const QUALIFIED: &str =
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
-const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start \
-                     and end with an alphanumeric character";
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
 /// Why a text is no name under this rule; nothing if it is one. A `prefix` may end where a name may not, in `-`.
@@ -53,62 +51,9 @@ pub fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     }
 }
 
-/// Why a text is no `[prefix/]name`, as the keys of labels are.
-pub fn qualified_name_faults(text: &str) -> Vec<String> {
-    let mut parts = text.split('/');
-    let (first, second, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
-    let mut faults = Vec::new();
-    let name = match (second, more) {
-        (None, _) => first,
-        (Some(name), None) => {
-            match first.is_empty() {
-                true => faults.push("prefix part must be non-empty".into()),
-                false => {
-                    faults.extend(subdomain_faults(first, 253).into_iter().map(|fault| format!("prefix part {fault}")))
-                }
-            }
-            name
-        }
-        (Some(_), Some(_)) => {
-            let pattern = qualified_pattern("MyName", "my.name", "123-abc", "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]");
-            return vec![format!(
-                "a valid label key {QUALIFIED} {pattern} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            )];
-        }
-    };
-    if name.is_empty() {
-        faults.push("name part must be non-empty".into());
-    } else if name.len() > 63 {
-        faults.push("name part must be no more than 63 bytes".into());
-    }
-    if !is_word(name, b"-_.") || name.is_empty() {
-        let pattern = qualified_pattern("MyName", "my.name", "123-abc", "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]");
-        faults.push(format!("name part {QUALIFIED} {pattern}"));
-    }
-    faults
-}
-
-/// Why a text is no key of a label.
-pub fn label_key_faults(key: &str) -> Vec<String> {
-    qualified_name_faults(key)
-}
-
 /// Why a text is no key of an annotation: as of a label, in any letter case.
 pub fn annotation_key_faults(key: &str) -> Vec<String> {
-    qualified_name_faults(&key.to_lowercase())
-}
-
-/// Why a text is no value of a label.
-pub fn label_value_faults(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    if value.len() > 63 {
-        faults.push("must be no more than 63 bytes".into());
-    }
-    if !is_word(value, b"-_.") {
-        let pattern = qualified_pattern("MyValue", "my_value", "12345", "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?");
-        faults.push(format!("{VALUE} {pattern}"));
-    }
-    faults
+    label_key_faults(&key.to_lowercase())
 }
 
 /// Why a text is no DNS subdomain.
@@ -178,11 +123,4 @@ fn is_word(text: &str, others: &[u8]) -> bool {
 
 fn has_upper(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_uppercase())
-}
-
-fn qualified_pattern(first: &str, second: &str, third: &str, pattern: &str) -> String {
-    let mut text = String::new();
-    // Writing into a String cannot fail.
-    let _ = write!(text, "(e.g. '{first}',  or '{second}',  or '{third}', regex used for validation is '{pattern}')");
-    text
 }

@@ -1,0 +1,212 @@
+//! Selectors of fields: read, built by code, held against fields, printed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::InvalidSelector;
+
+/// Which objects are meant, by their fields: requirements that must all hold. The default selects everything.
+///
+/// The text has `field=value`, `field==value` or `field!=value`, with commas between. Of what is not text, Kubernetes compares
+/// the JSON, and an absent field has the empty value. Which fields there are depends on the kind and on the server:
+/// `metadata.name` and mostly `metadata.namespace` on all, `spec.nodeName` and `status.phase` on pods, and so on.
+///
+/// In a value, `\\`, `\,` and `\=` stand for the character behind the backslash, which cannot stand there by itself. No
+/// blanks are trimmed. Empty parts between commas are skipped.
+///
+/// Requirements are kept in one order, each once, so that selectors which require the same are equal and print the same.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::FieldSelector;
+///
+/// let selector: FieldSelector = "status.phase!=Running,spec.nodeName==n1".parse()?;
+/// assert_eq!(selector.to_string(), "spec.nodeName=n1,status.phase!=Running");
+/// assert!(selector.matches(|field| if field == "spec.nodeName" { "n1" } else { "Pending" }));
+///
+/// let built = FieldSelector::everything().not_equals("status.phase", "Running").equals("spec.nodeName", "n1");
+/// assert_eq!(built, selector);
+/// # Ok::<(), pintle_meta::InvalidSelector>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSelector {
+    /// Ordered by their text, each once.
+    requirements: Vec<FieldRequirement>,
+}
+
+impl FieldSelector {
+    /// Selects everything: it requires nothing.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// This selector, and the field has that value.
+    ///
+    /// # Panics
+    ///
+    /// If the field is empty or has one of `=`, `!`, `,` and `\`, as no field of Kubernetes has. Parse a text that comes from
+    /// outside.
+    pub fn equals(self, field: &str, value: impl Into<String>) -> Self {
+        self.and(field, value.into(), true)
+    }
+
+    /// This selector, and the field does not have that value.
+    ///
+    /// # Panics
+    ///
+    /// As [`equals`](Self::equals).
+    pub fn not_equals(self, field: &str, value: impl Into<String>) -> Self {
+        self.and(field, value.into(), false)
+    }
+
+    fn and(self, field: &str, value: String, equals: bool) -> Self {
+        let is_field = !field.is_empty() && !field.contains(['=', '!', ',', '\\']);
+        assert!(is_field, "{field:?} is no field that a selector can name");
+        let requirement = FieldRequirement { field: field.into(), value, equals };
+        self.requirements.into_iter().chain([requirement]).collect()
+    }
+
+    /// What must hold, ordered as it is printed.
+    pub fn requirements(&self) -> &[FieldRequirement] {
+        &self.requirements
+    }
+
+    /// Whether it selects everything.
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// The value that a field must have, if there is such a requirement: client-go's `RequiresExactMatch`.
+    pub fn exact(&self, field: &str) -> Option<&str> {
+        let mut requirements = self.requirements.iter();
+        requirements.find(|found| found.equals && found.field == field).map(|found| found.value.as_str())
+    }
+
+    /// Whether an object is selected whose fields `value_of` looks up; an absent one is empty. Allocates nothing by itself.
+    pub fn matches<V: AsRef<str>>(&self, mut value_of: impl FnMut(&str) -> V) -> bool {
+        self.requirements.iter().all(|requirement| requirement.matches(value_of(&requirement.field).as_ref()))
+    }
+}
+
+impl FromIterator<FieldRequirement> for FieldSelector {
+    fn from_iter<I: IntoIterator<Item = FieldRequirement>>(requirements: I) -> Self {
+        let mut requirements: Vec<_> = requirements.into_iter().collect();
+        requirements.sort_by_cached_key(ToString::to_string);
+        requirements.dedup();
+        Self { requirements }
+    }
+}
+
+impl FromStr for FieldSelector {
+    type Err = InvalidSelector;
+
+    /// Reads a selector. Time and memory grow with the text as in sorting it; nothing recurses.
+    ///
+    /// # Errors
+    ///
+    /// A part without an operator, or a value with a character that has to be escaped or with another escape: of the part that
+    /// comes first in alphabetical order, in the words of a Kubernetes API server.
+    fn from_str(text: &str) -> Result<Self, InvalidSelector> {
+        let mut parts: Vec<_> = split(text).filter(|part| !part.is_empty()).collect();
+        parts.sort_unstable();
+        let read = |part: &&str| {
+            let (field, equals, value) = term(part).ok_or_else(|| {
+                InvalidSelector::new(format!("invalid selector: '{text}'; can't understand '{part}'"))
+            })?;
+            let value = unescaped(value)?;
+            Ok(FieldRequirement { field: field.into(), value, equals })
+        };
+        let requirements = parts.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        // Kubernetes takes an operator by itself for nothing at all.
+        Ok(requirements.into_iter().filter(|read| !(read.field.is_empty() && read.value.is_empty())).collect())
+    }
+}
+
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, requirement) in self.requirements.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One requirement of a [`FieldSelector`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldRequirement {
+    field: String,
+    value: String,
+    equals: bool,
+}
+
+impl FieldRequirement {
+    /// The field, such as `metadata.name`.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// What the field is held against.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// Whether they have to be equal, or else to differ.
+    pub fn is_equality(&self) -> bool {
+        self.equals
+    }
+
+    /// Whether it holds of a value of the field.
+    pub fn matches(&self, value: &str) -> bool {
+        (self.value == value) == self.equals
+    }
+}
+
+impl fmt::Display for FieldRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operator = if self.equals { "=" } else { "!=" };
+        let value = self.value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
+        write!(f, "{}{operator}{value}", self.field)
+    }
+}
+
+/// The parts between commas that are not escaped.
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_escaped = false;
+    text.split(move |c| {
+        let ends = c == ',' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends
+    })
+}
+
+/// The field, whether equal, and the escaped value, split at the first operator.
+fn term(part: &str) -> Option<(&str, bool, &str)> {
+    let is_operator = |(at, _): &(usize, &str)| part[*at..].starts_with('=') || part[*at..].starts_with("!=");
+    let (at, _) = part.match_indices(['=', '!']).find(is_operator)?;
+    let (field, rest) = part.split_at(at);
+    Some(match (rest.strip_prefix("!="), rest.strip_prefix("==")) {
+        (Some(value), _) => (field, false, value),
+        (_, Some(value)) => (field, true, value),
+        _ => (field, true, &rest[1..]),
+    })
+}
+
+fn unescaped(value: &str) -> Result<String, InvalidSelector> {
+    let wrong = |why: String| InvalidSelector::new(format!("invalid field selector: {why}"));
+    let mut text = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => text.push(escaped),
+                Some(other) => return Err(wrong(format!("invalid escape sequence: \\{other}"))),
+                None => return Err(wrong("invalid escape sequence: \\".into())),
+            },
+            ',' | '=' => return Err(wrong(format!("unescaped character in value: {}", u32::from(c)))),
+            c => text.push(c),
+        }
+    }
+    Ok(text)
+}

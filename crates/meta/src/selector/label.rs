@@ -1,0 +1,373 @@
+//! Selectors of labels: built by code, held against labels, printed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use super::names::{label_key_faults, label_value_faults};
+use super::{InvalidSelector, parse, quoted};
+
+/// Which labels are meant: requirements that must all hold. The default selects everything.
+///
+/// | Text | Built by | Holds if the label |
+/// |---|---|---|
+/// | `key=value`, `key==value` | [`equals`](Self::equals) | has that value |
+/// | `key!=value` | [`not_equals`](Self::not_equals) | is absent or has another |
+/// | `key in (a, b)` | [`is_in`](Self::is_in) | has one of these values |
+/// | `key notin (a, b)` | [`not_in`](Self::not_in) | is absent or has none of these |
+/// | `key` | [`exists`](Self::exists) | is there |
+/// | `!key` | [`does_not_exist`](Self::does_not_exist) | is absent |
+/// | `key>7`, `key<7` | [`gt`](Self::gt), [`lt`](Self::lt) | is a greater or a lesser whole number |
+///
+/// Between requirements are commas. Blanks may stand anywhere but within a word. An empty place is the empty value: `key=`,
+/// `key in ()`, `key in (a,)`. `in` and `notin` are words only where an operator may stand. A number fits into an `i64`.
+///
+/// Requirements are kept in one order, each once, so that selectors which require the same are equal and print the same.
+/// Nothing more is made of what they mean: `a=b` and `a in (b)` are two selectors, as they are to Kubernetes.
+///
+/// # Examples
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use pintle_meta::LabelSelector;
+///
+/// let selector: LabelSelector = "tier in (front, back), app=web,!canary".parse()?;
+/// let labels = [("app", "web"), ("tier", "back")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+/// assert!(selector.matches(&BTreeMap::from(labels)));
+/// assert_eq!(selector.to_string(), "app=web,!canary,tier in (back,front)");
+///
+/// let built = LabelSelector::everything().equals("app", "web")?.is_in("tier", ["front", "back"])?.does_not_exist("canary")?;
+/// assert_eq!(built, selector);
+/// # Ok::<(), pintle_meta::InvalidSelector>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    /// In order, each once.
+    requirements: Vec<LabelRequirement>,
+}
+
+impl LabelSelector {
+    /// Selects everything: it requires nothing.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Selects nothing: it requires a label to be there and to be absent, `nothing,!nothing`. So it says the same when it is sent.
+    pub fn nothing() -> Self {
+        let requirement = |operator| LabelRequirement { key: "nothing".into(), operator, values: Vec::new() };
+        [SelectorOperator::Exists, SelectorOperator::DoesNotExist].map(requirement).into_iter().collect()
+    }
+
+    /// The selector of exactly these labels: client-go's `ValidatedSelectorFromSet`.
+    ///
+    /// # Errors
+    ///
+    /// A key or a value that no label can have.
+    pub fn from_labels<K, V>(labels: impl IntoIterator<Item = (K, V)>) -> Result<Self, InvalidSelector>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let mut labels = labels.into_iter();
+        labels.try_fold(Self::everything(), |selector, (key, value)| selector.equals(key, value))
+    }
+
+    /// This selector, and the label has that value.
+    ///
+    /// # Errors
+    ///
+    /// A key or a value that no label can have.
+    pub fn equals(self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, InvalidSelector> {
+        Ok(self.and(LabelRequirement::new(key, SelectorOperator::Equals, [value])?))
+    }
+
+    /// This selector, and the label is absent or has another value.
+    ///
+    /// # Errors
+    ///
+    /// As [`equals`](Self::equals).
+    pub fn not_equals(self, key: impl Into<String>, value: impl Into<String>) -> Result<Self, InvalidSelector> {
+        Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotEquals, [value])?))
+    }
+
+    /// This selector, and the label has one of these values.
+    ///
+    /// # Errors
+    ///
+    /// As [`equals`](Self::equals); and no values at all.
+    pub fn is_in<V: Into<String>>(
+        self,
+        key: impl Into<String>,
+        values: impl IntoIterator<Item = V>,
+    ) -> Result<Self, InvalidSelector> {
+        Ok(self.and(LabelRequirement::new(key, SelectorOperator::In, values)?))
+    }
+
+    /// This selector, and the label is absent or has none of these values.
+    ///
+    /// # Errors
+    ///
+    /// As [`is_in`](Self::is_in).
+    pub fn not_in<V: Into<String>>(
+        self,
+        key: impl Into<String>,
+        values: impl IntoIterator<Item = V>,
+    ) -> Result<Self, InvalidSelector> {
+        Ok(self.and(LabelRequirement::new(key, SelectorOperator::NotIn, values)?))
+    }
+
+    /// This selector, and the label is there.
+    ///
+    /// # Errors
+    ///
+    /// A key that no label can have.
+    pub fn exists(self, key: impl Into<String>) -> Result<Self, InvalidSelector> {
+        Ok(self.and(LabelRequirement::new(key, SelectorOperator::Exists, [""; 0])?))
+    }
+
+    /// This selector, and the label is absent.
+    ///
+    /// # Errors
+    ///
+    /// As [`exists`](Self::exists).
+    pub fn does_not_exist(self, key: impl Into<String>) -> Result<Self, InvalidSelector> {
+        Ok(self.and(LabelRequirement::new(key, SelectorOperator::DoesNotExist, [""; 0])?))
+    }
+
+    /// This selector, and the label is a whole number greater than `bound`.
+    ///
+    /// # Errors
+    ///
+    /// As [`exists`](Self::exists); and a negative bound, whose sign no label can begin with.
+    pub fn gt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
+        Ok(self.and(LabelRequirement::new(key, SelectorOperator::GreaterThan, [bound.to_string()])?))
+    }
+
+    /// This selector, and the label is a whole number less than `bound`.
+    ///
+    /// # Errors
+    ///
+    /// As [`gt`](Self::gt).
+    pub fn lt(self, key: impl Into<String>, bound: i64) -> Result<Self, InvalidSelector> {
+        Ok(self.and(LabelRequirement::new(key, SelectorOperator::LessThan, [bound.to_string()])?))
+    }
+
+    /// This selector, and that requirement holds.
+    pub fn and(mut self, requirement: LabelRequirement) -> Self {
+        if let Err(place) = self.requirements.binary_search(&requirement) {
+            self.requirements.insert(place, requirement);
+        }
+        self
+    }
+
+    /// What must hold, ordered by key.
+    pub fn requirements(&self) -> &[LabelRequirement] {
+        &self.requirements
+    }
+
+    /// Whether it selects everything.
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// Whether it requires some label both to be there and to be absent, as [`nothing`](Self::nothing) does. No other
+    /// contradictions are looked for.
+    pub fn is_nothing(&self) -> bool {
+        self.requirements.windows(2).any(|pair| {
+            pair[0].key == pair[1].key
+                && [pair[0].operator, pair[1].operator] == [SelectorOperator::Exists, SelectorOperator::DoesNotExist]
+        })
+    }
+
+    /// Whether labels are selected. Allocates nothing.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.matches_by(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// Whether labels are selected that `label` looks up by their keys, wherever they are kept. Allocates nothing.
+    pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
+    }
+}
+
+impl FromIterator<LabelRequirement> for LabelSelector {
+    fn from_iter<I: IntoIterator<Item = LabelRequirement>>(requirements: I) -> Self {
+        let mut requirements: Vec<_> = requirements.into_iter().collect();
+        requirements.sort_unstable();
+        requirements.dedup();
+        Self { requirements }
+    }
+}
+
+impl FromStr for LabelSelector {
+    type Err = InvalidSelector;
+
+    /// Reads a selector. Time and memory grow with the text as in sorting it; nothing recurses.
+    ///
+    /// # Errors
+    ///
+    /// The first fault of syntax, or a key or a value that no label can have, in the words of a Kubernetes API server.
+    fn from_str(text: &str) -> Result<Self, InvalidSelector> {
+        Ok(parse::requirements(text)?.into_iter().collect())
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, requirement) in self.requirements.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            write!(f, "{comma}{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One requirement of a [`LabelSelector`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LabelRequirement {
+    key: String,
+    operator: SelectorOperator,
+    /// In order, each once.
+    values: Vec<String>,
+}
+
+/// How a [`LabelRequirement`] holds a label against its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SelectorOperator {
+    /// `=`, `==`: the label has the value.
+    Equals,
+    /// `in`: the label has one of the values.
+    In,
+    /// `!=`: the label is absent or has another value.
+    NotEquals,
+    /// `notin`: the label is absent or has none of the values.
+    NotIn,
+    /// The bare key: the label is there.
+    Exists,
+    /// `!` and the key: the label is absent.
+    DoesNotExist,
+    /// `>`: the label is a whole number greater than the value.
+    GreaterThan,
+    /// `<`: the label is a whole number less than the value.
+    LessThan,
+}
+
+impl LabelRequirement {
+    /// Requires that `operator` hold between the label and the values.
+    ///
+    /// # Errors
+    ///
+    /// A key or a value that no label can have, and another number of values than the operator takes: any but none for `In` and
+    /// `NotIn`, none for `Exists` and `DoesNotExist`, one for all others, which for `GreaterThan` and `LessThan` is a whole
+    /// number. All faults are told, in the words of Kubernetes' `NewRequirement`.
+    pub fn new<V: Into<String>>(
+        key: impl Into<String>,
+        operator: SelectorOperator,
+        values: impl IntoIterator<Item = V>,
+    ) -> Result<Self, InvalidSelector> {
+        let key = key.into();
+        let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
+        let faults = faults(&key, operator, &values);
+        match &faults[..] {
+            [] => {}
+            [fault] => return Err(InvalidSelector::new(fault.as_str())),
+            faults => return Err(InvalidSelector::new(format!("[{}]", faults.join(", ")))),
+        }
+        values.sort_unstable();
+        values.dedup();
+        Ok(Self { key, operator, values })
+    }
+
+    /// The key of the label.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// How the label is held against the values.
+    pub fn operator(&self) -> SelectorOperator {
+        self.operator
+    }
+
+    /// What the label is held against, in order, each once.
+    pub fn values(&self) -> &[String] {
+        &self.values
+    }
+
+    /// Whether it holds of a label, which may be absent. Allocates nothing.
+    pub fn matches(&self, label: Option<&str>) -> bool {
+        let is_among = |label: &str| self.values.binary_search_by(|value| value.as_str().cmp(label)).is_ok();
+        let integers = || {
+            let label = label?.parse::<i64>().ok()?;
+            Some((label, self.values.first()?.parse::<i64>().ok()?))
+        };
+        match self.operator {
+            SelectorOperator::Equals | SelectorOperator::In => label.is_some_and(is_among),
+            SelectorOperator::NotEquals | SelectorOperator::NotIn => !label.is_some_and(is_among),
+            SelectorOperator::Exists => label.is_some(),
+            SelectorOperator::DoesNotExist => label.is_none(),
+            SelectorOperator::GreaterThan => integers().is_some_and(|(label, bound)| label > bound),
+            SelectorOperator::LessThan => integers().is_some_and(|(label, bound)| label < bound),
+        }
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, values) = (&self.key, self.values.join(","));
+        match self.operator {
+            SelectorOperator::Equals => write!(f, "{key}={values}"),
+            SelectorOperator::In => write!(f, "{key} in ({values})"),
+            SelectorOperator::NotEquals => write!(f, "{key}!={values}"),
+            SelectorOperator::NotIn => write!(f, "{key} notin ({values})"),
+            SelectorOperator::Exists => f.write_str(key),
+            SelectorOperator::DoesNotExist => write!(f, "!{key}"),
+            SelectorOperator::GreaterThan => write!(f, "{key}>{values}"),
+            SelectorOperator::LessThan => write!(f, "{key}<{values}"),
+        }
+    }
+}
+
+/// The faults of a requirement, in the order in which Kubernetes tells them.
+fn faults(key: &str, operator: SelectorOperator, values: &[String]) -> Vec<String> {
+    let mut faults = Vec::new();
+    let key_faults = label_key_faults(key);
+    if !key_faults.is_empty() {
+        faults.push(format!("key: Invalid value: {}: {}", quoted(key), key_faults.join("; ")));
+    }
+    let wrong_number = match operator {
+        SelectorOperator::In | SelectorOperator::NotIn => {
+            values.is_empty().then_some("for 'in', 'notin' operators, values set can't be empty")
+        }
+        SelectorOperator::Equals | SelectorOperator::NotEquals => {
+            (values.len() != 1).then_some("exact-match compatibility requires one single value")
+        }
+        SelectorOperator::Exists | SelectorOperator::DoesNotExist => {
+            (!values.is_empty()).then_some("values set must be empty for exists and does not exist")
+        }
+        SelectorOperator::GreaterThan | SelectorOperator::LessThan => {
+            (values.len() != 1).then_some("for 'Gt', 'Lt' operators, exactly one value is required")
+        }
+    };
+    if let Some(why) = wrong_number {
+        faults.push(format!("values: Invalid value: {}: {why}", as_json(values)));
+    }
+    if matches!(operator, SelectorOperator::GreaterThan | SelectorOperator::LessThan) {
+        let strange = values.iter().enumerate().filter(|(_, value)| value.parse::<i64>().is_err());
+        let why = "for 'Gt', 'Lt' operators, the value must be an integer";
+        faults.extend(strange.map(|(at, value)| format!("values[{at}]: Invalid value: {}: {why}", quoted(value))));
+    }
+    for (at, value) in values.iter().enumerate() {
+        let value_faults = label_value_faults(value);
+        if !value_faults.is_empty() {
+            let why = value_faults.join("; ");
+            faults.push(format!("values[{at}][{key}]: Invalid value: {}: {why}", quoted(value)));
+        }
+    }
+    faults
+}
+
+/// As Go's encoder writes a list of texts that may be nil.
+fn as_json(values: &[String]) -> String {
+    if values.is_empty() { "null".into() } else { serde_json::Value::from(values).to_string() }
+}

@@ -1,0 +1,89 @@
+//! What the key and the value of a label have to look like, and what Kubernetes says of those that do not: its
+//! `IsQualifiedName` and `IsValidLabelValue`.
+
+/// Why a text is no key of a label, `name` or `prefix/name`; nothing if it is one.
+///
+/// The prefix is a DNS subdomain: at most 253 bytes, lower-case letters, digits and `-`, in parts with dots between, each with a
+/// letter or a digit at either end. The name has at most 63 bytes: letters, digits, `-`, `_` and `.`, with a letter or a digit at
+/// either end.
+pub fn label_key_faults(key: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let name = match key.split_once('/') {
+        None => key,
+        Some((_, name)) if name.contains('/') => {
+            return vec![format!(
+                "a valid label key {NAME} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+        Some(("", name)) => {
+            faults.push("prefix part must be non-empty".into());
+            name
+        }
+        Some((prefix, name)) => {
+            faults.extend(prefix_faults(prefix));
+            name
+        }
+    };
+    if name.is_empty() {
+        faults.push("name part must be non-empty".into());
+    } else if name.len() > LONGEST {
+        faults.push(format!("name part must be no more than {LONGEST} bytes"));
+    }
+    if name.is_empty() || !is_word(name) {
+        faults.push(format!("name part {NAME}"));
+    }
+    faults
+}
+
+/// Why a text is no value of a label; nothing if it is one.
+///
+/// A value is empty, or looks like the name in a key.
+pub fn label_value_faults(value: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if value.len() > LONGEST {
+        faults.push(format!("must be no more than {LONGEST} bytes"));
+    }
+    if !is_word(value) {
+        faults.push(VALUE.into());
+    }
+    faults
+}
+
+/// Why a text is no DNS subdomain; nothing if it is one. (That of a name is told otherwise: it counts characters.)
+fn prefix_faults(prefix: &str) -> Vec<String> {
+    const LONGEST: usize = 253;
+    let mut faults = Vec::new();
+    if prefix.len() > LONGEST {
+        faults.push(format!("prefix part must be no more than {LONGEST} bytes"));
+    }
+    let is_part = |part: &str| {
+        let letters = part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+        letters && !part.is_empty() && !part.starts_with('-') && !part.ends_with('-')
+    };
+    if !prefix.split('.').all(is_part) {
+        faults.push(format!("prefix part {SUBDOMAIN}"));
+    }
+    faults
+}
+
+/// Of the name in a key, and of a value.
+const LONGEST: usize = 63;
+
+const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+                    character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start \
+                     and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
+                     validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+                         start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+                         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+/// Whether all is letters, digits, `-`, `_` and `.`, with a letter or a digit at either end. The empty text is a word.
+fn is_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    is_edge(bytes.first())
+        && is_edge(bytes.last())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}

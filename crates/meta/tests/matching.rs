@@ -1,0 +1,29 @@
+//! What it costs to hold a selector against an object. One test, since the allocator counts for the whole process.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::alloc::System;
+use std::collections::BTreeMap;
+
+use pintle_meta::{FieldSelector, LabelSelector};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+#[test]
+fn holding_a_selector_against_an_object_allocates_nothing() {
+    let labels: LabelSelector =
+        "app=web,tier in (back,front),track!=canary,x notin (a,b),app,!y,n>1,n<9".parse().unwrap();
+    let fields: FieldSelector = "metadata.name=a,status.phase!=Running".parse().unwrap();
+    let pairs = [("app", "web"), ("tier", "front"), ("n", "5")];
+    let on: BTreeMap<_, _> = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let value_of = |field: &str| if field == "metadata.name" { "a" } else { "Pending" };
+
+    let region = Region::new(ALLOCATOR);
+    let mut selected = 0;
+    for _ in 0..1_000 {
+        selected += usize::from(labels.matches(&on)) + usize::from(fields.matches(value_of));
+    }
+    let allocations = region.change().allocations;
+    assert_eq!((selected, allocations), (2_000, 0));
+}
