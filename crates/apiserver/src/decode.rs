@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use pintle_meta::{Reason, StatusDetails};
+use pintle_meta::{FieldValidation, Reason, StatusDetails};
 use serde_json::Value;
 
 use crate::failure::{Failure, Outcome};
@@ -11,7 +11,6 @@ use crate::kinds::Kind;
 use crate::manager::Manager;
 use crate::patch::{Patch, PatchError};
 use crate::protobuf;
-use crate::request::options::FieldValidation;
 use crate::schema::{self, Finding};
 use crate::validate::FieldFault;
 

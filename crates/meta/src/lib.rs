@@ -34,6 +34,8 @@
 mod client_config;
 mod dynamic;
 mod error;
+mod event_type;
+mod group_resource;
 mod key;
 mod list;
 mod object;
@@ -56,14 +58,16 @@ pub use client_config::{
 };
 pub use dynamic::{DynamicObject, PartialObject};
 pub use error::{ApiError, Cause, ErrorKind, RequestLine};
+pub use event_type::{EventType, UnknownEventType};
+pub use group_resource::{GroupResource, InvalidGroupResource};
 pub use key::{InvalidKey, ObjectKey};
 pub use list::{List, ListMeta};
 pub use object::{Metadata, Object, OwnerRef, Resource};
 pub use object_meta::{ObjectMeta, OwnerReference, TypeMeta};
 pub use object_source::{Encoded, EncodedEvents, ObjectSource, Parts};
 pub use options::{
-    DeleteOptions, ListOptions, Patch, PostOptions, Preconditions, PropagationPolicy, ResourceVersionMatch,
-    WatchOptions,
+    DeleteOptions, FieldValidation, ListOptions, Patch, PostOptions, Preconditions, PropagationPolicy,
+    ResourceVersionMatch, WatchOptions,
 };
 pub use resource::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource, InvalidGroupVersion};
 pub use scope::{ClusterScope, NamespaceScope, ResourceScope, Scope};

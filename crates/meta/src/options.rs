@@ -1,8 +1,8 @@
-//! What requests ask for.
+//! What requests ask for beside their objects: the options of reads and writes, and patches.
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 /// What a LIST asks for. The default asks for the newest state of everything, in one page.
@@ -67,10 +67,33 @@ pub struct PostOptions {
     pub dry_run: bool,
     /// Under which name the written fields are recorded. Empty: the user agent's.
     pub field_manager: String,
-    /// `Ignore`, `Warn` or `Strict`: what becomes of unknown and duplicate fields. Empty: the server's default.
-    pub field_validation: String,
+    /// What becomes of unknown and duplicate fields. None: the server's default.
+    pub field_validation: Option<FieldValidation>,
     /// Take the fields of other managers over. Apply patches only.
     pub force: bool,
+}
+
+/// What a server does about fields that it does not know, and about those that stand twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FieldValidation {
+    /// It drops them silently.
+    Ignore,
+    /// It drops them and warns. The default of servers since Kubernetes 1.27.
+    #[default]
+    Warn,
+    /// It refuses the request.
+    Strict,
+}
+
+impl FieldValidation {
+    /// The value of the query parameter.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignore => "Ignore",
+            Self::Warn => "Warn",
+            Self::Strict => "Strict",
+        }
+    }
 }
 
 /// The body of a DELETE.
@@ -86,9 +109,31 @@ pub struct DeleteOptions {
     /// What becomes of dependents; None for the kind's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<PropagationPolicy>,
-    /// `["All"]`: do all but delete.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dry_run: Vec<String>,
+    /// Do all but delete. Written as `["All"]`, the stages that are left out.
+    #[serde(
+        default,
+        skip_serializing_if = "is_false",
+        serialize_with = "write_stages",
+        deserialize_with = "read_stages"
+    )]
+    pub dry_run: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn write_stages<S: Serializer>(dry_run: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    let stages: &[&str] = if *dry_run { &["All"] } else { &[] };
+    stages.serialize(serializer)
+}
+
+fn read_stages<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let stages = Option::<Vec<String>>::deserialize(deserializer)?.unwrap_or_default();
+    match stages.iter().find(|stage| *stage != "All") {
+        Some(other) => Err(serde::de::Error::custom(format!("{other:?} is no stage of a dry run: expected \"All\""))),
+        None => Ok(!stages.is_empty()),
+    }
 }
 
 /// Conditions on the object that a DELETE meets; otherwise it fails with a conflict.
@@ -143,5 +188,26 @@ impl Patch {
         match self {
             Self::Apply(value) | Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_dry_run_is_written_as_the_stages_it_leaves_out() {
+        let write = |dry_run| serde_json::to_value(DeleteOptions { dry_run, ..DeleteOptions::default() }).unwrap();
+        assert_eq!((write(true), write(false)), (json!({"dryRun": ["All"]}), json!({})));
+        let read = |stages: Value| serde_json::from_value::<DeleteOptions>(json!({"dryRun": stages}));
+        for (stages, expected) in
+            [(json!(["All"]), true), (json!(["All", "All"]), true), (json!([]), false), (json!(null), false)]
+        {
+            assert_eq!(read(stages.clone()).unwrap().dry_run, expected, "{stages}");
+        }
+        assert!(read(json!(["Some"])).unwrap_err().to_string().starts_with("\"Some\" is no stage of a dry run"));
+        assert!(read(json!("All")).is_err());
     }
 }

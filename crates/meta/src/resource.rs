@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::Scope;
+use crate::{GroupResource, Scope};
 
 /// An API group and version, written `group/version`, or `version` in the core group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -143,6 +143,11 @@ impl GroupVersionResource {
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
+
+    /// The resource, whatever its version.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&self.group, &self.resource)
+    }
 }
 
 impl fmt::Display for GroupVersionResource {
@@ -183,6 +188,11 @@ impl ApiResource {
         self.group_version.with_resource(&self.plural)
     }
 
+    /// The resource, whatever its version.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&self.group_version.group, &self.plural)
+    }
+
     /// The kind.
     pub fn gvk(&self) -> GroupVersionKind {
         self.group_version.with_kind(&self.kind)
@@ -200,9 +210,6 @@ impl ApiResource {
 impl fmt::Display for ApiResource {
     /// As Kubernetes names a resource in its messages: `deployments.apps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.group_version.group.as_str() {
-            "" => f.write_str(&self.plural),
-            group => write!(f, "{}.{group}", self.plural),
-        }
+        self.group_resource().fmt(f)
     }
 }

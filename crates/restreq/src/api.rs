@@ -10,8 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use pintle_meta::{
-    ApiError, ApiResource, DeleteOptions, List, ListMeta, ListOptions, ListPart, ListWatch, NamespaceScope, Object,
-    ObjectApi, ObjectKey, Patch, PostOptions, Resource, Scope, TypeMeta, WatchEvent, WatchOptions,
+    ApiError, ApiResource, DeleteOptions, FieldValidation, List, ListMeta, ListOptions, ListPart, ListWatch,
+    NamespaceScope, Object, ObjectApi, ObjectKey, Patch, PostOptions, Resource, Scope, TypeMeta, WatchEvent,
+    WatchOptions,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -448,7 +449,7 @@ fn with_post_options(request: Request, options: &PostOptions) -> Request {
         [
             ("dryRun", if options.dry_run { "All" } else { "" }),
             ("fieldManager", &options.field_manager),
-            ("fieldValidation", &options.field_validation),
+            ("fieldValidation", options.field_validation.map_or("", FieldValidation::as_str)),
             ("force", if options.force { "true" } else { "" }),
         ],
     )

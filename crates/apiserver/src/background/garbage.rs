@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use pintle_meta::GroupVersion;
+use pintle_meta::{GroupVersion, PropagationPolicy};
 use serde_json::Value;
 
 use super::options;
@@ -15,7 +15,7 @@ use crate::db::key;
 use crate::failure::Outcome;
 use crate::kinds::{Kind, Registry};
 use crate::manager::Manager;
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::request::options::DeleteOptions;
 use crate::rest::{Change as Write, Place};
 use crate::store::{Change, ChangeKind, Key, Range, ResourceKey, Stored};
 
@@ -214,11 +214,11 @@ impl Collector {
                 if circle {
                     unblock(api, place)?;
                 }
-                Propagation::Foreground
+                PropagationPolicy::Foreground
             }
-            false if finalizers(object).any(|name| name == ORPHAN) => Propagation::Orphan,
-            false if finalizers(object).any(|name| name == FOREGROUND) => Propagation::Foreground,
-            false => Propagation::Background,
+            false if finalizers(object).any(|name| name == ORPHAN) => PropagationPolicy::Orphan,
+            false if finalizers(object).any(|name| name == FOREGROUND) => PropagationPolicy::Foreground,
+            false => PropagationPolicy::Background,
         };
         let options =
             DeleteOptions { propagation: Some(policy), uid: Some(uid(object).to_owned()), ..DeleteOptions::default() };

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::PropagationPolicy;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -114,10 +115,7 @@ async fn delete_all(api: &Arc<Api>, kind: &Arc<Kind>, namespace: &str) {
     for object in contents(api, kind, namespace) {
         if object["metadata"]["deletionTimestamp"].is_null() {
             let place = Place::new(kind.clone(), namespace, object["metadata"]["name"].as_str().unwrap_or_default());
-            let options = DeleteOptions {
-                propagation: Some(crate::request::options::Propagation::Background),
-                ..Default::default()
-            };
+            let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
             if let Err(failure) = api.delete(&place, &options) {
                 tracing::debug!(%namespace, message = failure.status.message, "content of a deleted namespace stays");
             }

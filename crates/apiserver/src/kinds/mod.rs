@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+pub use pintle_meta::GroupResource;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
 
@@ -79,31 +80,6 @@ pub struct Kind {
     pub strategy: Arc<dyn Strategy>,
     /// The types of its fields, read when first needed.
     pub(crate) types: OnceLock<Option<Arc<Schema>>>,
-}
-
-/// A group and a plural, which name a set of stored objects whatever the version: `deployments.apps`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct GroupResource {
-    /// The group; empty for the core group.
-    pub group: String,
-    /// The plural.
-    pub resource: String,
-}
-
-impl GroupResource {
-    /// Puts the two together.
-    pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
-        Self { group: group.into(), resource: resource.into() }
-    }
-}
-
-impl std::fmt::Display for GroupResource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.group.as_str() {
-            "" => f.write_str(&self.resource),
-            group => write!(f, "{}.{group}", self.resource),
-        }
-    }
 }
 
 /// A path below an object, such as `status`.

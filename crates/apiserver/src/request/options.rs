@@ -1,22 +1,11 @@
 //! The options of requests, read from the query and from bodies, and held against their rules.
 
+use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
 use serde_json::Value;
 
 use super::query::Query;
 use crate::failure::{Failure, Outcome, quoted};
 use crate::validate::{FaultReason, FieldFault};
-
-/// How strictly unknown and repeated fields are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum FieldValidation {
-    /// Dropped silently.
-    Ignore,
-    /// Dropped with a warning.
-    #[default]
-    Warn,
-    /// Refused.
-    Strict,
-}
 
 /// The options of POST, PUT and PATCH.
 #[derive(Clone, Debug, Default)]
@@ -77,20 +66,13 @@ impl WriteOptions {
     }
 }
 
-/// How a resource version binds a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Match {
-    Exact,
-    NotOlderThan,
-}
-
 /// The options of LIST, WATCH and DELETE of a collection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListOptions {
     pub(crate) label_selector: String,
     pub(crate) field_selector: String,
     pub(crate) resource_version: String,
-    pub(crate) version_match: Option<Match>,
+    pub(crate) version_match: Option<ResourceVersionMatch>,
     /// None: no limit.
     pub(crate) limit: Option<u64>,
     pub(crate) continue_token: String,
@@ -113,8 +95,8 @@ impl ListOptions {
             field_selector: query.text("fieldSelector").into(),
             resource_version: query.text("resourceVersion").into(),
             version_match: match match_text.as_deref() {
-                Some("Exact") => Some(Match::Exact),
-                Some("NotOlderThan") => Some(Match::NotOlderThan),
+                Some("Exact") => Some(ResourceVersionMatch::Exact),
+                Some("NotOlderThan") => Some(ResourceVersionMatch::NotOlderThan),
                 _ => None,
             },
             limit: limit.and_then(|limit| u64::try_from(limit).ok()).filter(|limit| *limit > 0),
@@ -138,7 +120,7 @@ impl ListOptions {
 
     fn watch_faults(&self) -> Vec<FieldFault> {
         let mut faults = Vec::new();
-        let not_older_than = self.version_match == Some(Match::NotOlderThan);
+        let not_older_than = self.version_match == Some(ResourceVersionMatch::NotOlderThan);
         // Without a version to start from a watch begins with the present state, as if it had asked for it so.
         let implied = self.send_initial_events.is_none()
             && self.match_text.is_none()
@@ -188,7 +170,7 @@ impl ListOptions {
                 let known = r#""Exact", "NotOlderThan", """#;
                 faults.push(not_supported("resourceVersionMatch", &quoted(text), known));
             }
-            if self.version_match == Some(Match::Exact) && self.resource_version == "0" {
+            if self.version_match == Some(ResourceVersionMatch::Exact) && self.resource_version == "0" {
                 faults.push(FieldFault::forbidden(
                     "resourceVersionMatch",
                     "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
@@ -202,14 +184,6 @@ impl ListOptions {
     }
 }
 
-/// What becomes of the dependents of what is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Propagation {
-    Background,
-    Foreground,
-    Orphan,
-}
-
 /// The options of DELETE.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
@@ -217,7 +191,7 @@ pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
     pub(crate) orphan_dependents: Option<bool>,
-    pub(crate) propagation: Option<Propagation>,
+    pub(crate) propagation: Option<PropagationPolicy>,
     pub(crate) dry_run: bool,
 }
 
@@ -299,9 +273,9 @@ impl DeleteOptions {
                 faults.push(FieldFault::invalid_text("propagationPolicy", text, why));
             }
             self.propagation = match text {
-                "Background" => Some(Propagation::Background),
-                "Foreground" => Some(Propagation::Foreground),
-                "Orphan" => Some(Propagation::Orphan),
+                "Background" => Some(PropagationPolicy::Background),
+                "Foreground" => Some(PropagationPolicy::Foreground),
+                "Orphan" => Some(PropagationPolicy::Orphan),
                 other => {
                     let known = r#""Foreground", "Background", "Orphan", "nil""#;
                     faults.push(not_supported("propagationPolicy", &quoted(other), known));

@@ -1,11 +1,13 @@
 //! DELETE of a collection.
 
+use pintle_meta::ResourceVersionMatch;
+
 use super::list::{ListReply, Selection};
 use super::meta::text;
 use super::object::Place;
 use crate::api::Api;
 use crate::failure::Outcome;
-use crate::request::options::{DeleteOptions, ListOptions, Match};
+use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Api {
     /// Deletes a page of the objects that are meant; answers them as they were listed. Objects that go meanwhile are passed
@@ -34,7 +36,7 @@ fn paged(list: &ListOptions) -> ListOptions {
     let version = !matches!(list.resource_version.as_str(), "" | "0") && list.continue_token.is_empty();
     let mut list = list.clone();
     if version && list.version_match.is_none() {
-        list.version_match = Some(Match::Exact);
+        list.version_match = Some(ResourceVersionMatch::Exact);
     }
     list
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_meta::{Status, StatusDetails, TypeMeta};
+use pintle_meta::{PropagationPolicy, Status, StatusDetails, TypeMeta};
 use serde_json::Value;
 
 use super::meta::{self, metadata_mut, text};
@@ -12,7 +12,7 @@ use super::object::{Place, Served};
 use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{GroupResource, Kind};
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::request::options::DeleteOptions;
 use crate::store::{Expect, Stored};
 
 const ORPHAN: &str = "orphan";
@@ -172,23 +172,23 @@ fn is_definition(kind: &Kind) -> bool {
 fn finalizers_for(kind: &Kind, object: &Value, options: &DeleteOptions) -> Vec<String> {
     let present: Vec<String> = meta::finalizers(object).into_iter().map(str::to_owned).collect();
     let asked = match (options.orphan_dependents, options.propagation) {
-        (Some(true), _) => Some(Propagation::Orphan),
+        (Some(true), _) => Some(PropagationPolicy::Orphan),
         // A namespace waits for its dependents then.
-        (Some(false), _) if namespace::is_namespace(kind) => Some(Propagation::Foreground),
-        (Some(false), _) => Some(Propagation::Background),
+        (Some(false), _) if namespace::is_namespace(kind) => Some(PropagationPolicy::Foreground),
+        (Some(false), _) => Some(PropagationPolicy::Background),
         (None, propagation) => propagation,
     };
     let has = |name: &str| present.iter().any(|known| known == name);
     let policy = asked.unwrap_or_else(|| match () {
-        () if has(ORPHAN) => Propagation::Orphan,
-        () if has(FOREGROUND) => Propagation::Foreground,
-        () if kind.conduct.orphans => Propagation::Orphan,
-        () => Propagation::Background,
+        () if has(ORPHAN) => PropagationPolicy::Orphan,
+        () if has(FOREGROUND) => PropagationPolicy::Foreground,
+        () if kind.conduct.orphans => PropagationPolicy::Orphan,
+        () => PropagationPolicy::Background,
     });
     let wanted = match policy {
-        Propagation::Background => None,
-        Propagation::Foreground => Some(FOREGROUND),
-        Propagation::Orphan => Some(ORPHAN),
+        PropagationPolicy::Background => None,
+        PropagationPolicy::Foreground => Some(FOREGROUND),
+        PropagationPolicy::Orphan => Some(ORPHAN),
     };
     let of_policy = |name: &str| matches!(name, ORPHAN | FOREGROUND);
     if present.iter().filter(|name| of_policy(name)).all(|name| Some(name.as_str()) == wanted) && wanted.is_none_or(has)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector};
+use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
 use serde_json::Value;
 
 use super::object::{Place, Served};
@@ -10,7 +10,7 @@ use super::token::Token;
 use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
-use crate::request::options::{ListOptions, Match};
+use crate::request::options::ListOptions;
 use crate::selector::{selects, selects_fields, unknown_field};
 use crate::store::{Compacted, Key, Range, Store, Stored};
 
@@ -127,7 +127,7 @@ impl Api {
         }
         let version = parse_version(&options.resource_version)?;
         let legacy_exact = options.limit.is_some() && options.version_match.is_none();
-        let exact = version > 0 && (options.version_match == Some(Match::Exact) || legacy_exact);
+        let exact = version > 0 && (options.version_match == Some(ResourceVersionMatch::Exact) || legacy_exact);
         let _ = selection;
         Ok((if exact { At::Exactly(version) } else { At::Newest }, None))
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pintle_meta::Reason;
+use pintle_meta::{FieldValidation, Reason};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::background;
 use crate::decode::{self, BodyMedia, RawBody};
 use crate::failure::Outcome;
 use crate::manager::Manager;
-use crate::request::options::{FieldValidation, WriteOptions};
+use crate::request::options::WriteOptions;
 use crate::rest::Place;
 
 const NAME: &str = "pintle-apiserver";

@@ -1,27 +1,10 @@
 //! What a change means for one watch.
 
+use pintle_meta::EventType;
 use serde_json::Value;
 
 use crate::rest::{Selection, Served, metadata_mut};
 use crate::store::{Change, ChangeKind};
-
-/// The type of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventType {
-    Added,
-    Modified,
-    Deleted,
-}
-
-impl EventType {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "ADDED",
-            Self::Modified => "MODIFIED",
-            Self::Deleted => "DELETED",
-        }
-    }
-}
 
 /// An event as one watch sees it.
 #[derive(Debug)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use pintle_meta::EventType;
 use serde_json::{Value, json};
 
-use super::{Event, EventType};
+use super::Event;
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::kinds::Kind;
@@ -43,7 +44,7 @@ impl Shape {
         }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
         let value = self.transform.one(object, kind, columns, self.clock.now());
-        line(event.as_str(), &value)
+        line(event, &value)
     }
 
     /// A bookmark: an object of the kind with nothing but a version.
@@ -57,10 +58,10 @@ impl Shape {
         }
         let object = Served::value(kind, value);
         if self.transform.is_none() {
-            return line("BOOKMARK", &object.typed());
+            return line(EventType::Bookmark, &object.typed());
         }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
-        line("BOOKMARK", &self.transform.one(&object, kind, columns, self.clock.now()))
+        line(EventType::Bookmark, &self.transform.one(&object, kind, columns, self.clock.now()))
     }
 }
 
@@ -75,7 +76,7 @@ fn is_stored_version(kind: &Kind) -> bool {
 
 /// An ERROR event.
 pub(super) fn error(failure: &Failure) -> Bytes {
-    line("ERROR", &failure.value())
+    line(EventType::Error, &failure.value())
 }
 
 fn plain(event: EventType, object: &Served) -> Bytes {
@@ -89,7 +90,7 @@ fn plain(event: EventType, object: &Served) -> Bytes {
     frame.into()
 }
 
-fn line(event: &str, object: &Value) -> Bytes {
+fn line(event: EventType, object: &Value) -> Bytes {
     let object = serde_json::to_string(&Ordered(object)).unwrap_or_default();
     format!("{{\"type\":\"{event}\",\"object\":{object}}}\n").into()
 }

@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use pintle_meta::EventType;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
-pub(crate) use event::{Event, EventType};
+pub(crate) use event::Event;
 pub(crate) use frame::Shape;
 
 use crate::api::Api;

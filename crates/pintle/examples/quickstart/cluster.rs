@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail};
 use pintle::apiserver::ApiServer;
 use pintle::kubeconfig::{self, Environment, Overrides};
 use pintle::meta::{
-    ApiResource, ClientConfig, DeleteOptions, DynamicObject, ListOptions, Object, ObjectKey, PostOptions, Scope,
+    ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldValidation, ListOptions, Object, ObjectKey,
+    PostOptions, Scope,
 };
 use pintle::restreq::{Api, RestClient};
 use tokio::task::JoinSet;
@@ -98,7 +99,7 @@ impl Cluster {
             }
             let sites = sites.clone();
             running.spawn(async move {
-                let options = PostOptions { field_validation: "Strict".into(), ..PostOptions::default() };
+                let options = PostOptions { field_validation: Some(FieldValidation::Strict), ..PostOptions::default() };
                 match sites.create(&object, &options).await {
                     Err(error) if error.is_already_exists() => Ok(()),
                     other => {

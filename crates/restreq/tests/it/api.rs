@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use pintle_meta::{
-    ApiResource, DeleteOptions, DynamicObject, ErrorKind, ListMeta, ListOptions, ListPart, ListWatch, ObjectApi,
-    ObjectKey, ObjectMeta, Patch, PostOptions, PropagationPolicy, ResourceVersionMatch, Scope, WatchEvent,
+    ApiResource, DeleteOptions, DynamicObject, ErrorKind, FieldValidation, ListMeta, ListOptions, ListPart, ListWatch,
+    ObjectApi, ObjectKey, ObjectMeta, Patch, PostOptions, PropagationPolicy, ResourceVersionMatch, Scope, WatchEvent,
     WatchOptions,
 };
 use pintle_restreq::{Api, RestClient};
@@ -63,9 +63,12 @@ async fn each_call_is_its_request() {
 
     soon(api.update(&widget("ns"), &PostOptions { dry_run: true, ..post.clone() })).await.unwrap();
     assert_eq!(last(&server).0, format!("PUT {BASE}/a?dryRun=All"));
-    soon(api.update_status(&widget("ns"), &PostOptions { field_validation: "Strict".into(), ..post.clone() }))
-        .await
-        .unwrap();
+    soon(api.update_status(
+        &widget("ns"),
+        &PostOptions { field_validation: Some(FieldValidation::Strict), ..post.clone() },
+    ))
+    .await
+    .unwrap();
     assert_eq!(last(&server).0, format!("PUT {BASE}/a/status?fieldValidation=Strict"));
 
     for (patch, kind) in [

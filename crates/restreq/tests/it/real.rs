@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use pintle_kubeconfig::{Files, Overrides};
 use pintle_meta::{
-    ApiResource, ClientConfig, DeleteOptions, DynamicObject, ListOptions, ObjectMeta, Patch, PostOptions,
-    Preconditions, Reason, Scope, Secret, WatchEvent, WatchOptions,
+    ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldValidation, ListOptions, ObjectMeta, Patch,
+    PostOptions, Preconditions, Reason, Scope, Secret, WatchEvent, WatchOptions,
 };
 use pintle_restreq::{Api, RestClient};
 use serde::{Deserialize, Serialize};
@@ -241,7 +241,8 @@ async fn refusals_are_typed() {
     let invalid = maps.create(&map("Not A Name", "x"), &PostOptions::default()).await.unwrap_err();
     assert_eq!(invalid.reason(), Some(&Reason::Invalid), "{invalid}");
 
-    let strict = PostOptions { field_validation: "Strict".into(), dry_run: true, ..PostOptions::default() };
+    let strict =
+        PostOptions { field_validation: Some(FieldValidation::Strict), dry_run: true, ..PostOptions::default() };
     let typo = json!({"metadata": {"name": "typo"}, "datta": {}});
     let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
     let typos: Api<DynamicObject> = Api::dynamic(client, resource, Some("default")).unwrap();

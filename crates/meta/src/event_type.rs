@@ -1,0 +1,100 @@
+//! What a frame of a watch says has happened.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a frame of a watch tells of its object: Kubernetes' `watch.EventType`. It is written in capitals.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::EventType;
+///
+/// assert_eq!("ADDED".parse(), Ok(EventType::Added));
+/// assert_eq!(EventType::Bookmark.as_str(), "BOOKMARK");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum EventType {
+    /// It is new, or came to match the selector.
+    Added,
+    /// It changed.
+    Modified,
+    /// It is gone, or ceased to match the selector.
+    Deleted,
+    /// Nothing happened to it: it only carries the revision up to which all has been told.
+    Bookmark,
+    /// It is a status: why the server ends the watch.
+    Error,
+}
+
+impl EventType {
+    const ALL: [Self; 5] = [Self::Added, Self::Modified, Self::Deleted, Self::Bookmark, Self::Error];
+
+    /// The text in a frame.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+            Self::Bookmark => "BOOKMARK",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for EventType {
+    type Err = UnknownEventType;
+
+    /// Reads the text in a frame.
+    ///
+    /// # Errors
+    ///
+    /// Any other text.
+    fn from_str(text: &str) -> Result<Self, UnknownEventType> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or_else(|| UnknownEventType { text: text.into() })
+    }
+}
+
+/// A text that is no [`EventType`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownEventType {
+    text: Box<str>,
+}
+
+impl fmt::Display for UnknownEventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [first, others @ .., last] = EventType::ALL;
+        write!(f, "{:?} is no type of watch event: expected {first}", self.text)?;
+        others.iter().try_for_each(|other| write!(f, ", {other}"))?;
+        write!(f, " or {last}")
+    }
+}
+
+impl std::error::Error for UnknownEventType {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_type_is_written_as_it_is_read() {
+        for (event_type, text) in EventType::ALL.into_iter().zip(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"])
+        {
+            assert_eq!((event_type.as_str(), text.parse()), (text, Ok(event_type)));
+            let json = format!("{text:?}");
+            assert_eq!(serde_json::to_string(&event_type).unwrap(), json);
+            assert_eq!(serde_json::from_str::<EventType>(&json).unwrap(), event_type);
+        }
+        let error = "Added".parse::<EventType>().unwrap_err().to_string();
+        assert_eq!(error, "\"Added\" is no type of watch event: expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR");
+    }
+}

@@ -1,0 +1,109 @@
+//! A resource without its version, as Kubernetes names it in messages.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::GroupVersionResource;
+
+/// A resource, whatever its version: `deployments.apps`, or `pods` in the core group.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::GroupResource;
+///
+/// let ingresses: GroupResource = "ingresses.networking.k8s.io".parse()?;
+/// assert_eq!(ingresses, GroupResource::new("networking.k8s.io", "ingresses"));
+/// assert_eq!(GroupResource::new("", "pods").to_string(), "pods");
+/// # Ok::<(), pintle_meta::InvalidGroupResource>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupResource {
+    /// The group; empty for the core group.
+    pub group: String,
+    /// The plural, in lower case.
+    pub resource: String,
+}
+
+impl GroupResource {
+    /// Puts the two together.
+    pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self { group: group.into(), resource: resource.into() }
+    }
+
+    /// This resource in one version.
+    pub fn with_version(&self, version: impl Into<String>) -> GroupVersionResource {
+        GroupVersionResource::new(&self.group, version, &self.resource)
+    }
+}
+
+impl fmt::Display for GroupResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.as_str() {
+            "" => f.write_str(&self.resource),
+            group => write!(f, "{}.{group}", self.resource),
+        }
+    }
+}
+
+impl FromStr for GroupResource {
+    type Err = InvalidGroupResource;
+
+    /// Reads `resource` or `resource.group`. The resource ends at the first dot, as in Kubernetes' `ParseGroupResource`.
+    ///
+    /// # Errors
+    ///
+    /// An empty resource, or a dot with no group behind it.
+    fn from_str(text: &str) -> Result<Self, InvalidGroupResource> {
+        match text.split_once('.') {
+            None if !text.is_empty() => Ok(Self::new("", text)),
+            Some((resource, group)) if !resource.is_empty() && !group.is_empty() => Ok(Self::new(group, resource)),
+            _ => Err(InvalidGroupResource { text: text.into() }),
+        }
+    }
+}
+
+/// A text that is not `resource` or `resource.group`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidGroupResource {
+    text: Box<str>,
+}
+
+impl fmt::Display for InvalidGroupResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no resource: expected \"resource\" or \"resource.group\"", self.text)
+    }
+}
+
+impl std::error::Error for InvalidGroupResource {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_ends_at_the_first_dot() {
+        for (text, group, resource) in [
+            ("pods", "", "pods"),
+            ("deployments.apps", "apps", "deployments"),
+            ("leases.coordination.k8s.io", "coordination.k8s.io", "leases"),
+            ("pods/status", "", "pods/status"),
+        ] {
+            let expected = GroupResource::new(group, resource);
+            assert_eq!(expected.to_string(), text);
+            assert_eq!(text.parse(), Ok(expected));
+        }
+        for bad in ["", ".", ".apps", "pods."] {
+            let error = bad.parse::<GroupResource>().unwrap_err();
+            assert!(error.to_string().starts_with(&format!("{bad:?} is no resource")), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_resource_is_called_does_not_depend_on_its_version() {
+        let resource = crate::ApiResource::new("apps/v1", "Deployment", "deployments", crate::Scope::Namespaced);
+        assert_eq!(resource.to_string(), "deployments.apps");
+        assert_eq!(resource.group_resource(), resource.gvr().group_resource());
+        assert_eq!(resource.group_resource().with_version("v1"), resource.gvr());
+    }
+}
