@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pintle_meta::{ApiResource, ListWatch, Object};
+use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Object};
 use serde::de::DeserializeOwned;
 
 use crate::{InformerConfig, NotSynced, SharedInformer};
@@ -32,8 +32,8 @@ struct Key {
     object: TypeId,
     resource: ApiResource,
     namespace: Option<String>,
-    label_selector: String,
-    field_selector: String,
+    label_selector: LabelSelector,
+    field_selector: FieldSelector,
 }
 
 impl InformerFactory {

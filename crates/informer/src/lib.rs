@@ -40,7 +40,7 @@
 //! - A [`SharedInformer`] keeps the copy of one resource. An [`InformerFactory`] shares informers between those who want
 //!   the same resource. [`InformerState`] tells what keeps one from being up to date.
 //! - A [`Subscription`] yields [`Event`]s: what changed, after it has changed. An [`EventHandler`] is called with them.
-//! - A [`Lister`] reads the copy: by key, namespace, [`Selector`] or index, or as a [`Snapshot`].
+//! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
 //! - An [`Indexer`] is the store below, a [`Reflector`] the state machine that lists and watches to fill it.
 //!
 //! # What is guaranteed
@@ -78,7 +78,6 @@ mod handler;
 mod indexer;
 mod lister;
 pub mod reflector;
-mod selector;
 mod shared_informer;
 mod snapshot;
 mod state;
@@ -94,7 +93,6 @@ pub use indexer::{IndexExists, Indexer, NAMESPACE_INDEX};
 pub use lister::{Lister, NamespaceLister};
 pub use pintle_ratelimit::BackoffConfig;
 pub use reflector::{Reflector, ReflectorConfig, ReflectorError};
-pub use selector::{InvalidSelector, Selector};
 pub use shared_informer::SharedInformer;
 pub use snapshot::Snapshot;
 pub use state::InformerState;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pintle_meta::{Object, ObjectKey};
+use pintle_meta::{LabelSelector, Object, ObjectKey};
 
-use crate::{Indexer, NAMESPACE_INDEX, Selector, Snapshot, Undecodable, UnknownIndex, WaitError};
+use crate::{Indexer, NAMESPACE_INDEX, Snapshot, Undecodable, UnknownIndex, WaitError};
 
 /// Read access to the cache of an informer. Cheap to clone.
 ///
@@ -32,7 +32,10 @@ impl<T: Object> Lister<T> {
     }
 
     /// The objects whose labels match.
-    pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
+    pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
+        if selector.is_nothing() {
+            return Vec::new();
+        }
         let matches = |object: &&Arc<T>| selector.matches(object.metadata().labels());
         self.indexer.read().store.objects().filter(matches).cloned().collect()
     }
@@ -124,7 +127,10 @@ impl<T: Object> NamespaceLister<'_, T> {
     }
 
     /// The objects of the namespace whose labels match, ordered by name.
-    pub fn select(&self, selector: &Selector) -> Vec<Arc<T>> {
+    pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
+        if selector.is_nothing() {
+            return Vec::new();
+        }
         self.filter(|object| selector.matches(object.metadata().labels()))
     }
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use pintle_meta::{ApiError, ListWatch, Object, ObjectKey, WatchEvent, WatchOptions};
+use pintle_meta::{ApiError, FieldSelector, ListWatch, Object, ObjectKey, WatchEvent, WatchOptions};
 use pintle_ratelimit::Backoff;
 use tokio::sync::mpsc;
 
@@ -24,7 +24,7 @@ pub(crate) async fn watch_lease<W: ListWatch<Object = Lease>>(
     mut pauses: Backoff,
     hints: mpsc::Sender<Hint>,
 ) {
-    let field_selector = format!("metadata.name={}", key.name());
+    let field_selector = FieldSelector::everything().equals("metadata.name", key.name());
     // Without a resourceVersion each watch begins with the present state, so nothing is missed in between.
     let options = WatchOptions { field_selector, allow_bookmarks: true, ..WatchOptions::default() };
     loop {

@@ -5,13 +5,15 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::{FieldSelector, LabelSelector};
+
 /// What a LIST asks for. The default asks for the newest state of everything, in one page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Only objects whose labels match, such as `app=web,tier in (a, b)`. Empty matches all.
-    pub label_selector: String,
-    /// Only objects whose fields match, such as `metadata.name=a`. Empty matches all.
-    pub field_selector: String,
+    /// Only objects whose labels match.
+    pub label_selector: LabelSelector,
+    /// Only objects whose fields match. Which fields can be selected depends on the kind; a server refuses others.
+    pub field_selector: FieldSelector,
     /// Empty: the newest. `"0"`: whatever the server holds. Else as `resource_version_match` says.
     pub resource_version: String,
     /// How `resource_version` binds.
@@ -26,9 +28,9 @@ pub struct ListOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
     /// As in [`ListOptions`]. An object that comes to match is seen as added, one that ceases to as deleted.
-    pub label_selector: String,
+    pub label_selector: LabelSelector,
     /// As in [`ListOptions`].
-    pub field_selector: String,
+    pub field_selector: FieldSelector,
     /// Events after this revision. Empty or `"0"`: begin with the present state as added events.
     pub resource_version: String,
     /// How `resource_version` binds; a streaming list wants `NotOlderThan`.

@@ -410,8 +410,8 @@ fn with_list_options(request: Request, options: &ListOptions) -> Request {
     params(
         request,
         [
-            ("labelSelector", options.label_selector.as_str()),
-            ("fieldSelector", &options.field_selector),
+            ("labelSelector", options.label_selector.to_string().as_str()),
+            ("fieldSelector", &options.field_selector.to_string()),
             ("resourceVersion", &options.resource_version),
             ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
             ("limit", &limit),
@@ -427,8 +427,8 @@ fn with_watch_options(request: Request, options: &WatchOptions) -> Request {
         request,
         [
             ("watch", "true"),
-            ("labelSelector", &options.label_selector),
-            ("fieldSelector", &options.field_selector),
+            ("labelSelector", &options.label_selector.to_string()),
+            ("fieldSelector", &options.field_selector.to_string()),
             ("resourceVersion", &options.resource_version),
             ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
             ("allowWatchBookmarks", text(options.allow_bookmarks)),

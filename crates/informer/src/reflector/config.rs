@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use pintle_meta::{FieldSelector, LabelSelector};
 use pintle_ratelimit::BackoffConfig;
 
 /// How a [`Reflector`](crate::Reflector) lists and watches. The defaults are client-go's.
 #[derive(Clone, Debug)]
 pub struct ReflectorConfig {
-    /// Only objects whose labels match. Empty for all.
-    pub label_selector: String,
-    /// Only objects whose fields match. Empty for all.
-    pub field_selector: String,
+    /// Only objects whose labels match, in the server's eyes.
+    pub label_selector: LabelSelector,
+    /// Only objects whose fields match, in the server's eyes.
+    pub field_selector: FieldSelector,
     /// The most objects in a page of a list. None: 500 where paging costs the server nothing extra, and else all at once.
     pub page_size: Option<u32>,
     /// Whether to ask for the first state as a stream (`sendInitialEvents`), which takes less memory on both sides. Where the
@@ -31,8 +32,8 @@ pub struct ReflectorConfig {
 impl Default for ReflectorConfig {
     fn default() -> Self {
         Self {
-            label_selector: String::new(),
-            field_selector: String::new(),
+            label_selector: LabelSelector::everything(),
+            field_selector: FieldSelector::everything(),
             page_size: None,
             streaming_list: false,
             streaming_list_deadline: Duration::from_secs(60),

@@ -24,10 +24,19 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
     assert_eq!(again.name(), "all");
     let one = informer(&pods, Some("ns"), "one");
     let other = informer(&ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced), None, "other");
-    let reflector = ReflectorConfig { label_selector: "a=b".into(), ..ReflectorConfig::default() };
-    let config = InformerConfig { name: "selected".into(), reflector, ..InformerConfig::default() };
-    let selected = factory.informer(&pods, None, Encoded(source.clone()), config);
-    assert_eq!(selected.name(), "selected", "another selector is another informer");
+    let selected = |selector: &str, name: &str| {
+        let label_selector = selector.parse().unwrap();
+        let reflector = ReflectorConfig { label_selector, ..ReflectorConfig::default() };
+        let config = InformerConfig { name: name.into(), reflector, ..InformerConfig::default() };
+        factory.informer(&pods, None, Encoded(source.clone()), config)
+    };
+    let same = selected("c in (y,x), a==b", "selected");
+    let selected = selected("a=b,c in (x,y)", "again");
+    assert_eq!(
+        (selected.name(), same.name()),
+        ("selected", "selected"),
+        "another selector is another informer, another order not"
+    );
 
     factory.start();
     factory.start();

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_informer::{
-    BackoffConfig, Event, InformerConfig, InformerState, ReflectorConfig, Selector, SharedInformer, Subscription,
-    WaitError,
+    BackoffConfig, Event, InformerConfig, InformerState, ReflectorConfig, SharedInformer, Subscription, WaitError,
 };
-use pintle_meta::{Encoded, ObjectKey};
+use pintle_meta::{Encoded, LabelSelector, ObjectKey};
 
 use crate::support::source::{Break, Source};
 use crate::support::{Pod, drain, drain_sorted, pod, settle, shorthand};
@@ -285,11 +284,14 @@ async fn a_lister_reads_by_key_namespace_and_label() {
     source.put(elsewhere);
 
     let lister = synced(&source).await.lister();
-    let web: Selector = "app=web".parse().unwrap();
+    let web: LabelSelector = "app=web".parse().unwrap();
     assert_eq!((lister.len(), lister.list().len(), lister.select(&web).len()), (3, 3, 2));
     let ns = lister.namespace("ns");
     assert_eq!(ns.list().iter().map(|pod| pod.metadata.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(ns.select(&web).len(), 1);
+    let (all, none) = (LabelSelector::everything(), LabelSelector::nothing());
+    assert_eq!((lister.select(&all).len(), ns.select(&all).len()), (3, 2));
+    assert_eq!((lister.select(&none).len(), ns.select(&none).len()), (0, 0));
     assert!(ns.get("b").is_some() && ns.get("c").is_none());
     assert!(lister.namespace("none").list().is_empty());
     assert!(lister.get(&ObjectKey::new("other", "c")).is_some());

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pintle_informer::reflector::{Command, Input};
 use pintle_informer::{BackoffConfig, InformerState, ReflectorConfig};
-use pintle_meta::{ApiError, Reason, Status, StatusDetails, WatchEvent};
+use pintle_meta::{ApiError, FieldSelector, LabelSelector, Reason, Status, StatusDetails, WatchEvent};
 
 use crate::support::rig::{Rig, config};
 use crate::support::{cut, expired, failure, pod_at, refused, too_large, too_many_requests};
@@ -25,20 +25,22 @@ fn the_first_list_takes_what_the_server_has_at_hand_and_the_watch_follows_it() {
 
 #[test]
 fn selectors_go_with_each_request() {
+    let labels: LabelSelector = "app=web".parse().unwrap();
+    let fields = FieldSelector::everything().equals("spec.nodeName", "n");
     let mut rig = Rig::with(ReflectorConfig {
-        label_selector: "app=web".into(),
-        field_selector: "spec.nodeName=n".into(),
+        label_selector: labels.clone(),
+        field_selector: fields.clone(),
         page_size: Some(1),
         ..config()
     });
     for _ in 0..2 {
         let Command::List(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
-        assert_eq!((options.label_selector.as_str(), options.field_selector.as_str()), ("app=web", "spec.nodeName=n"));
+        assert_eq!((&options.label_selector, &options.field_selector), (&labels, &fields));
         rig.page(&["a"], "1", "more");
     }
     rig.page(&["a"], "1", "");
     let Command::Watch(options) = rig.command else { panic!("{:?}", rig.command) };
-    assert_eq!((options.label_selector.as_str(), options.field_selector.as_str()), ("app=web", "spec.nodeName=n"));
+    assert_eq!((options.label_selector, options.field_selector), (labels, fields));
 }
 
 #[test]

@@ -224,7 +224,7 @@ impl ObjectSource for Client {
     }
 
     async fn watch(&self, options: &WatchOptions) -> Result<Events, ApiError> {
-        assert_eq!(options.field_selector, format!("metadata.name={NAME}"));
+        assert_eq!(options.field_selector.exact("metadata.name"), Some(NAME));
         self.exchange("watch", |inner| {
             if *self.no_watches.lock().unwrap() {
                 return Err(failure(403, Reason::Forbidden));

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use pintle_meta::{
-    ApiResource, DeleteOptions, DynamicObject, ErrorKind, FieldValidation, ListMeta, ListOptions, ListPart, ListWatch,
-    ObjectApi, ObjectKey, ObjectMeta, Patch, PostOptions, PropagationPolicy, ResourceVersionMatch, Scope, WatchEvent,
-    WatchOptions,
+    ApiResource, DeleteOptions, DynamicObject, ErrorKind, FieldSelector, FieldValidation, LabelSelector, ListMeta,
+    ListOptions, ListPart, ListWatch, ObjectApi, ObjectKey, ObjectMeta, Patch, PostOptions, PropagationPolicy,
+    ResourceVersionMatch, Scope, WatchEvent, WatchOptions,
 };
 use pintle_restreq::{Api, RestClient};
 use serde::{Deserialize, Serialize};
@@ -87,12 +87,18 @@ async fn each_call_is_its_request() {
     soon(api.delete("a", &delete)).await.unwrap();
     assert_eq!(last(&server), (format!("DELETE {BASE}/a"), json!({})));
     let background = DeleteOptions { propagation_policy: Some(PropagationPolicy::Background), ..delete };
-    let which = ListOptions { label_selector: "a=b".into(), ..ListOptions::default() };
+    let which = ListOptions { label_selector: "a=b".parse().unwrap(), ..ListOptions::default() };
     soon(api.delete_collection(&which, &background)).await.unwrap();
     assert_eq!(
         last(&server),
         (format!("DELETE {BASE}?labelSelector=a%3Db"), json!({"propagationPolicy": "Background"}))
     );
+    // What selects nothing is never sent as what selects everything.
+    let which = ListOptions { label_selector: LabelSelector::nothing(), ..ListOptions::default() };
+    let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
+    soon(api.delete_collection(&which, &dry)).await.unwrap();
+    let expected = format!("DELETE {BASE}?labelSelector=nothing%2C%21nothing");
+    assert_eq!(last(&server), (expected, json!({"dryRun": ["All"]})));
 }
 
 #[tokio::test]
@@ -102,16 +108,15 @@ async fn list_and_watch_options_become_parameters() {
     soon(api.list(&ListOptions::default())).await.unwrap();
     assert_eq!(last(&server).0, "GET /apis/example.com/v1/widgets");
     let options = ListOptions {
-        label_selector: "a=b".into(),
-        field_selector: "c=d".into(),
+        label_selector: "a=b".parse().unwrap(),
+        field_selector: FieldSelector::everything().equals("c", "d,e"),
         resource_version: "7".into(),
         resource_version_match: Some(ResourceVersionMatch::Exact),
         limit: 5,
         continue_token: "t".into(),
     };
     soon(api.list(&options)).await.unwrap();
-    let expected =
-        "continue=t&fieldSelector=c%3Dd&labelSelector=a%3Db&limit=5&resourceVersion=7&resourceVersionMatch=Exact";
+    let expected = "continue=t&fieldSelector=c%3Dd%5C%2Ce&labelSelector=a%3Db&limit=5&resourceVersion=7&resourceVersionMatch=Exact";
     assert_eq!(last(&server).0, format!("GET /apis/example.com/v1/widgets?{expected}"));
 
     drop(soon(api.watch(&WatchOptions::default())).await);
@@ -237,7 +242,7 @@ async fn pages_follow_their_tokens_and_the_revision_is_for_the_first() {
     let options = ListOptions {
         resource_version: "5".into(),
         resource_version_match: Some(ResourceVersionMatch::Exact),
-        label_selector: "a".into(),
+        label_selector: "a".parse().unwrap(),
         limit: 2,
         ..ListOptions::default()
     };

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use pintle_kubeconfig::{Files, Overrides};
 use pintle_meta::{
-    ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldValidation, ListOptions, ObjectMeta, Patch,
-    PostOptions, Preconditions, Reason, Scope, Secret, WatchEvent, WatchOptions,
+    ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldSelector, FieldValidation, ListOptions, ObjectMeta,
+    Patch, PostOptions, Preconditions, Reason, Scope, Secret, WatchEvent, WatchOptions,
 };
 use pintle_restreq::{Api, RestClient};
 use serde::{Deserialize, Serialize};
@@ -115,7 +115,8 @@ async fn lists_come_in_pages_and_collections_go_at_once() {
         for at in 0..5 {
             maps.create(&map(&format!("m{at}"), "x"), &PostOptions::default()).await.unwrap();
         }
-        let mut options = ListOptions { limit: 2, label_selector: "test=restreq".into(), ..ListOptions::default() };
+        let mut options =
+            ListOptions { limit: 2, label_selector: "test=restreq".parse().unwrap(), ..ListOptions::default() };
         let mut names = Vec::new();
         loop {
             let page = maps.list(&options).await.unwrap();
@@ -130,11 +131,11 @@ async fn lists_come_in_pages_and_collections_go_at_once() {
 
         let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
         let all: Api<DynamicObject> = Api::dynamic(client.clone(), resource, None).unwrap();
-        let fields =
-            ListOptions { field_selector: format!("metadata.namespace={namespace}"), ..ListOptions::default() };
+        let field_selector = FieldSelector::everything().equals("metadata.namespace", &namespace);
+        let fields = ListOptions { field_selector, ..ListOptions::default() };
         assert!(all.list(&fields).await.unwrap().items.len() >= 5);
 
-        let which = ListOptions { label_selector: "test=restreq".into(), ..ListOptions::default() };
+        let which = ListOptions { label_selector: "test=restreq".parse().unwrap(), ..ListOptions::default() };
         maps.delete_collection(&which, &DeleteOptions::default()).await.unwrap();
         assert!(maps.list(&which).await.unwrap().items.is_empty());
     })
@@ -148,7 +149,7 @@ async fn a_watch_tells_what_happens() {
         let from = maps.list(&ListOptions::default()).await.unwrap().metadata.resource_version;
         let options = WatchOptions {
             resource_version: from,
-            label_selector: "test=restreq".into(),
+            label_selector: "test=restreq".parse().unwrap(),
             allow_bookmarks: true,
             timeout: Some(Duration::from_secs(30)),
             ..WatchOptions::default()
