@@ -34,7 +34,8 @@ pub struct ClientConfig {
     pub disable_compression: bool,
     /// The `User-Agent`. None: the program's name and version.
     pub user_agent: Option<String>,
-    /// Requests a second that the client allows itself. None: client-go's 5; 0 or less: no limit.
+    /// Requests a second that the client allows itself. None, or 0 or less: no limit, since servers protect themselves; client-go's
+    /// default is 5.
     pub qps: Option<f32>,
     /// Requests that may come at once before `qps` binds. None: client-go's 10.
     pub burst: Option<u32>,

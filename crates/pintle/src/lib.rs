@@ -1,49 +1,43 @@
 //! What client-go gives Go, for Rust: the machinery that every Kubernetes controller stands on.
 //!
-//! This crate only puts the others under one name. Each can be used alone, as `pintle-workqueue` and so on; the lower ones know
-//! nothing of Kubernetes or of an async runtime.
+//! [`Cluster`] is the front door: it makes clients, informers, recorders and electors that share what is to be shared. Behind it,
+//! each crate can be used alone, as `pintle-workqueue` and so on; the lower ones know nothing of Kubernetes or of an async runtime.
 //!
-//! The example talks to an API server that runs within the test. Against a cluster, take the configuration from
-//! [`kubeconfig`] instead; nothing else changes.
+//! The example runs against an API server within the process, with the feature `apiserver`. On a cluster, take
+//! [`Cluster::infer`] instead; nothing else changes.
 //!
 //! ```
-//! use pintle::apiserver::ApiServer;
-//! use pintle::controller::{Action, Controller, Request};
-//! use pintle::informer::{InformerConfig, SharedInformer};
-//! use pintle::meta::{ObjectMeta, PostOptions};
-//! use pintle::restreq::{Api, RestClient};
+//! use pintle::prelude::*;
 //! use serde::{Deserialize, Serialize};
-//! use tokio_util::sync::CancellationToken;
 //!
 //! #[derive(Clone, Debug, Deserialize, Serialize)]
 //! struct ConfigMap {
 //!     metadata: ObjectMeta,
 //! }
-//! pintle::meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+//! resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
 //!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let server = ApiServer::start().await?;
-//! let client = RestClient::new(server.client_config())?;
-//! let maps: Api<ConfigMap> = Api::namespaced(client, "default");
-//! maps.create(&ConfigMap { metadata: ObjectMeta::new("default", "settings") }, &PostOptions::default()).await?;
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let cluster = Cluster::embedded().await?;
+//!     let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
+//!     cluster.api().create(&map, &PostOptions::default()).await?;
 //!
-//! let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps, InformerConfig::default());
-//! let (lister, stop) = (informer.lister(), CancellationToken::new());
-//! let done = stop.clone();
-//! let controller = Controller::of(&informer).reconciler(move |request: Request| {
-//!     let (found, done) = (lister.get(&request.key), done.clone());
-//!     async move {
-//!         // `None` here means that the object was deleted.
-//!         println!("{}: {found:?}", request.key);
-//!         done.cancel();
-//!         Ok(Action::await_change())
-//!     }
-//! });
-//! controller.run(&stop).await?;
-//! server.shutdown().await;
-//! # Ok(())
-//! # }
+//!     let maps = cluster.informer::<ConfigMap>();
+//!     let (lister, stop) = (maps.lister(), CancellationToken::new());
+//!     let done = stop.clone();
+//!     let controller = Controller::of(&maps).reconciler(move |request: Request| {
+//!         let (found, done) = (lister.get(&request.key), done.clone());
+//!         async move {
+//!             // `None` here means that the object was deleted.
+//!             println!("{}: {found:?}", request.key);
+//!             done.cancel();
+//!             Ok(Action::await_change())
+//!         }
+//!     });
+//!     controller.run(&stop).await?;
+//!     cluster.shutdown().await;
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # The crates
@@ -55,9 +49,27 @@
 //! - **In common**: [`meta`] is the vocabulary.
 //! - **For tests and demos**: [`apiserver`], with the feature of that name.
 //!
+//! # Coming from client-go
+//!
+//! | client-go | here |
+//! |---|---|
+//! | `rest.InClusterConfig`, `clientcmd`, `kubernetes.NewForConfig` | [`Cluster::infer`], [`Cluster::connect`] |
+//! | `clientset.CoreV1().Pods(ns)`, `dynamic.Interface` | [`Cluster::namespaced`], [`restreq::Api::dynamic`] |
+//! | `informers.NewSharedInformerFactory(…).Core().V1().Pods()` | [`Cluster::informer`], [`Cluster::select`] |
+//! | `record.NewBroadcaster`, `NewRecorder` | [`Cluster::recorder`] |
+//! | `resourcelock.NewFromKubeconfig` | [`Cluster::elector`] |
+//! | `leaderelection.RunOrDie` | [`Cluster::lead`] |
+//!
 //! # Reading on
 //!
 //! The site that `cargo xtask docs` builds has the pages of the repository's docs folder as well, in `_documentation`.
+
+mod cluster;
+mod error;
+pub mod prelude;
+
+pub use cluster::Cluster;
+pub use error::Error;
 
 #[doc(inline)]
 #[cfg(feature = "apiserver")]

@@ -9,25 +9,25 @@ use tokio::time::Instant;
 
 use crate::Error;
 
-/// The throttle that all requests of a client share, with client-go's figures where none are given.
+/// The throttle that all requests of a client share. Without a rate it is none: servers protect themselves by priority and
+/// fairness, and client-go's 5 requests a second surprise whoever did not ask for them. controller-runtime dropped them for the
+/// same reason (its pull request 3119).
 #[derive(Debug)]
 pub(crate) struct Throttle(pintle_ratelimit::Throttle<TokioClock>);
 
-/// client-go's figures.
-const DEFAULT_QPS: f32 = 5.0;
+/// client-go's figure.
 const DEFAULT_BURST: u32 = 10;
 
 /// Shorter waits are not worth a line in the log.
 const WORTH_TELLING: Duration = Duration::from_millis(50);
 
 impl Throttle {
-    /// `qps` unset is the default, 0 or less no limit; `burst` unset or 0 is the default.
+    /// `qps` unset, 0 or less is no limit; `burst` unset or 0 is the default.
     pub(crate) fn new(qps: Option<f32>, burst: Option<u32>) -> Self {
-        let qps = qps.unwrap_or(DEFAULT_QPS);
         let burst = burst.filter(|burst| *burst > 0).unwrap_or(DEFAULT_BURST);
-        Self(match qps > 0.0 {
-            true => pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock),
-            false => pintle_ratelimit::Throttle::unlimited(TokioClock),
+        Self(match qps.filter(|qps| *qps > 0.0) {
+            Some(qps) => pintle_ratelimit::Throttle::new(qps.into(), burst, TokioClock),
+            None => pintle_ratelimit::Throttle::unlimited(TokioClock),
         })
     }
 
@@ -63,8 +63,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn twenty_requests_take_what_rate_and_burst_say() {
         for (qps, burst, expected) in [
-            (None, None, 2000),
-            (None, Some(0), 2000),
+            (None, None, 0),
+            (None, Some(1), 0),
+            (Some(5.0), None, 2000),
+            (Some(5.0), Some(0), 2000),
             (Some(10.0), Some(10), 1000),
             (Some(10.0), Some(1), 1900),
             (Some(0.0), None, 0),
@@ -144,7 +146,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stop_ends_all_waits() {
-        let throttle = Throttle::new(None, Some(1));
+        let throttle = Throttle::new(Some(5.0), Some(1));
         throttle.wait(&line()).await.unwrap();
         let request = line();
         let mut waiting = pin!(throttle.wait(&request));

@@ -5,9 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use pintle::informer::{InformerConfig, SharedInformer};
-use pintle::meta::Object;
-use pintle::restreq::{Api, RestClient};
+use pintle::prelude::*;
 use tokio::time::{Instant, sleep};
 
 use crate::children::{config_map, deployment, same_pages, same_replicas};
@@ -22,15 +20,11 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    pub(crate) async fn start(client: &RestClient) -> Result<Self> {
-        let observer = Self {
-            sites: SharedInformer::new(Api::all(client.clone()), InformerConfig::default()),
-            config_maps: SharedInformer::new(Api::all(client.clone()), InformerConfig::default()),
-            deployments: SharedInformer::new(Api::all(client.clone()), InformerConfig::default()),
-        };
-        observer.sites.start();
-        observer.config_maps.start();
-        observer.deployments.start();
+    /// By a connection of its own, so that it shares no cache with those it looks at.
+    pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
+        let cluster = Cluster::connect(cluster.config().clone())?;
+        let observer =
+            Self { sites: cluster.informer(), config_maps: cluster.informer(), deployments: cluster.informer() };
         observer.sites.wait_for_sync().await?;
         observer.config_maps.wait_for_sync().await?;
         observer.deployments.wait_for_sync().await?;

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use pintle::controller::{Action, ReconcileError, Reconciler, Request};
-use pintle::informer::Lister;
-use pintle::meta::{ApiError, Object, ObjectApi, PostOptions, Resource};
-use pintle::restreq::Api;
+use pintle::meta::ObjectApi;
+use pintle::prelude::*;
 use tokio::time::timeout;
 
 use crate::children::{config_map, deployment, same_pages, same_replicas};
@@ -15,12 +13,12 @@ use crate::website::Website;
 
 /// Makes a config map, a deployment and a status of each website. It reads from caches alone, and writes what differs.
 pub(crate) struct WebsiteReconciler {
-    pub(crate) sites: Lister<Website>,
-    pub(crate) config_maps: Lister<ConfigMap>,
-    pub(crate) deployments: Lister<Deployment>,
-    pub(crate) site_api: Api<Website>,
-    pub(crate) config_map_api: Api<ConfigMap>,
-    pub(crate) deployment_api: Api<Deployment>,
+    sites: Lister<Website>,
+    config_maps: Lister<ConfigMap>,
+    deployments: Lister<Deployment>,
+    site_api: Api<Website>,
+    config_map_api: Api<ConfigMap>,
+    deployment_api: Api<Deployment>,
 }
 
 impl Reconciler for WebsiteReconciler {
@@ -40,6 +38,18 @@ impl Reconciler for WebsiteReconciler {
 }
 
 impl WebsiteReconciler {
+    /// Reads from the cluster's shared caches, and writes through its client.
+    pub(crate) fn new(cluster: &Cluster) -> Self {
+        Self {
+            sites: cluster.informer().lister(),
+            config_maps: cluster.informer().lister(),
+            deployments: cluster.informer().lister(),
+            site_api: cluster.api(),
+            config_map_api: cluster.api(),
+            deployment_api: cluster.api(),
+        }
+    }
+
     async fn publish_pages(&self, site: &Website) -> Result<(), ApiError> {
         let wanted = config_map(site);
         let written = match self.config_maps.get(&site.key()) {

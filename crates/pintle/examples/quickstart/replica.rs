@@ -1,23 +1,9 @@
-//! One replica of the controller: caches, a controller above them, and a manager that runs it while it leads.
-
-use std::time::Duration;
+//! One replica of the controller, as the script sees it.
 
 use anyhow::Result;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ConfigMap;
-use pintle::controller::predicate::GenerationChanged;
-use pintle::controller::{Controller, ControllerConfig, Distribution, Kind, Manager, ManagerStatus};
-use pintle::informer::{InformerConfig, SharedInformer};
-use pintle::leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
-use pintle::meta::ClientConfig;
-use pintle::restreq::{Api, RestClient};
+use pintle::controller::{Distribution, ManagerStatus};
+use pintle::prelude::*;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-
-use crate::reconcile::WebsiteReconciler;
-use crate::website::Website;
-
-const WORKERS: usize = 8;
 
 /// A replica at work. Dropping it kills it.
 pub(crate) struct Replica {
@@ -31,7 +17,7 @@ pub(crate) struct Replica {
 impl Replica {
     /// Starts a replica that shares nothing with others but the cluster.
     pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
-        let manager = manager(name, config)?;
+        let manager = crate::manager(&Cluster::connect(config.clone())?, name)?;
         let (status, stop) = (manager.status(), CancellationToken::new());
         let token = stop.clone();
         let task = tokio::spawn(async move {
@@ -76,39 +62,4 @@ impl Drop for Replica {
             task.abort();
         }
     }
-}
-
-fn manager(name: &str, config: &ClientConfig) -> Result<Manager> {
-    let client = RestClient::new(config.clone())?;
-    let sites: SharedInformer<Website> = SharedInformer::new(Api::all(client.clone()), InformerConfig::default());
-    let config_maps: SharedInformer<ConfigMap> =
-        SharedInformer::new(Api::all(client.clone()), InformerConfig::default());
-    let deployments: SharedInformer<Deployment> =
-        SharedInformer::new(Api::all(client.clone()), InformerConfig::default());
-    let reconciler = WebsiteReconciler {
-        sites: sites.lister(),
-        config_maps: config_maps.lister(),
-        deployments: deployments.lister(),
-        site_api: Api::all(client.clone()),
-        config_map_api: Api::all(client.clone()),
-        deployment_api: Api::all(client.clone()),
-    };
-    let controller = Controller::of(Kind::of(&sites).when(GenerationChanged))
-        .owns(&config_maps)
-        .owns(&deployments)
-        .config(ControllerConfig { max_concurrent_reconciles: WORKERS, ..Default::default() })
-        .reconciler(reconciler);
-    // Renewals have connections of their own: no amount of work can delay them.
-    let leases: Api<Lease> = Api::all(RestClient::new(config.clone())?);
-    let lock = LeaseLock::new(leases, "default", "website-controller");
-    Ok(Manager::new().controller(controller).leader_election(LeaderElector::new(lock, election(name))?))
-}
-
-/// Quick enough for a demonstration; client-go's 15 s, 10 s and 2 s are the defaults.
-fn election(name: &str) -> LeaderElectionConfig {
-    LeaderElectionConfig::new(name).with_durations(
-        Duration::from_secs(3),
-        Duration::from_secs(2),
-        Duration::from_millis(500),
-    )
 }

@@ -1,49 +1,79 @@
 //! What happens when: the run from the first website to the summary.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
 use pintle::apiserver::faults::{Answer, Fault, Rule};
 use pintle::controller::Distribution;
-use pintle::meta::{DeleteOptions, Object, ObjectKey, Patch, PostOptions};
-use pintle::restreq::Api;
+use pintle::prelude::*;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::cluster::Cluster;
-use crate::manifests::Manifest;
+use crate::flags::Flags;
+use crate::manifests::{self, Manifest};
 use crate::observer::Observer;
 use crate::progress::Progress;
 use crate::replica::Replica;
+use crate::serve;
+use crate::stage::Stage;
 use crate::summary::Summary;
 use crate::website::Website;
 
+/// Runs it all. Whether all websites converged.
+pub(crate) async fn run(flags: Flags) -> Result<bool> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart");
+    let definition = manifests::read(&here.join("crd.yaml"))?;
+    let websites = manifests::read_dir(&flags.sites.unwrap_or_else(|| here.join("sites")))?;
+    manifests::expect_websites(&websites)?;
+
+    let progress = Progress::new();
+    let mut stage = Stage::open(flags.kubeconfig.as_deref()).await?;
+    progress.say(&format!("the API server is {}", stage.cluster.config().server));
+    for manifest in &definition {
+        stage.define_websites(manifest).await?;
+    }
+    stage.make_namespaces(&websites).await?;
+
+    // An error drops the replicas at once: whoever made a mistake hears of it without waiting for them.
+    let (summary, replicas) = play(&stage, websites, &progress).await?;
+    println!("\n{summary}");
+    if flags.serve {
+        serve::until_interrupted(&stage.cluster, flags.kubeconfig.as_deref()).await?;
+    }
+    for replica in replicas {
+        replica.stop().await;
+    }
+    if !flags.serve {
+        stage.tidy().await?;
+    }
+    stage.cluster.shutdown().await;
+    Ok(summary.is_success())
+}
+
 /// Plays it all. The replicas that are left are still at work.
-pub(crate) async fn play(
-    cluster: &Cluster,
-    websites: Vec<Manifest>,
-    progress: &Progress,
-) -> Result<(Summary, Vec<Replica>)> {
+async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Result<(Summary, Vec<Replica>)> {
+    let cluster = &stage.cluster;
     let started = Instant::now();
     let objects = websites.len();
     let first = websites.first().map(|manifest| manifest.object.key()).context("there are no websites")?;
     plan_faults(cluster, progress);
-    let observer = Observer::start(&cluster.client).await?;
+    let observer = Observer::start(cluster).await?;
     let mut replicas =
-        vec![Replica::start("replica-1", &cluster.config)?, Replica::start("replica-2", &cluster.config)?];
+        vec![Replica::start("replica-1", cluster.config())?, Replica::start("replica-2", cluster.config())?];
     progress.say(&format!("two replicas contend for the lease; {objects} websites come in"));
 
-    let (created, failover) =
-        tokio::join!(cluster.create_websites(websites), kill_the_leader(&mut replicas, &observer, objects, progress),);
-    created?;
-    let failover = failover?;
+    let ((), failover) = tokio::try_join!(
+        stage.create_websites(websites),
+        kill_the_leader(&mut replicas, &observer, objects, progress),
+    )?;
     observer.wait(objects, objects, progress, |_| true).await?;
     progress.say(&format!("all {objects} websites converged"));
 
     delete_a_child(cluster, &observer, &first, objects, progress).await?;
     edit_a_spec(cluster, &observer, &first, objects, progress).await?;
-    if let Some(server) = &cluster.embedded {
+    if let Some(server) = cluster.server() {
         progress.say(&format!("the server struck {} times as planned", server.faults().hits()));
     }
     progress.clear();
@@ -65,7 +95,7 @@ pub(crate) async fn play(
 
 /// What only the embedded server can do: watches that break and come back too old, and writes that fail.
 fn plan_faults(cluster: &Cluster, progress: &Progress) {
-    let Some(server) = &cluster.embedded else { return };
+    let Some(server) = cluster.server() else { return };
     // One watch passes: the observer's, who is to see what the others go through.
     const REPLICAS: u32 = 2;
     let watches = |fault| Rule::times(fault, REPLICAS).after(1).verb("watch").resource("websites");
@@ -109,7 +139,7 @@ async fn delete_a_child(
 ) -> Result<()> {
     let config_maps = observer.config_maps.lister();
     let old = config_maps.get(site).map(|live| live.uid().to_owned());
-    let api: Api<ConfigMap> = Api::all(cluster.client.clone());
+    let api: Api<ConfigMap> = cluster.api();
     api.delete(site.clone(), &DeleteOptions::default()).await.with_context(|| format!("configmap {site}"))?;
     let is_new = |_: &Observer| config_maps.get(site).is_some_and(|live| Some(live.uid()) != old.as_deref());
     observer.wait(objects, objects, progress, is_new).await?;
@@ -124,7 +154,7 @@ async fn edit_a_spec(
     objects: usize,
     progress: &Progress,
 ) -> Result<()> {
-    let api: Api<Website> = Api::all(cluster.client.clone());
+    let api: Api<Website> = cluster.api();
     let patch = Patch::Merge(json!({"spec": {"replicas": 7, "theme": "light"}}));
     let edited = api.patch(site.clone(), &patch, &PostOptions::default()).await.with_context(|| site.to_string())?;
     let sites = observer.sites.lister();

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::cluster::Cluster;
+use pintle::prelude::*;
 
 /// Writes a kubeconfig for the embedded server, says what to try, and waits for Ctrl-C or SIGTERM.
 pub(crate) async fn until_interrupted(cluster: &Cluster, given: Option<&Path>) -> Result<()> {
-    let path = match &cluster.embedded {
+    let path = match cluster.server() {
         None => given.map(Path::to_owned).unwrap_or_default(),
         Some(server) => {
             let path = PathBuf::from("quickstart.kubeconfig");

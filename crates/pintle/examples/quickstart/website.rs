@@ -1,6 +1,7 @@
 //! The custom resource: a plain serde struct and one line.
 
-use pintle::meta::{ObjectMeta, TypeMeta};
+use pintle::meta::TypeMeta;
+use pintle::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ pub(crate) struct Website {
     pub(crate) status: Option<WebsiteStatus>,
 }
 
-pintle::meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 
 /// What the user wants. Defaults are the API server's: see `crd.yaml`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod client;
+mod cluster;
 mod controller;
 mod election;
 mod informer;

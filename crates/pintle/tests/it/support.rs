@@ -30,14 +30,17 @@ pub(crate) async fn server() -> ApiServer {
     ApiServer::start().await.expect("a loopback port")
 }
 
-/// A client without the brake, which only makes tests slow.
-pub(crate) fn client(mut config: ClientConfig) -> RestClient {
-    config.qps = Some(0.0);
+pub(crate) fn client(config: ClientConfig) -> RestClient {
     RestClient::new(config).expect("a usable configuration")
 }
 
 pub(crate) async fn create(api: &Api<ConfigMap>, name: &str) -> ConfigMap {
     api.create(&ConfigMap::new(name), &PostOptions::default()).await.expect("it is not there yet")
+}
+
+/// What comes within a limit that only a failure reaches.
+pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(45), future).await.expect("within 45 s")
 }
 
 /// Waits until `check` gives something.

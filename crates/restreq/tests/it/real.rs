@@ -47,8 +47,7 @@ fn config() -> Option<ClientConfig> {
         eprintln!("skipped: PINTLE_TEST_KUBECONFIG names no kubeconfig of a real cluster");
         return None;
     };
-    let mut config = Files::explicit(path).load().unwrap().client_config(&Overrides::default()).unwrap();
-    config.qps = Some(0.0);
+    let config = Files::explicit(path).load().unwrap().client_config(&Overrides::default()).unwrap();
     Some(config)
 }
 

@@ -153,8 +153,7 @@ impl Server {
 
     /// How to reach it, without a rate limit.
     pub(crate) fn config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new(self.url());
-        config.qps = Some(0.0);
+        let config = ClientConfig::new(self.url());
         config
     }
 

@@ -1,16 +1,12 @@
-//! The cluster to run on: the embedded API server, or a real one. And what the run puts there.
+//! The cluster to run on, and what the run puts there.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use pintle::apiserver::ApiServer;
 use pintle::kubeconfig::{self, Environment, Overrides};
-use pintle::meta::{
-    ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldValidation, ListOptions, Object, ObjectKey,
-    PostOptions, Scope,
-};
-use pintle::restreq::{Api, RestClient};
+use pintle::meta::{ApiResource, FieldValidation, Scope};
+use pintle::prelude::*;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -18,35 +14,24 @@ use crate::manifests::Manifest;
 use crate::website::Website;
 
 /// Where the controller runs.
-pub(crate) struct Cluster {
-    pub(crate) config: ClientConfig,
-    pub(crate) client: RestClient,
-    /// None for a real cluster.
-    pub(crate) embedded: Option<ApiServer>,
+pub(crate) struct Stage {
+    pub(crate) cluster: Cluster,
     /// Whether the definition and which namespaces are there because of this run.
     made: Vec<(ApiResource, ObjectKey)>,
 }
 
-impl Cluster {
-    pub(crate) async fn embedded() -> Result<Self> {
-        let server = ApiServer::start().await.context("the embedded API server does not start")?;
-        Self::new(server.client_config(), Some(server))
-    }
-
-    pub(crate) async fn real(path: &Path) -> Result<Self> {
+impl Stage {
+    /// The cluster of that kubeconfig, or an embedded one.
+    pub(crate) async fn open(kubeconfig: Option<&Path>) -> Result<Self> {
+        let Some(path) = kubeconfig else {
+            return Ok(Self { cluster: Cluster::embedded().await?, made: Vec::new() });
+        };
         let config = kubeconfig::infer(Some(path.into()), &Overrides::default(), &Environment::of_process())?;
-        let cluster = Self::new(config, None)?;
-        let version = cluster.client.get().abs_path(["/version"]).object::<serde_json::Value>().await;
-        let server = &cluster.config.server;
+        let cluster = Cluster::connect(config)?;
+        let version = cluster.client().get().abs_path(["/version"]).object::<serde_json::Value>().await;
+        let server = &cluster.config().server;
         version.with_context(|| format!("{}: the server {server} does not answer", path.display()))?;
-        Ok(cluster)
-    }
-
-    fn new(mut config: ClientConfig, embedded: Option<ApiServer>) -> Result<Self> {
-        // What the quickstart shows is the controller's pace, not the client's brake.
-        config.qps = Some(0.0);
-        let client = RestClient::new(config.clone())?;
-        Ok(Self { config, client, embedded, made: Vec::new() })
+        Ok(Self { cluster, made: Vec::new() })
     }
 
     /// Creates the definition of websites and waits until it is served.
@@ -58,13 +43,11 @@ impl Cluster {
             Scope::Cluster,
         );
         self.ensure(definitions, &definition.object).await.with_context(|| definition.place.to_string())?;
-        let sites: Api<Website> = Api::all(self.client.clone());
+        let sites: Api<Website> = self.cluster.api();
         for _ in 0..200 {
             match sites.list(&ListOptions { limit: 1, ..ListOptions::default() }).await {
                 Ok(_) => return Ok(()),
-                Err(error) if error.status().is_some_and(|status| status.code == 404) => {
-                    sleep(Duration::from_millis(50)).await
-                }
+                Err(error) if error.is_not_found() => sleep(Duration::from_millis(50)).await,
                 Err(error) => return Err(error).context("websites cannot be listed"),
             }
         }
@@ -90,8 +73,7 @@ impl Cluster {
     /// Creates the websites, several at a time. The server checks them strictly: an unknown field is an error.
     pub(crate) async fn create_websites(&self, manifests: Vec<Manifest>) -> Result<()> {
         const AT_ONCE: usize = 8;
-        let sites: Api<DynamicObject> =
-            Api::dynamic(self.client.clone(), <Website as pintle::meta::Resource>::api_resource(), None)?;
+        let sites: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), Website::api_resource(), None)?;
         let mut running = JoinSet::new();
         for Manifest { place, object } in manifests {
             if running.len() >= AT_ONCE {
@@ -117,7 +99,7 @@ impl Cluster {
     /// Takes away what [`ensure`](Self::ensure) created; what lives in it goes with it.
     pub(crate) async fn tidy(&self) -> Result<()> {
         for (resource, key) in self.made.iter().rev() {
-            let api: Api<DynamicObject> = Api::dynamic(self.client.clone(), resource.clone(), None)?;
+            let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
             match api.delete(key.clone(), &DeleteOptions::default()).await {
                 Err(error) if !error.is_not_found() => return Err(error).with_context(|| format!("{resource} {key}")),
                 _ => {}
@@ -128,7 +110,7 @@ impl Cluster {
 
     /// Creates `object` unless it is there. One that an earlier run is still taking away is waited for.
     async fn ensure(&mut self, resource: ApiResource, object: &DynamicObject) -> Result<()> {
-        let api: Api<DynamicObject> = Api::dynamic(self.client.clone(), resource.clone(), None)?;
+        let api: Api<DynamicObject> = Api::dynamic(self.cluster.client().clone(), resource.clone(), None)?;
         for _ in 0..300 {
             match api.create(object, &PostOptions::default()).await {
                 Ok(created) => {

@@ -1,0 +1,253 @@
+//! A cluster, and all that a program holds of it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+#[cfg(feature = "apiserver")]
+use pintle_apiserver::ApiServer;
+use pintle_events::{EventBroadcaster, EventRecorder, EventSource};
+use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
+use pintle_kubeconfig::{Environment, Overrides};
+use pintle_leaderelect::{
+    LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock, LossReason,
+};
+use pintle_meta::{ClientConfig, NamespaceScope, ObjectKey, Resource};
+use pintle_restreq::{Api, RestClient};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+
+/// A cluster, and all that a program holds of it: where the other crates meet.
+///
+/// What is to be shared is shared: one client, and one informer a resource and selector, however often it is asked for. What is
+/// to be kept apart is kept apart: an elector has a client of its own, so that no amount of work delays a renewal. A clone is a
+/// reference count.
+///
+/// Requests are not slowed down by the client: a server protects itself, by priority and fairness, and knows better than a
+/// client what it can bear. Set [`ClientConfig::qps`] where yours does not.
+///
+/// # Examples
+///
+/// ```
+/// use pintle::prelude::*;
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Clone, Debug, Deserialize, Serialize)]
+/// # struct ConfigMap { metadata: ObjectMeta }
+/// # pintle::meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cluster = Cluster::embedded().await?; // or `Cluster::infer()?`
+/// let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
+/// cluster.api::<ConfigMap>().create(&map, &PostOptions::default()).await?;
+///
+/// let maps = cluster.informer::<ConfigMap>();
+/// maps.wait_for_sync().await?;
+/// assert!(maps.lister().get(&map.key()).is_some());
+/// cluster.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: ClientConfig,
+    client: RestClient,
+    informers: InformerFactory,
+    /// Made with the first recorder.
+    events: Mutex<Option<EventBroadcaster>>,
+    #[cfg(feature = "apiserver")]
+    server: Option<ApiServer>,
+}
+
+impl Cluster {
+    /// The cluster that the surroundings name: the kubeconfig of `KUBECONFIG` or the home directory, or else the service
+    /// account of the pod that the program runs in. Reads files, and sends nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// Neither is there, or what is there is broken.
+    pub fn infer() -> Result<Self, Error> {
+        let config = pintle_kubeconfig::infer(None, &Overrides::default(), &Environment::of_process());
+        Self::connect(config.map_err(Error::Kubeconfig)?)
+    }
+
+    /// The cluster of this configuration. Sends nothing yet: whether the server is there, the first request tells.
+    ///
+    /// # Errors
+    ///
+    /// The configuration contradicts itself, or a certificate or key in it cannot be used.
+    pub fn connect(config: ClientConfig) -> Result<Self, Error> {
+        Self::new(
+            config,
+            #[cfg(feature = "apiserver")]
+            None,
+        )
+    }
+
+    /// A cluster of its own within this process: an API server on a port of loopback, which ends with the last clone.
+    ///
+    /// # Errors
+    ///
+    /// It cannot listen.
+    #[cfg(feature = "apiserver")]
+    pub async fn embedded() -> Result<Self, Error> {
+        let server = ApiServer::start().await.map_err(Error::Server)?;
+        Self::new(server.client_config(), Some(server))
+    }
+
+    fn new(config: ClientConfig, #[cfg(feature = "apiserver")] server: Option<ApiServer>) -> Result<Self, Error> {
+        let inner = Inner {
+            client: RestClient::new(config.clone()).map_err(Error::Client)?,
+            config,
+            informers: InformerFactory::new(),
+            events: Mutex::new(None),
+            #[cfg(feature = "apiserver")]
+            server,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The embedded API server, where [`embedded`](Self::embedded) made the cluster: to script faults with, say.
+    #[cfg(feature = "apiserver")]
+    pub fn server(&self) -> Option<&ApiServer> {
+        self.inner.server.as_ref()
+    }
+
+    /// How the cluster is reached.
+    pub fn config(&self) -> &ClientConfig {
+        &self.inner.config
+    }
+
+    /// The client, for requests by hand.
+    pub fn client(&self) -> &RestClient {
+        &self.inner.client
+    }
+
+    /// The objects of a type, across all namespaces if it has any.
+    pub fn api<T: Resource>(&self) -> Api<T> {
+        Api::all(self.inner.client.clone())
+    }
+
+    /// The objects of a type in one namespace; an empty text stands for the configuration's.
+    pub fn namespaced<T: Resource<Scope = NamespaceScope>>(&self, namespace: &str) -> Api<T> {
+        Api::namespaced(self.inner.client.clone(), namespace)
+    }
+
+    /// The informer of a type, across all namespaces: the same one for everybody who asks. It runs.
+    ///
+    /// For one namespace, a selector or other settings, see [`select`](Self::select).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn informer<T: Resource + DeserializeOwned>(&self) -> SharedInformer<T> {
+        self.select(self.api(), ReflectorConfig::default())
+    }
+
+    /// The informer of the objects that `api` reaches and that the selectors of `reflector` match: the same one for everybody
+    /// who asks for the same namespace and selectors; what else is set counts for who asks first. It runs.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn select<T: Resource + DeserializeOwned>(&self, api: Api<T>, reflector: ReflectorConfig) -> SharedInformer<T> {
+        let (resource, namespace) = (api.resource().clone(), api.namespace().map(str::to_owned));
+        let config = InformerConfig { reflector, ..InformerConfig::default() };
+        let informer = self.inner.informers.informer(&resource, namespace.as_deref(), api, config);
+        informer.start();
+        informer
+    }
+
+    /// All informers that were asked for, to be handed to a manager.
+    pub fn informers(&self) -> &InformerFactory {
+        &self.inner.informers
+    }
+
+    /// A recorder of Events in the name of a component, such as `website-controller`. All recorders share one writer.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn recorder(&self, component: &str) -> EventRecorder {
+        let mut events = self.inner.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let broadcaster = events.get_or_insert_with(|| EventBroadcaster::start(self.api()));
+        broadcaster.recorder(EventSource { component: component.into(), ..EventSource::default() })
+    }
+
+    /// An elector for the Lease of that name, in the configuration's namespace unless the key names one: client-go's
+    /// `NewFromKubeconfig`. It has a client of its own, with connections that nothing else uses, no rate limit and a deadline
+    /// of half the renew deadline a request; and it watches the Lease, so that a release is noticed at once.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that `config` breaks.
+    pub fn elector(
+        &self,
+        lease: impl Into<ObjectKey>,
+        config: LeaderElectionConfig,
+    ) -> Result<LeaderElector<LeaseLock<Api<Lease>>>, Error> {
+        let lease = lease.into();
+        let mut client = self.inner.config.clone();
+        client.qps = None;
+        client.timeout = Some((config.renew_deadline / 2).max(Duration::from_secs(1)));
+        let leases: Api<Lease> =
+            Api::namespaced(RestClient::new(client).map_err(Error::Client)?, lease.namespace().unwrap_or_default());
+        let namespace = leases.namespace().unwrap_or_default().to_owned();
+        let lock = LeaseLock::new(leases.clone(), &namespace, lease.name());
+        Ok(LeaderElector::new(lock, config).map_err(Error::Election)?.with_watch(leases))
+    }
+
+    /// Works while it leads, for one term, and answers how that ended; `None` if `stop` came before any: client-go's
+    /// `RunOrDie`, which leaves the dying to you. A program whose leadership is lost does well to end and be started anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`elector`](Self::elector); then nothing has been done.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work and ends the election at once, without a release.
+    pub async fn lead<W, Fut>(
+        &self,
+        lease: impl Into<ObjectKey>,
+        config: LeaderElectionConfig,
+        stop: &CancellationToken,
+        callbacks: LeaderCallbacks<W>,
+    ) -> Result<Option<LossReason>, Error>
+    where
+        W: FnMut(Leadership) -> Fut,
+        Fut: Future,
+    {
+        Ok(self.elector(lease, config)?.run_once(stop, callbacks).await)
+    }
+
+    /// Ends what the cluster started, for all who share it: informers stop, and Events that wait are written, for 5 s at most.
+    /// An embedded server ends, too, if this is the last clone.
+    ///
+    /// # Cancel safety
+    ///
+    /// What has not been ended ends when the last clone is dropped.
+    pub async fn shutdown(self) {
+        const EVENTS: Duration = Duration::from_secs(5);
+        self.inner.informers.shutdown().await;
+        let events = self.inner.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(events) = events {
+            events.shutdown(EVENTS).await;
+        }
+        #[cfg(feature = "apiserver")]
+        if let Some(Inner { server: Some(server), .. }) = Arc::into_inner(self.inner) {
+            server.shutdown().await;
+        }
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("client", &self.inner.client).field("informers", &self.inner.informers).finish()
+    }
+}

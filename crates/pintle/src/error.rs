@@ -1,0 +1,22 @@
+//! How the facade fails.
+
+use thiserror::Error as ThisError;
+
+/// Why a [`Cluster`](crate::Cluster), or what is asked of it, cannot be had.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// No client can be made of the configuration.
+    #[error(transparent)]
+    Client(pintle_restreq::ConfigError),
+    /// The election's configuration breaks a rule.
+    #[error("leader election: {0}")]
+    Election(#[source] pintle_leaderelect::InvalidConfig),
+    /// Nothing says which cluster is meant, or what says so is broken.
+    #[error(transparent)]
+    Kubeconfig(pintle_kubeconfig::Error),
+    /// The embedded API server does not start.
+    #[cfg(feature = "apiserver")]
+    #[error("the embedded API server does not start: {0}")]
+    Server(#[source] pintle_apiserver::StartError),
+}

@@ -1,0 +1,15 @@
+//! What the author of a controller types: `use pintle::prelude::*;`.
+
+pub use pintle_controller::predicate::GenerationChanged;
+pub use pintle_controller::{Action, Controller, ControllerConfig, Kind, Manager, ReconcileError, Reconciler, Request};
+pub use pintle_events::{EventRecorder, EventType};
+pub use pintle_informer::{Event, Lister, SharedInformer};
+pub use pintle_leaderelect::{LeaderElectionConfig, Leadership};
+pub use pintle_meta::{
+    ApiError, ClientConfig, DeleteOptions, DynamicObject, ListOptions, Object, ObjectKey, ObjectMeta, OwnerReference,
+    Patch, PostOptions, Resource, resource,
+};
+pub use pintle_restreq::Api;
+pub use tokio_util::sync::CancellationToken;
+
+pub use crate::Cluster;

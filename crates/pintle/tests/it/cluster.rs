@@ -1,0 +1,80 @@
+//! The front door: what a cluster shares, and what it keeps apart.
+
+use pintle::events::Event;
+use pintle::informer::ReflectorConfig;
+use pintle::leaderelect::{LeaderCallbacks, LossReason};
+use pintle::meta::ClientConfig;
+use pintle::prelude::*;
+
+use crate::support::{ConfigMap, soon};
+
+fn map(name: &str) -> ConfigMap {
+    serde_json::from_value(serde_json::json!({"metadata": {"name": name, "namespace": "default"}})).unwrap()
+}
+
+#[tokio::test]
+async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
+    let cluster = Cluster::embedded().await.unwrap();
+    let all = cluster.informer::<ConfigMap>();
+    let again = cluster.clone().informer::<ConfigMap>();
+    let selected = cluster.select(
+        cluster.api::<ConfigMap>(),
+        ReflectorConfig { label_selector: "a=b".parse().unwrap(), ..ReflectorConfig::default() },
+    );
+    let one = cluster.select(cluster.namespaced::<ConfigMap>("default"), ReflectorConfig::default());
+    all.add_index("probe", |_| Vec::new()).unwrap();
+    again.add_index("probe", |_| Vec::new()).unwrap_err();
+    selected.add_index("probe", |_| Vec::new()).unwrap();
+    one.add_index("probe", |_| Vec::new()).unwrap();
+
+    cluster.api().create(&map("a"), &PostOptions::default()).await.unwrap();
+    soon(again.wait_for_sync()).await.unwrap();
+    soon(selected.wait_for_sync()).await.unwrap();
+    let mut events = again.subscribe();
+    while !soon(events.next()).await.is_some_and(|event| event.object().metadata.name == "a") {}
+    assert!(selected.lister().is_empty());
+    soon(cluster.shutdown()).await;
+    while soon(events.next()).await.is_some() {}
+}
+
+#[tokio::test]
+async fn what_was_recorded_is_written_before_the_end() {
+    let cluster = Cluster::embedded().await.unwrap();
+    let maps = cluster.api::<ConfigMap>();
+    let stored = maps.create(&map("a"), &PostOptions::default()).await.unwrap();
+    cluster.recorder("probe").event(&stored, EventType::Normal, "Probed", "all is well");
+    let other = cluster.clone();
+    soon(cluster.shutdown()).await;
+    let written: Api<Event> = other.namespaced("");
+    let written = written.list(&ListOptions::default()).await.unwrap().items;
+    assert_eq!(written.iter().map(|event| event.source.component.as_str()).collect::<Vec<_>>(), ["probe"]);
+}
+
+#[tokio::test]
+async fn work_is_done_inside_a_term_and_the_lease_is_given_back() {
+    let cluster = Cluster::embedded().await.unwrap();
+    let stop = CancellationToken::new();
+    let lease = || ObjectKey::from("probe");
+    for candidate in ["first", "second"] {
+        let callbacks = LeaderCallbacks::new(|leadership: Leadership| async move { leadership.check().unwrap() });
+        let ended = cluster.lead(lease(), LeaderElectionConfig::new(candidate), &stop, callbacks);
+        assert_eq!(soon(ended).await.unwrap(), Some(LossReason::Completed), "{candidate}");
+    }
+    let leases: Api<pintle::leaderelect::Lease> = cluster.namespaced("");
+    assert_eq!(leases.get("probe").await.unwrap().spec.record().holder_identity, "");
+
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let callbacks = LeaderCallbacks::new(|_| async {});
+    let never = cluster.lead(lease(), LeaderElectionConfig::new("late"), &stop, callbacks);
+    assert_eq!(soon(never).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_told_before_anything_is_sent() {
+    let error = Cluster::connect(ClientConfig::new("ftp://host")).unwrap_err().to_string();
+    assert!(error.contains("ftp://host"), "{error}");
+    let cluster = Cluster::connect(ClientConfig::new("http://127.0.0.1:1")).unwrap();
+    let error = cluster.elector("lock", LeaderElectionConfig::new("")).unwrap_err().to_string();
+    assert!(error.starts_with("leader election: "), "{error}");
+}
