@@ -1,3 +1,5 @@
+//! Other views of a configuration: the current context alone, self-contained, or without secrets.
+
 use std::path::PathBuf;
 
 use pintle_meta::Secret;
@@ -12,7 +14,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// The current context is not set or does not exist.
+    /// [`Error::NoContext`] if no context is current, [`Error::NotFound`] if the current one does not exist.
     pub fn minified(&self) -> Result<Self, Error> {
         let name = &self.current_context;
         if name.is_empty() {
@@ -26,12 +28,12 @@ impl Kubeconfig {
         Ok(minified)
     }
 
-    /// With the content of certificate and key files in place of their paths, so that it stands alone. Token files stay: their
-    /// content changes.
+    /// The same with the content of certificate and key files in place of their paths, so that it can be used elsewhere. Token
+    /// files stay paths, since their content changes.
     ///
     /// # Errors
     ///
-    /// A file cannot be read.
+    /// [`Error::Read`] if a file cannot be read.
     pub fn flattened(&self) -> Result<Self, Error> {
         let mut flat = self.clone();
         for cluster in flat.clusters.values_mut() {
@@ -44,7 +46,17 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// Without secrets, to be printed: tokens, passwords, keys, and all that is told to credential programs.
+    /// The same without secrets, to be printed: no tokens, passwords and keys, and nothing of what credential programs are told.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_kubeconfig::Kubeconfig;
+    ///
+    /// let kubeconfig = Kubeconfig::parse("users: [{name: me, user: {token: hush}}]")?;
+    /// assert!(!kubeconfig.redacted().to_yaml()?.contains("hush"));
+    /// # Ok::<(), pintle_kubeconfig::Error>(())
+    /// ```
     pub fn redacted(&self) -> Self {
         let mut shown = self.clone();
         let hide = |secret: &mut Option<Secret>| {
@@ -77,7 +89,7 @@ impl Kubeconfig {
         shown
     }
 
-    /// As [`redacted`](Self::redacted), with certificates left out too, as `kubectl config view` shows it.
+    /// Like [`redacted`](Self::redacted), and without certificates too: what `kubectl config view` shows.
     pub fn shortened(&self) -> Self {
         let mut short = self.redacted();
         let omit = |data: &mut Option<Data>| {

@@ -1,11 +1,23 @@
+//! What surrounds a program and matters to its configuration.
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What the surroundings of a program say about its configuration. A plain value, so that tests and embedders can say
-/// something else.
+/// What the surroundings of a program say about its configuration.
+///
+/// It is a plain value, so that tests and embedding programs can give another one. The default says nothing, and has `/` as root.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_kubeconfig::{Environment, Files};
+///
+/// let env = Environment { home: Some("/home/me".into()), ..Environment::default() };
+/// assert_eq!(Files::new(&env).paths(), [std::path::PathBuf::from("/home/me/.kube/config")]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// `KUBECONFIG`: a list of files.
+    /// `KUBECONFIG`: a list of files, separated as in `PATH`.
     pub kubeconfig: Option<OsString>,
     /// The home directory.
     pub home: Option<PathBuf>,
@@ -13,14 +25,27 @@ pub struct Environment {
     pub service_host: Option<String>,
     /// `KUBERNETES_SERVICE_PORT`, which every container of a pod has.
     pub service_port: Option<String>,
-    /// `POD_NAMESPACE`.
+    /// `POD_NAMESPACE`: the pod's namespace, where its manifest sets the variable.
     pub pod_namespace: Option<String>,
     /// The root of the file system, beneath which a pod's service account is mounted.
     pub root: PathBuf,
 }
 
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            home: None,
+            service_host: None,
+            service_port: None,
+            pod_namespace: None,
+            root: PathBuf::from("/"),
+        }
+    }
+}
+
 impl Environment {
-    /// That of this process, as it is now.
+    /// The environment of this process as it is now.
     pub fn of_process() -> Self {
         let text = |name| std::env::var(name).ok();
         Self {
@@ -30,18 +55,6 @@ impl Environment {
             service_port: text("KUBERNETES_SERVICE_PORT"),
             pod_namespace: text("POD_NAMESPACE"),
             root: PathBuf::from("/"),
-        }
-    }
-
-    /// One that says nothing, with its files beneath `root`.
-    pub fn empty(root: impl Into<PathBuf>) -> Self {
-        Self {
-            kubeconfig: None,
-            home: None,
-            service_host: None,
-            service_port: None,
-            pod_namespace: None,
-            root: root.into(),
         }
     }
 

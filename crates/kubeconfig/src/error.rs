@@ -1,3 +1,5 @@
+//! What can go wrong, and what to do about it.
+
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -5,7 +7,22 @@ use std::path::PathBuf;
 use pintle_meta::ApiError;
 use thiserror::Error as ThisError;
 
-/// Why no configuration can be had, or none be written. Each message names the file and says what to do.
+/// Why there is no configuration, or why it cannot be written.
+///
+/// Each message names the file and says what to do. None shows a secret.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_kubeconfig::{Kubeconfig, Overrides};
+///
+/// let kubeconfig = Kubeconfig::parse("contexts: [{name: blue}, {name: green}]")?;
+/// let red = Overrides { context: Some("red".into()), ..Overrides::default() };
+/// let error = kubeconfig.client_config(&red).unwrap_err();
+/// assert!(error.is_context_not_found());
+/// assert_eq!(error.to_string(), "context \"red\" does not exist; there are: blue, green");
+/// # Ok::<(), pintle_kubeconfig::Error>(())
+/// ```
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,7 +51,7 @@ pub enum Error {
         /// The names that there are.
         known: Vec<String>,
     },
-    /// The configuration contradicts itself, or lacks something. All that is wrong is told at once.
+    /// The configuration contradicts itself, or lacks something. Every problem is in the list.
     #[error("the kubeconfig is invalid:{}", each(.0))]
     Invalid(Vec<Problem>),
     /// Several files cannot be used.

@@ -1,3 +1,5 @@
+//! Which files make up a configuration, and how they are read and merged.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -5,12 +7,26 @@ use crate::{Environment, Error, Kubeconfig, relative, yaml};
 
 /// The files that make up one configuration, the most important first.
 ///
-/// ```
-/// use pintle_kubeconfig::{Environment, Files};
+/// # Examples
 ///
-/// let mut env = Environment::of_process();
-/// env.kubeconfig = Some("/etc/one:/etc/two:/etc/one".into());
-/// assert_eq!(Files::of(&env).paths(), ["/etc/one", "/etc/two"].map(std::path::PathBuf::from));
+/// ```
+/// use pintle_kubeconfig::{Context, Environment, Files};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (mine, ours) = (folder.path().join("mine"), folder.path().join("ours"));
+/// # std::fs::write(&ours, "clusters: [{name: eu, cluster: {server: 'https://eu'}}]").unwrap();
+/// let list = std::env::join_paths([&mine, &ours]).unwrap();
+/// let files = Files::new(&Environment { kubeconfig: Some(list), ..Environment::of_process() });
+/// assert!(files.load()?.clusters.contains_key("eu"), "one that does not exist is left out");
+///
+/// // Changes go to where they belong.
+/// files.modify(|kubeconfig| {
+///     let context = Context { cluster: "eu".into(), user: "me".into(), ..Context::default() };
+///     kubeconfig.contexts.insert("blue".into(), context);
+///     kubeconfig.current_context = "blue".into();
+/// })?;
+/// assert_eq!(Files::explicit(&ours).load()?.current_context, "blue");
+/// # Ok::<(), pintle_kubeconfig::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
@@ -26,7 +42,7 @@ impl Files {
     }
 
     /// The files of `KUBECONFIG`, or `.kube/config` in the home directory. Those that do not exist are left out.
-    pub fn of(env: &Environment) -> Self {
+    pub fn new(env: &Environment) -> Self {
         Self { paths: env.default_files(), explicit: false }
     }
 
@@ -38,14 +54,14 @@ impl Files {
     /// Reads and merges the files.
     ///
     /// - The first file that defines a name defines all of it; the first `current-context` that is not empty wins.
-    /// - Relative paths within a file mean its own directory.
+    /// - Relative paths within a file start at its own directory.
+    /// - Without any file the configuration is empty.
     ///
     /// # Errors
     ///
-    /// A file cannot be read or is no kubeconfig; all such files are told together. That none of several files exists is no
-    /// error: the configuration is empty then.
+    /// [`Error::Read`] or [`Error::Parse`] if one file cannot be used, [`Error::Many`] with the errors of all that cannot.
     pub fn load(&self) -> Result<Kubeconfig, Error> {
-        let (config, mut errors) = self.load_what_can_be();
+        let (config, mut errors) = self.load_partial();
         match errors.len() {
             0 => Ok(config),
             1 => Err(errors.remove(0)),
@@ -53,8 +69,8 @@ impl Files {
         }
     }
 
-    /// As [`load`](Self::load), but goes on with the files that can be used, beside the errors of those that cannot.
-    pub fn load_what_can_be(&self) -> (Kubeconfig, Vec<Error>) {
+    /// Like [`load`](Self::load), but returns what could be read together with the errors of what could not.
+    pub fn load_partial(&self) -> (Kubeconfig, Vec<Error>) {
         let mut config = Kubeconfig::default();
         let mut errors = Vec::new();
         for path in &self.paths {
@@ -93,7 +109,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// It is no kubeconfig.
+    /// [`Error::Parse`] if it is no kubeconfig.
     pub fn parse(text: &str) -> Result<Self, Error> {
         yaml::parse(text, Path::new("the text"))
     }
@@ -102,7 +118,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// It holds a path that is no text.
+    /// [`Error::Print`] if it holds a path that is not UTF-8.
     pub fn to_yaml(&self) -> Result<String, Error> {
         yaml::print(self)
     }

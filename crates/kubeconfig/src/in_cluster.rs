@@ -1,8 +1,59 @@
+//! The configuration of a pod, and the choice between it and kubeconfig files.
+
+use std::io;
 use std::path::PathBuf;
 
-use pintle_meta::{ClientConfig, PemSource};
+use pintle_meta::ClientConfig;
 
-use crate::{Environment, Error, Files, Overrides};
+use crate::{Cluster, Context, Environment, Error, Files, Kubeconfig, Overrides, User};
+
+/// What the pod's cluster, user and context are called in error messages.
+const NAME: &str = "in-cluster";
+
+/// The configuration that a program should use when its user has named no more than `path` and `overrides`.
+///
+/// 1. The kubeconfig at `path`, if one is named: it has to be there.
+/// 2. The files of `KUBECONFIG`, or `.kube/config` in the home directory.
+/// 3. In a pod, its service account. The overrides change it as they change a kubeconfig: what they do not name stays, such as
+///    the account's token before another server.
+///
+/// Nothing that was asked for is passed over for what comes next: neither a broken kubeconfig, nor a context, cluster or user
+/// that does not exist.
+///
+/// # Errors
+///
+/// [`Error::Empty`] if there is nothing; else whatever is wrong with what there is.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_kubeconfig::{Environment, Overrides, infer};
+///
+/// // The flags of a program, filled in from its command line.
+/// let overrides = Overrides { context: Some("blue".into()), ..Overrides::default() };
+/// match infer(None, &overrides, &Environment::of_process()) {
+///     Ok(config) => println!("{} in {}", config.server, config.default_namespace()),
+///     Err(error) if error.is_context_not_found() => eprintln!("{error}"),
+///     Err(error) => eprintln!("no usable configuration: {error}"),
+/// }
+/// ```
+pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) -> Result<ClientConfig, Error> {
+    let named = path.is_some();
+    let files = path.map_or_else(|| Files::new(env), Files::explicit);
+    let kubeconfig = files.load()?;
+    // A pod's account has no entries that could be chosen by name.
+    let chosen = [&overrides.context, &overrides.cluster, &overrides.user].into_iter().any(Option::is_some);
+    if named || chosen || !kubeconfig.is_empty() {
+        return kubeconfig.client_config(overrides);
+    }
+    match service_account(env) {
+        Ok(pod) => pod.client_config(overrides),
+        // A server can be asked without an account.
+        Err(error) if overrides.server.is_some() && is_absent(&error) => kubeconfig.client_config(overrides),
+        Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
+        Err(error) => Err(error),
+    }
+}
 
 /// The configuration of a pod: its service account, and the API server that the environment names.
 ///
@@ -11,8 +62,24 @@ use crate::{Environment, Error, Files, Overrides};
 ///
 /// # Errors
 ///
-/// [`Error::NotInCluster`] if the environment names no API server; [`Error::Read`] if the token cannot be read.
+/// [`Error::NotInCluster`] if the environment names no API server, [`Error::Read`] if the token cannot be read,
+/// [`Error::Invalid`] if the authority's file cannot be read or the namespace is none.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_kubeconfig::{Environment, Error, in_cluster};
+///
+/// // Outside of a pod:
+/// let error = in_cluster(&Environment::default()).unwrap_err();
+/// assert!(matches!(error, Error::NotInCluster { variable: "KUBERNETES_SERVICE_HOST" }));
+/// ```
 pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
+    service_account(env)?.client_config(&Overrides::default())
+}
+
+/// The pod's account in the form of a kubeconfig, so that overrides mean the same for both.
+fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let set = |value: &Option<String>, variable| match value.as_deref() {
         None | Some("") => Err(Error::NotInCluster { variable }),
         Some(value) => Ok(value.to_owned()),
@@ -24,48 +91,20 @@ pub fn in_cluster(env: &Environment) -> Result<ClientConfig, Error> {
     // It is read by the client; here it only has to be there.
     std::fs::read(&token).map_err(|source| Error::Read { path: token.clone(), source })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
-    let mut config = ClientConfig::new(format!("https://{host}:{port}"));
-    config.token_file = Some(token);
-    config.tls.ca = Some(account.join("ca.crt")).filter(|path| path.is_file()).map(PemSource::File);
-    config.namespace = namespace(env);
-    Ok(config)
-}
-
-/// The configuration that a program should use where its user says no more than `path` and `overrides`.
-///
-/// 1. The kubeconfig at `path`, if one is named: it has to be there.
-/// 2. The files of `KUBECONFIG`, or `.kube/config` in the home directory.
-/// 3. In a pod, its service account.
-///
-/// A broken kubeconfig is an error: it is never passed over for what comes next.
-///
-/// # Errors
-///
-/// [`Error::Empty`] if there is nothing; else whatever is wrong with what there is.
-pub fn infer(path: Option<PathBuf>, overrides: &Overrides, env: &Environment) -> Result<ClientConfig, Error> {
-    let named = path.is_some();
-    let files = path.map_or_else(|| Files::of(env), Files::explicit);
-    let kubeconfig = files.load()?;
-    if named || !kubeconfig.is_empty() || overrides.server.is_some() {
-        return kubeconfig.client_config(overrides);
-    }
-    match in_cluster(env) {
-        Err(Error::NotInCluster { .. }) => Err(Error::Empty { looked_at: files.paths().to_vec() }),
-        Err(error) => Err(error),
-        Ok(mut config) => {
-            if let Some(namespace) = &overrides.namespace {
-                config.namespace.clone_from(namespace);
-            }
-            if let Some(token) = &overrides.token {
-                (config.token, config.token_file) = (Some(token.clone()), None);
-            }
-            if let Some(ca) = &overrides.certificate_authority {
-                config.tls.ca = Some(PemSource::File(ca.clone()));
-            }
-            config.timeout = overrides.timeout;
-            Ok(config)
-        }
-    }
+    let cluster = Cluster {
+        server: format!("https://{host}:{port}"),
+        certificate_authority: Some(account.join("ca.crt")).filter(|path| path.is_file()),
+        ..Cluster::default()
+    };
+    let user = User { token_file: Some(token), ..User::default() };
+    let context = Context { cluster: NAME.into(), user: NAME.into(), namespace: namespace(env), ..Context::default() };
+    Ok(Kubeconfig {
+        clusters: [(NAME.into(), cluster)].into(),
+        users: [(NAME.into(), user)].into(),
+        contexts: [(NAME.into(), context)].into(),
+        current_context: NAME.into(),
+        ..Kubeconfig::default()
+    })
 }
 
 fn namespace(env: &Environment) -> String {
@@ -75,4 +114,13 @@ fn namespace(env: &Environment) -> String {
     let file = env.service_account().join("namespace");
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.trim().to_owned()
+}
+
+/// Whether the error says that there is no account, as opposed to one that cannot be used. A pod may have none mounted.
+fn is_absent(error: &Error) -> bool {
+    match error {
+        Error::NotInCluster { .. } => true,
+        Error::Read { source, .. } => source.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
 }

@@ -15,7 +15,7 @@
 //! assert_eq!(config.server, "https://10.0.0.1:6443");
 //! assert_eq!(config.namespace, "team-a");
 //!
-//! // In a program: whatever kubectl would use, or the service account of the pod.
+//! // In a program: what kubectl would use, or the service account of the pod.
 //! # use pintle_kubeconfig::{Environment, infer};
 //! let config = infer(None, &Overrides::default(), &Environment::of_process());
 //! # drop(config);
@@ -26,12 +26,12 @@
 //!
 //! - [`Kubeconfig`] is the content of one file, or of several merged: [`Cluster`]s, [`User`]s and [`Context`]s by name.
 //! - [`Files`] are the files that make it up; they load it and write changes back, each to where it belongs.
-//! - [`Overrides`] are what the flags of a program say otherwise; [`Environment`] is what its surroundings say.
+//! - [`Overrides`] are what the flags of a program say, which wins over the files; [`Environment`] is what its surroundings say.
 //! - [`infer`] and [`in_cluster`] give a [`ClientConfig`](pintle_meta::ClientConfig), from which a client is made.
 //! - [`Error`] names the file, the member and what to do; a [`Problem`] is one of many that validation found.
 //!
-//! Secrets have a type that does not print itself. Files are read when a function is called, never behind one's back, and
-//! nothing is cached.
+//! Secrets have a type that does not print itself. Files are read when a function is called and at no other time; nothing is
+//! cached.
 
 mod de;
 mod edit;

@@ -1,3 +1,5 @@
+//! From a configuration and the flags of a program to what a client needs to know.
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,11 +10,26 @@ use pintle_meta::{
 use crate::validate::Report;
 use crate::{Cluster, Context, Data, Error, Exec, Kubeconfig, Problem, User};
 
-/// What a caller wants otherwise than the files say: the flags of kubectl.
+/// What wins over the files: the flags that a program has in common with kubectl.
 ///
-/// A field that is `None` leaves the files' value. An authority or `insecure_skip_tls_verify` given here replaces all that the
-/// files say of how to trust the server; a certificate or key replaces both its file and its data form; a server without a
-/// `tls_server_name` drops the files' one.
+/// A field that is `None` or empty keeps the value of the files, or of the pod's service account. Three of them replace more than
+/// one value: an authority or `insecure_skip_tls_verify` replaces everything that says how to trust the server; a certificate
+/// or key replaces both its file and its data form; a server without a `tls_server_name` drops the files' one.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_kubeconfig::{Kubeconfig, Overrides};
+///
+/// let overrides = Overrides {
+///     server: Some("https://localhost:6443".into()),
+///     insecure_skip_tls_verify: Some(true),
+///     ..Overrides::default()
+/// };
+/// let config = Kubeconfig::default().client_config(&overrides)?;
+/// assert!(config.tls.insecure_skip_verify);
+/// # Ok::<(), pintle_kubeconfig::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// The context, in place of `current-context`.
@@ -25,7 +42,7 @@ pub struct Overrides {
     pub namespace: Option<String>,
     /// The server's URL.
     pub server: Option<String>,
-    /// The name to ask for and to verify in place of the URL's host.
+    /// The name that the server's certificate has to have, in place of the URL's host.
     pub tls_server_name: Option<String>,
     /// Trust any certificate.
     pub insecure_skip_tls_verify: Option<bool>,
@@ -43,31 +60,24 @@ pub struct Overrides {
     pub username: Option<String>,
     /// The password for basic authentication.
     pub password: Option<Secret>,
-    /// As whom to act.
+    /// The user to act as.
     pub impersonate: Option<String>,
-    /// The groups of whom to act as.
+    /// The groups to act as a member of. They need a user to act as.
     pub impersonate_groups: Vec<String>,
-    /// The deadline of a whole exchange.
+    /// The time limit of a whole exchange; zero for none.
     pub timeout: Option<Duration>,
 }
 
-impl Overrides {
-    /// Only the context is chosen.
-    pub fn context(name: impl Into<String>) -> Self {
-        Self { context: Some(name.into()), ..Self::default() }
-    }
-}
-
 impl Kubeconfig {
-    /// What a client needs to know to reach the cluster of a context, as its user.
+    /// What a client needs to know to reach the cluster of a context as the user of that context.
     ///
     /// As with client-go, credentials and authorities are for `https` only: with an `http` server, such as `kubectl proxy`,
-    /// they are left out.
+    /// they are left out. Certificate and authority files are opened, but not kept.
     ///
     /// # Errors
     ///
-    /// No context is chosen, a name does not exist, or what the context consists of is invalid; then all that is wrong with it
-    /// is told. What is wrong elsewhere in the configuration does not matter.
+    /// [`Error::NoContext`] if no context is chosen, [`Error::NotFound`] if a chosen name does not exist, [`Error::Invalid`] with
+    /// everything that is wrong with the context, its cluster and its user. What is wrong elsewhere does not matter.
     pub fn client_config(&self, overrides: &Overrides) -> Result<ClientConfig, Error> {
         let (context_name, context) = self.chosen_context(overrides)?;
         let cluster_name = overrides.cluster.as_deref().unwrap_or(&context.cluster);
@@ -112,11 +122,11 @@ impl Kubeconfig {
         Ok(config)
     }
 
-    /// The namespace that a context means, and whether it was overridden. `default` where nobody says anything.
+    /// The namespace of the chosen context, or `default`; and whether it was overridden.
     ///
     /// # Errors
     ///
-    /// As [`client_config`](Self::client_config), as far as the context goes.
+    /// [`Error::NoContext`] if no context is chosen, [`Error::NotFound`] if the chosen one does not exist.
     pub fn namespace(&self, overrides: &Overrides) -> Result<(String, bool), Error> {
         if let Some(namespace) = &overrides.namespace {
             return Ok((namespace.clone(), true));
@@ -204,7 +214,7 @@ impl Overrides {
     }
 }
 
-/// Says who is asking, and whether anything does.
+/// Adds who is asking, and returns whether there is any credential.
 fn credentials(config: &mut ClientConfig, cluster: &Cluster, user: User) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
@@ -222,7 +232,7 @@ fn credentials(config: &mut ClientConfig, cluster: &Cluster, user: User) -> bool
     if !user.username.is_empty() || user.password.is_some() {
         config.basic = Some(BasicAuth { username: user.username, password: user.password.unwrap_or_default() });
     }
-    // Whoever has other credentials needs no program for them.
+    // With other credentials, no program is needed.
     let has_token = config.token.is_some() || config.token_file.is_some();
     let has_other = has_token || config.basic.is_some() || config.tls.certificate.is_some();
     if !has_other {

@@ -1,3 +1,5 @@
+//! What a kubeconfig holds.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -13,6 +15,24 @@ use crate::de::{self, null_default};
 /// The lists of the file are maps here, by name. Members that this version does not know are kept, so that reading and
 /// writing back loses nothing but comments and order. `Debug` shows no secrets; to print a configuration as YAML without
 /// them, use [`redacted`](Self::redacted).
+///
+/// # Examples
+///
+/// ```
+/// use pintle_kubeconfig::{Cluster, Context, Kubeconfig, Overrides, User};
+/// use pintle_meta::Secret;
+///
+/// let mut kubeconfig = Kubeconfig { current_context: "blue".into(), ..Kubeconfig::default() };
+/// kubeconfig.clusters.insert("eu".into(), Cluster { server: "https://10.0.0.1:6443".into(), ..Cluster::default() });
+/// kubeconfig.users.insert("me".into(), User { token: Some(Secret::new("hush")), ..User::default() });
+/// let context = Context { cluster: "eu".into(), user: "me".into(), ..Context::default() };
+/// kubeconfig.contexts.insert("blue".into(), context);
+///
+/// kubeconfig.validate()?;
+/// assert_eq!(kubeconfig.client_config(&Overrides::default())?.server, "https://10.0.0.1:6443");
+/// assert_eq!(Kubeconfig::parse(&kubeconfig.to_yaml()?)?.users, kubeconfig.users);
+/// # Ok::<(), pintle_kubeconfig::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kubeconfig {
@@ -49,7 +69,7 @@ pub struct Cluster {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
-    /// The name to ask for and to verify in place of the URL's host.
+    /// The name that the server's certificate has to have, in place of the URL's host.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub tls_server_name: String,
     /// Trust any certificate.
@@ -78,7 +98,7 @@ pub struct Cluster {
     pub origin: Option<PathBuf>,
 }
 
-/// Who is asking.
+/// Credentials, and the user to act as.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct User {
@@ -100,16 +120,16 @@ pub struct User {
     /// A file with the bearer token; it is read again as it changes.
     #[serde(default, rename = "tokenFile", skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// As whom to act.
+    /// The user to act as; empty for the one that the credentials belong to.
     #[serde(default, rename = "as", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub impersonate: String,
-    /// The uid of whom to act as.
+    /// The uid to act with.
     #[serde(default, rename = "as-uid", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub impersonate_uid: String,
-    /// The groups of whom to act as.
+    /// The groups to act as a member of.
     #[serde(default, rename = "as-groups", skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub impersonate_groups: Vec<String>,
-    /// Whatever else authorisers may look at.
+    /// Further attributes to act with, which authorisers may look at.
     #[serde(
         default,
         rename = "as-user-extra",
@@ -123,7 +143,7 @@ pub struct User {
     /// The password for basic authentication.
     #[serde(default, with = "de::secret", skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// A built-in way to log in, which newer clients have given up for [`exec`](Self::exec).
+    /// A built-in way to log in, which [`exec`](Self::exec) has replaced. It is kept, but not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_provider: Option<AuthProvider>,
     /// A program that prints credentials.
@@ -180,10 +200,10 @@ pub struct Exec {
     /// Variables to set beside the inherited ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub env: Vec<ExecEnv>,
-    /// What to tell a user who lacks the program.
+    /// What to tell a user on whose machine the program is missing.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub install_hint: String,
-    /// Whether the program is told about the cluster.
+    /// Whether the program gets to know the cluster.
     #[serde(default, skip_serializing_if = "is_false", deserialize_with = "null_default")]
     pub provide_cluster_info: bool,
     /// `Always`, `IfAvailable` or `Never`: whether the program may talk to the user.
@@ -224,7 +244,7 @@ pub struct AuthProvider {
     /// Its name, such as `oidc`.
     #[serde(default, deserialize_with = "null_default")]
     pub name: String,
-    /// What it is told.
+    /// Its settings.
     #[serde(default, with = "de::secrets", skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, Secret>,
 }
@@ -240,7 +260,7 @@ impl fmt::Debug for Data {
 }
 
 impl Kubeconfig {
-    /// Whether it says nothing at all about clusters, users and contexts.
+    /// Whether it holds no cluster, user, context, current context or extension.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
             && self.contexts.is_empty()

@@ -1,3 +1,5 @@
+//! What makes a configuration invalid.
+
 use std::path::{Path, PathBuf};
 
 use crate::{Cluster, Context, Data, Error, Exec, Kubeconfig, Problem, User};
@@ -7,7 +9,19 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] with all that is wrong.
+    /// [`Error::Invalid`] with every problem.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_kubeconfig::Kubeconfig;
+    ///
+    /// let kubeconfig = Kubeconfig::parse("contexts: [{name: blue, context: {cluster: eu, user: me}}]")?;
+    /// let error = kubeconfig.validate().unwrap_err().to_string();
+    /// assert!(error.contains("contexts[\"blue\"].cluster: cluster \"eu\" does not exist"));
+    /// assert!(error.contains("contexts[\"blue\"].user: user \"me\" does not exist"));
+    /// # Ok::<(), pintle_kubeconfig::Error>(())
+    /// ```
     pub fn validate(&self) -> Result<(), Error> {
         let mut report = Report::default();
         if !self.current_context.is_empty() && !self.contexts.contains_key(&self.current_context) {
@@ -37,7 +51,7 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] if there is no such context, [`Error::Invalid`] with all that is wrong.
+    /// [`Error::NotFound`] if there is no such context, [`Error::Invalid`] with every problem.
     pub fn validate_context(&self, name: &str) -> Result<(), Error> {
         let context = self.contexts.get(name).ok_or_else(|| self.not_found("context", name))?;
         let mut report = Report::default();

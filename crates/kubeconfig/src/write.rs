@@ -1,3 +1,5 @@
+//! Changing the files: only what has changed, each entry where it came from, and never half a file.
+
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,18 +9,20 @@ use crate::files::directory;
 use crate::{Error, Files, Kubeconfig, relative, yaml};
 
 impl Files {
-    /// Changes the configuration: reads it, lets `change` work on the merged whole, and writes what has changed, each entry to
-    /// the file that it came from.
+    /// Changes the configuration: reads it, runs `change` on the merged whole, and writes each entry that has changed to the file
+    /// that it came from.
     ///
     /// - New entries and the current context go to the first file that exists, or else to the first one.
-    /// - Entries that did not change stay as they stand, though comments in a file that is written are lost.
-    /// - A file is replaced as a whole (written beside, then renamed), with mode 0600; missing directories are made.
-    /// - `FILE.lock` beside each file keeps other programs that heed it, such as kubectl, from writing meanwhile.
+    /// - Entries that did not change stay as they are, but a file that is written loses its comments.
+    /// - A file is replaced as a whole (written under another name, then renamed), with mode 0600. Missing directories are made.
+    /// - `FILE.lock` beside each file keeps other programs that respect it, such as kubectl, from writing at the same time. A
+    ///   panic of `change` removes the locks and writes nothing.
     ///
     /// # Errors
     ///
-    /// A file cannot be read, [`Error::Locked`], or a file cannot be written; then it is as it was, while another one that
-    /// changed too may be written already.
+    /// [`Error::Read`] or [`Error::Parse`] if a file cannot be used, [`Error::Locked`] if another program is writing one,
+    /// [`Error::Empty`] if there is no path to write to: then nothing is written. [`Error::Write`] or [`Error::Print`] if a file
+    /// cannot be written: then that file is as it was, but other files may be written already.
     pub fn modify(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), Error> {
         let mut sorted = self.paths().to_vec();
         sorted.sort();
@@ -55,7 +59,8 @@ impl Kubeconfig {
     ///
     /// # Errors
     ///
-    /// [`Error::Locked`], or the file cannot be written; then it is as it was.
+    /// [`Error::Locked`] if another program is writing the file, [`Error::Print`] if the configuration holds a path that is not
+    /// UTF-8, [`Error::Write`] if the file cannot be written. It is as it was then.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = path.as_ref();
         let _lock = Lock::take(path)?;

@@ -15,7 +15,7 @@ async fn a_kubeconfig_of_the_server_leads_back_to_it_over_tls() {
     let path = folder.join("kubeconfig");
     std::fs::write(&path, server.kubeconfig()).unwrap();
 
-    let config = kubeconfig::infer(Some(path), &Overrides::default(), &Environment::empty(&folder)).unwrap();
+    let config = kubeconfig::infer(Some(path), &Overrides::default(), &Environment::default()).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(config.server.starts_with("https://127.0.0.1:"), "{}", config.server);
     let maps: Api<ConfigMap> = Api::namespaced(client(config), "default");

@@ -1,8 +1,7 @@
 //! The configuration of a pod, and when it is used.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
+use std::time::Duration;
 
 use pintle_kubeconfig::{Environment, Error, Overrides, in_cluster, infer};
 use pintle_meta::{PemSource, Secret};
@@ -16,7 +15,7 @@ fn pod(root: &Path, files: &[(&str, &str)]) -> Environment {
     for (name, content) in files {
         std::fs::write(account.join(name), content).unwrap();
     }
-    let mut env = Environment::empty(root);
+    let mut env = Environment { root: root.into(), ..Environment::default() };
     env.service_host = Some("10.0.0.1".into());
     env.service_port = Some("443".into());
     env
@@ -104,25 +103,103 @@ fn a_kubeconfig_comes_before_the_pod_and_is_never_passed_over_when_broken() {
 fn a_pods_configuration_takes_overrides() {
     let root = tempfile::tempdir().unwrap();
     let env = pod(root.path(), &[("token", "t"), ("ca.crt", "pem")]);
+    let ca = tempfile::NamedTempFile::new().unwrap();
     let overrides = Overrides {
         token: Some(Secret::new("hand")),
         namespace: Some("other".into()),
-        certificate_authority: Some("/other/ca".into()),
+        certificate_authority: Some(ca.path().into()),
         ..Overrides::default()
     };
     let config = infer(None, &overrides, &env).unwrap();
     assert_eq!(config.token.as_ref().map(Secret::expose), Some("hand"));
     assert!(config.token_file.is_none());
     assert_eq!(config.namespace, "other");
-    assert!(matches!(config.tls.ca, Some(PemSource::File(path)) if path == Path::new("/other/ca")));
+    assert!(matches!(config.tls.ca, Some(PemSource::File(path)) if path == ca.path()));
 }
 
 #[test]
 fn where_there_is_nothing_all_places_are_named() {
-    let mut env = Environment::empty("/nowhere");
+    let mut env = Environment::default();
     let error = infer(None, &Overrides::default(), &env).unwrap_err();
     assert!(error.is_empty() && error.to_string().contains("HOME"), "{error}");
     env.home = Some("/nowhere".into());
     let error = infer(None, &Overrides::default(), &env).unwrap_err();
     assert!(error.is_empty() && error.to_string().contains("/nowhere/.kube/config"), "{error}");
+}
+
+#[test]
+fn a_name_that_was_asked_for_is_never_passed_over_for_the_pod() {
+    let root = tempfile::tempdir().unwrap();
+    let env = pod(root.path(), &[("token", "t")]);
+    let name = || Some("blue".to_owned());
+    let error = infer(None, &Overrides { context: name(), ..Overrides::default() }, &env).unwrap_err();
+    assert!(error.is_context_not_found(), "{error}");
+    let error = infer(None, &Overrides { cluster: name(), ..Overrides::default() }, &env).unwrap_err();
+    assert!(matches!(error, Error::NotFound { kind: "cluster", .. }), "{error}");
+    let error = infer(None, &Overrides { user: name(), ..Overrides::default() }, &env).unwrap_err();
+    assert!(matches!(error, Error::NoContext { .. }), "{error}");
+}
+
+#[test]
+fn a_pod_acts_as_whom_it_is_told_to() {
+    let root = tempfile::tempdir().unwrap();
+    let env = pod(root.path(), &[("token", "t")]);
+    let overrides = Overrides {
+        impersonate: Some("jane".into()),
+        impersonate_groups: vec!["dev".into(), "ops".into()],
+        ..Overrides::default()
+    };
+    let config = infer(None, &overrides, &env).unwrap();
+    let whom = config.impersonate.expect("acting as oneself would be acting with more rights, or other ones");
+    assert_eq!((whom.user.as_str(), whom.groups.len()), ("jane", 2));
+    assert!(config.token_file.is_some());
+
+    let groups_alone = Overrides { impersonate_groups: vec!["dev".into()], ..Overrides::default() };
+    assert!(infer(None, &groups_alone, &env).unwrap_err().is_invalid(), "groups without a user are nobody");
+}
+
+#[test]
+fn a_pod_keeps_its_token_and_authority_before_another_server() {
+    let root = tempfile::tempdir().unwrap();
+    let env = pod(root.path(), &[("token", "t"), ("ca.crt", "pem"), ("namespace", "team")]);
+    let at = |server: &str| Overrides { server: Some(server.into()), ..Overrides::default() };
+    let config = infer(None, &at("https://other:6443"), &env).unwrap();
+    assert_eq!((config.server.as_str(), config.namespace.as_str()), ("https://other:6443", "team"));
+    assert_eq!(config.token_file, Some(root.path().join(ACCOUNT).join("token")));
+    assert!(matches!(config.tls.ca, Some(PemSource::File(path)) if path.ends_with("ca.crt")));
+
+    let plain = infer(None, &at("http://127.0.0.1:8001"), &env).unwrap();
+    assert!(plain.token_file.is_none() && plain.tls.ca.is_none(), "credentials are for https only");
+}
+
+#[test]
+fn a_server_without_an_account_needs_no_pod() {
+    let root = tempfile::tempdir().unwrap();
+    let server = Overrides { server: Some("https://other".into()), ..Overrides::default() };
+    let nowhere = Environment { root: root.path().into(), ..Environment::default() };
+    let unmounted = pod(root.path(), &[]);
+    for env in [nowhere, unmounted] {
+        let config = infer(None, &server, &env).unwrap();
+        assert_eq!((config.server.as_str(), config.token_file), ("https://other", None));
+    }
+}
+
+#[test]
+fn every_override_reaches_a_pods_configuration() {
+    let root = tempfile::tempdir().unwrap();
+    let env = pod(root.path(), &[("token", "t"), ("ca.crt", "pem")]);
+    let overrides = Overrides {
+        proxy_url: Some("http://proxy".into()),
+        insecure_skip_tls_verify: Some(true),
+        tls_server_name: Some("inner".into()),
+        username: Some("me".into()),
+        timeout: Some(Duration::from_secs(5)),
+        ..Overrides::default()
+    };
+    let config = infer(None, &overrides, &env).unwrap();
+    assert_eq!(config.proxy_url.as_deref(), Some("http://proxy"));
+    assert!(config.tls.insecure_skip_verify && config.tls.ca.is_none());
+    assert_eq!(config.tls.server_name.as_deref(), Some("inner"));
+    assert_eq!(config.basic.unwrap().username, "me");
+    assert_eq!((config.token_file, config.timeout), (None, Some(Duration::from_secs(5))));
 }

@@ -1,7 +1,5 @@
 //! Writing: only what changed, where it belongs, and never half.
 
-#![allow(clippy::unwrap_used)]
-
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -9,9 +7,8 @@ use pintle_kubeconfig::{Cluster, Context, Data, Environment, Error, Files, Kubec
 use pintle_meta::Secret;
 
 fn files(paths: &[&Path]) -> Files {
-    let mut env = Environment::empty("/nowhere");
-    env.kubeconfig = Some(std::env::join_paths(paths).unwrap());
-    Files::of(&env)
+    let kubeconfig = Some(std::env::join_paths(paths).unwrap());
+    Files::new(&Environment { kubeconfig, ..Environment::default() })
 }
 
 fn read(path: &Path) -> Kubeconfig {
@@ -126,6 +123,22 @@ fn a_locked_file_is_left_alone_and_the_lock_named() {
     assert!(error.to_string().contains("remove"), "{error}");
     assert!(!dir.path().join("a.lock").exists(), "the locks that were had are given back");
     std::fs::remove_file(&lock).unwrap();
+    files(&[&a, &b]).modify(|config| config.current_context = "x".into()).unwrap();
+}
+
+#[test]
+fn a_change_that_panics_writes_nothing_and_leaves_no_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = two(dir.path());
+    let before = [&a, &b].map(|path| std::fs::read(path).unwrap());
+    let panicking = std::panic::AssertUnwindSafe(|| {
+        files(&[&a, &b]).modify(|config| {
+            config.clusters.clear();
+            panic!("of the caller");
+        })
+    });
+    assert!(std::panic::catch_unwind(panicking).is_err());
+    assert_eq!([&a, &b].map(|path| std::fs::read(path).unwrap()), before);
     files(&[&a, &b]).modify(|config| config.current_context = "x".into()).unwrap();
 }
 

@@ -1,7 +1,5 @@
 //! What a kubeconfig is refused for. Each problem names its member.
 
-#![allow(clippy::unwrap_used)]
-
 use pintle_kubeconfig::{Error, Kubeconfig};
 
 /// The fields that validation of these members complains about.

@@ -1,15 +1,12 @@
 //! Which files are read, and how they are merged.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::{Path, PathBuf};
 
 use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
 
 fn files(paths: &[&Path]) -> Files {
-    let mut env = Environment::empty("/nowhere");
-    env.kubeconfig = Some(std::env::join_paths(paths).unwrap());
-    Files::of(&env)
+    let kubeconfig = Some(std::env::join_paths(paths).unwrap());
+    Files::new(&Environment { kubeconfig, ..Environment::default() })
 }
 
 fn one(server: &str, context: &str) -> String {
@@ -21,14 +18,14 @@ fn one(server: &str, context: &str) -> String {
 
 #[test]
 fn kubeconfig_wins_over_home_and_each_file_counts_once() {
-    let mut env = Environment::empty("/nowhere");
-    assert_eq!(Files::of(&env).paths(), Vec::<PathBuf>::new().as_slice());
+    let mut env = Environment::default();
+    assert_eq!(Files::new(&env).paths(), Vec::<PathBuf>::new().as_slice());
     env.home = Some("/home/me".into());
-    assert_eq!(Files::of(&env).paths(), [PathBuf::from("/home/me/.kube/config")]);
+    assert_eq!(Files::new(&env).paths(), [PathBuf::from("/home/me/.kube/config")]);
     env.kubeconfig = Some("".into());
-    assert_eq!(Files::of(&env).paths(), [PathBuf::from("/home/me/.kube/config")]);
+    assert_eq!(Files::new(&env).paths(), [PathBuf::from("/home/me/.kube/config")]);
     env.kubeconfig = Some(":b::a:b:".into());
-    assert_eq!(Files::of(&env).paths(), ["b", "a"].map(PathBuf::from));
+    assert_eq!(Files::new(&env).paths(), ["b", "a"].map(PathBuf::from));
 }
 
 #[test]
@@ -76,7 +73,7 @@ fn unusable_files_are_told_together_beside_what_can_be_used() {
     std::fs::create_dir(&folder).unwrap();
 
     let files = files(&[&broken, &folder, &good]);
-    let (config, errors) = files.load_what_can_be();
+    let (config, errors) = files.load_partial();
     assert_eq!(config.current_context, "c");
     assert_eq!(errors.len(), 2);
     let error = files.load().unwrap_err().to_string();

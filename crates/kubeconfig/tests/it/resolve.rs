@@ -1,7 +1,5 @@
 //! From a kubeconfig to what a client needs to know.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,7 +32,7 @@ fn the_current_context_is_used_unless_another_is_named() {
     let used = config.client_config(&Overrides::default()).unwrap();
     assert_eq!((used.server.as_str(), token(&used), used.default_namespace()), ("https://eu", Some("mine"), "default"));
 
-    let error = config.client_config(&Overrides::context("gone")).unwrap_err();
+    let error = config.client_config(&Overrides { context: Some("gone".into()), ..Overrides::default() }).unwrap_err();
     assert!(error.is_context_not_found(), "{error:?}");
     assert!(error.to_string().contains("\"gone\"") && error.to_string().contains("there are: c"), "{error}");
 
