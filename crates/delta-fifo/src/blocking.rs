@@ -1,3 +1,5 @@
+//! The queue between threads: a lock, and a way to wait.
+
 use std::fmt;
 use std::hash::Hash;
 use std::ops::{Deref, DerefMut};
@@ -7,6 +9,10 @@ use std::thread::{self, ThreadId};
 use crate::{DeltaFifo, FifoClosed, Popped};
 
 /// A [`DeltaFifo`] between threads.
+///
+/// It has no task of its own: producers change the queue through [`lock`](Self::lock), and consumers wait in [`pop`](Self::pop).
+///
+/// # Examples
 ///
 /// ```
 /// use std::sync::Arc;
@@ -31,14 +37,14 @@ use crate::{DeltaFifo, FifoClosed, Popped};
 /// ```
 pub struct BlockingDeltaFifo<K, T> {
     fifo: Mutex<DeltaFifo<K, T>>,
-    /// Notified whenever something may have been put in, or the queue closed. Who waits holds `fifo` until it does, so no
-    /// notification falls between the look and the wait.
+    /// Notified whenever something may have been put in, or the queue closed. A thread holds `fifo` from its look until it
+    /// waits, so that no notification falls in between.
     changed: Condvar,
     /// The thread that processes what it popped, and so holds `fifo`.
     processing: Mutex<Option<ThreadId>>,
 }
 
-/// Exclusive use of the queue in a [`BlockingDeltaFifo`]. Whoever waits for it to change is woken when this is dropped.
+/// Exclusive use of the queue in a [`BlockingDeltaFifo`]. Its drop wakes the threads that wait for the queue to change.
 pub struct Guard<'a, K, T> {
     fifo: MutexGuard<'a, DeltaFifo<K, T>>,
     changed: &'a Condvar,
@@ -50,23 +56,24 @@ impl<K: Clone + Eq + Hash, T: Clone> BlockingDeltaFifo<K, T> {
         Self { fifo: Mutex::new(fifo), changed: Condvar::new(), processing: Mutex::new(None) }
     }
 
-    /// Waits for exclusive use of the queue: to put something in, to ask something, to close it.
+    /// Waits for exclusive use of the queue: to put something in, to look something up, to close it.
     ///
     /// # Panics
     ///
-    /// Within the function that [`pop`](Self::pop) calls, which would wait for itself. It is given the queue.
+    /// If it is called by the function that [`pop`](Self::pop) runs: it would wait for itself. That function gets the queue as an
+    /// argument.
     pub fn lock(&self) -> Guard<'_, K, T> {
         Guard { fifo: self.lock_fifo(), changed: &self.changed }
     }
 
-    /// Waits for a key, and calls `process` with its changes, and with the queue, to which it may do as it likes.
+    /// Waits for a key, and calls `process` with the queue and with the changes of that key. Returns what `process` returns.
     ///
-    /// The queue is locked meanwhile, and that is on purpose: between the moment a change leaves the queue and the moment it
+    /// The queue stays locked while `process` runs, and has to: between the moment a change leaves the queue and the moment it
     /// is among the known objects, a replacement would find it in neither, and would miss its deletion. So `process` should
-    /// do no more than bring the known objects up to date; and whoever finds that the queue
-    /// [has synced](DeltaFifo::has_synced) knows that the first list has been processed.
+    /// do no more than bring the known objects up to date. And when the queue [has synced](DeltaFifo::has_synced), the first
+    /// list has been processed, not only taken out.
     ///
-    /// What `process` gives is returned. If it panics, the changes are lost and the queue goes on.
+    /// If `process` panics, the changes are lost and the queue stays usable.
     ///
     /// # Errors
     ///
@@ -90,8 +97,8 @@ impl<K: Clone + Eq + Hash, T: Clone> BlockingDeltaFifo<K, T> {
         }
     }
 
-    /// Waits until the queue [has synced](DeltaFifo::has_synced), and what came first has been processed. False: it was closed
-    /// and emptied before.
+    /// Waits until the queue [has synced](DeltaFifo::has_synced) and its first list has been processed. Returns false if it was
+    /// closed and emptied before that.
     ///
     /// # Panics
     ///

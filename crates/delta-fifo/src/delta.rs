@@ -1,3 +1,5 @@
+//! What can happen to an object, and what waits for one key.
+
 use std::fmt;
 
 /// A change of one object.
@@ -11,7 +13,7 @@ pub enum Delta<K, T> {
     Deleted(DeletedObject<K, T>),
     /// The object is part of a list that replaces everything. It may be new, changed, or as before.
     Replaced(T),
-    /// Nothing happened: the object is told again, so that it may be looked at again.
+    /// Nothing happened: the object is delivered again, so that the consumer looks at it again.
     Sync(T),
 }
 
@@ -39,7 +41,7 @@ pub enum DeletedObject<K, T> {
     Tombstone(DeletedFinalStateUnknown<K, T>),
 }
 
-/// A tombstone: an object is gone, and nobody saw in which state. client-go's name is kept.
+/// A tombstone: an object is gone, and its last state was not seen. The name is client-go's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedFinalStateUnknown<K, T> {
     /// The key of the object.
@@ -49,6 +51,16 @@ pub struct DeletedFinalStateUnknown<K, T> {
 }
 
 /// All changes of one key that wait together, oldest first. There is always at least one.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_delta_fifo::{Delta, Deltas, ZeroLengthDeltas};
+///
+/// let deltas = Deltas::<&str, _>::try_from(vec![Delta::Added(1), Delta::Updated(2)])?;
+/// assert_eq!((deltas.oldest(), deltas.newest()), (&Delta::Added(1), &Delta::Updated(2)));
+/// # Ok::<(), ZeroLengthDeltas>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deltas<K, T> {
     oldest: Delta<K, T>,
@@ -101,7 +113,7 @@ impl<K, T> DeletedObject<K, T> {
 }
 
 impl<K, T> Deltas<K, T> {
-    /// The changes of a key that has one.
+    /// The changes of a key that has only this one.
     pub fn new(delta: Delta<K, T>) -> Self {
         Self { oldest: delta, rest: Vec::new() }
     }

@@ -1,3 +1,5 @@
+//! The queue that keeps every change, grouped by key.
+
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -10,16 +12,36 @@ use crate::{
 
 /// A queue of keyed changes that keeps each of them: client-go's `DeltaFIFO`.
 ///
-/// Its producer tells what happens to objects; its consumer takes one key at a time, with all that has happened to it since
-/// its last turn. Keys come out in the order in which they went in, and a key keeps its place while changes join it. Of a
-/// deletion that follows a deletion one is kept; all other changes stay as they are.
+/// Its producer says what happens to objects; its consumer takes one key at a time, with everything that has happened to it
+/// since its last turn. Keys come out in the order in which they went in, and a key keeps its place while changes join it. Of
+/// two deletions in a row one is kept; all other changes stay as they are.
 ///
-/// With *known objects*, which are what the consumer holds, it tells deletions that nobody saw: an object that the consumer
+/// With *known objects*, which are what the consumer holds, it finds deletions that nobody saw: an object that the consumer
 /// knows and a new list does not have is deleted, and comes out as a [tombstone](DeletedFinalStateUnknown). So the consumer
 /// has to bring its objects up to date before anything else is done to the queue.
 ///
 /// It is a plain struct: it takes no lock and never waits. [`BlockingDeltaFifo`](crate::BlockingDeltaFifo) puts it between
 /// threads.
+///
+/// It has no bound: a producer that is faster than the consumer fills it with one delta a change.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_delta_fifo::{DeltaFifo, DeltaType};
+///
+/// let mut fifo = DeltaFifo::new(|&(name, _): &(&'static str, u32)| Ok(name));
+/// fifo.add(("a", 1))?;
+/// fifo.add(("b", 1))?;
+/// fifo.update(("a", 2))?;
+/// fifo.delete(("a", 2))?;
+///
+/// let popped = fifo.pop().expect("two keys wait");
+/// let types: Vec<DeltaType> = popped.deltas.iter().map(|delta| delta.delta_type()).collect();
+/// assert_eq!(popped.key, "a");
+/// assert_eq!(types, [DeltaType::Added, DeltaType::Updated, DeltaType::Deleted]);
+/// # Ok::<(), pintle_delta_fifo::StoreError>(())
+/// ```
 pub struct DeltaFifo<K, T> {
     key_func: KeyFunc<K, T>,
     known_objects: Option<Box<dyn KeyListerGetter<K, T> + Send + Sync>>,
@@ -31,12 +53,12 @@ pub struct DeltaFifo<K, T> {
     queue: VecDeque<K>,
     /// Whether anything has ever come in.
     populated: bool,
-    /// How many keys of the first replacement have still to be popped.
+    /// How many keys of the first replacement still wait to be popped.
     initial_population: usize,
     closed: bool,
 }
 
-/// Tells the key of an object.
+/// Gives the key of an object.
 type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
 type Transformer<T> = Box<dyn Fn(T) -> Result<T, BoxError> + Send + Sync>;
 type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>;
@@ -53,7 +75,7 @@ pub struct Popped<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
-    /// An empty queue of objects whose keys `key_func` tells.
+    /// An empty queue. `key_func` gives the key of an object; it has to give the same key for the same object each time.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
         Self {
             key_func: Box::new(key_func),
@@ -69,60 +91,61 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Sets what the consumer knows.
+    /// Sets the objects that the consumer knows.
     pub fn with_known_objects(mut self, known: impl KeyListerGetter<K, T> + Send + Sync + 'static) -> Self {
         self.known_objects = Some(Box::new(known));
         self
     }
 
-    /// Changes each object on its way in, once. Its key is taken before that. Tombstones, and what a resync brings, have
-    /// been through it already.
+    /// Sets a function that changes each object once, on its way in. The key is taken from the object as it was before. The
+    /// objects of tombstones and of a resync are not changed again.
     pub fn with_transformer(mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) -> Self {
         self.transformer = Some(Box::new(transformer));
         self
     }
 
-    /// Hears of known objects that could not be looked up; the queue goes on without them, as is told at each operation.
+    /// Sets a function that is called for each known object that could not be looked up. The queue goes on without the object;
+    /// each operation says what that means.
     pub fn with_lookup_error_handler(mut self, handler: impl Fn(&K, &BoxError) + Send + Sync + 'static) -> Self {
         self.on_lookup_error = Some(Box::new(handler));
         self
     }
 
-    /// Makes a replacement tell its objects as [`Delta::Replaced`], and not, as it does by default and did of old, as
-    /// [`Delta::Sync`]. Take it, unless you depend on the latter.
+    /// Makes a replacement deliver its objects as [`Delta::Replaced`] instead of [`Delta::Sync`], which is the default for the
+    /// sake of old consumers. New ones should use it.
     pub fn emit_replaced(mut self) -> Self {
         self.emit_replaced = true;
         self
     }
 
-    /// Takes up an object that is new.
+    /// Queues that an object is new.
     ///
     /// # Errors
     ///
-    /// Its key cannot be told, or the transformer refuses it. Then nothing is queued.
+    /// [`StoreError::Key`] if it has no key, [`StoreError::Transform`] if the transformer refuses it. Then nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.populated = true;
         self.enqueue(object, Delta::Added)
     }
 
-    /// Takes up an object that changed.
+    /// Queues that an object changed.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add).
+    /// Those of [`add`](Self::add).
     pub fn update(&mut self, object: T) -> Result<(), StoreError> {
         self.populated = true;
         self.enqueue(object, Delta::Updated)
     }
 
-    /// Takes up that an object is gone; `object` is its last state.
+    /// Queues that an object is gone; `object` is its last state.
     ///
-    /// It is ignored if nobody knows the key: it is not queued, and not among the known objects either. If these cannot be
-    /// looked up, it is queued.
+    /// This does nothing if the key is neither queued nor among the known objects. If the known object cannot be looked up, the
+    /// deletion is queued.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add). If the key cannot be told, the queue is as if nothing had been asked.
+    /// Those of [`add`](Self::add). After [`StoreError::Key`] the queue is as if it had not been called.
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         let key = self.key_of(&object)?;
         self.populated = true;
@@ -134,7 +157,8 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Takes up that an object is gone whose last state nobody saw. It is ignored as in [`delete`](Self::delete).
+    /// Queues that an object is gone whose last state nobody saw. Like [`delete`](Self::delete), it does nothing for an unknown
+    /// key.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.populated = true;
         if self.is_known(&tombstone.key) {
@@ -142,14 +166,14 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Takes up that these are all objects there are. Each is queued, and a tombstone for each other key that is queued or
-    /// known: with the newest queued state of it, or else the known one, or none if that cannot be looked up.
+    /// Queues that these are all objects there are: each of them, and a tombstone for every other key that is queued or known.
+    /// The tombstone has the newest queued state, or else the known one, or none if that cannot be looked up.
     ///
     /// The resourceVersion is for other stores.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add). What comes before the object at fault stays queued.
+    /// Those of [`add`](Self::add). What comes before the object at fault stays queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
         let mut keys = HashSet::with_capacity(objects.len());
         for object in objects {
@@ -183,12 +207,12 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Queues each known object again, as [`Delta::Sync`]. Left out are those that are queued, since what is known of them
-    /// is old, and those that cannot be looked up. Without known objects it does nothing.
+    /// Queues each known object again, as [`Delta::Sync`], except those that are queued, whose known state is old, and those
+    /// that cannot be looked up. Without known objects it does nothing.
     ///
     /// # Errors
     ///
-    /// The key of a known object cannot be told.
+    /// [`StoreError::Key`] if a known object has no key.
     pub fn resync(&mut self) -> Result<(), StoreError> {
         let Some(known) = &self.known_objects else { return Ok(()) };
         let mut objects = Vec::new();
@@ -208,11 +232,11 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Puts changes that were popped back at the end of the queue, unless there are newer ones of their key by now.
+    /// Puts changes that were popped back at the end of the queue, unless newer ones of their key have been queued since.
     ///
     /// # Errors
     ///
-    /// The key of the newest change cannot be told.
+    /// [`StoreError::Key`] if the object of the newest change has no key.
     pub fn add_if_not_present(&mut self, deltas: Deltas<K, T>) -> Result<(), StoreError> {
         let key = self.key_of_deltas(&deltas)?;
         self.populated = true;
@@ -223,7 +247,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Ok(())
     }
 
-    /// Takes out the key that has waited longest, with all its changes.
+    /// Takes out the key that has waited longest, with all its changes. None: no key waits.
     pub fn pop(&mut self) -> Option<Popped<K, T>> {
         let key = self.queue.pop_front()?;
         let deltas = self.items.remove(&key)?;
@@ -232,13 +256,13 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         Some(Popped { key, deltas, is_in_initial_list })
     }
 
-    /// Whether what came first has been popped: all keys of the first replacement, if it came before anything else. It is
-    /// true, too, once something else has come first.
+    /// Whether the first list has been popped: all keys of the first replacement, if that came before anything else. If
+    /// something else came first, it is true from then on.
     pub fn has_synced(&self) -> bool {
         self.populated && self.initial_population == 0
     }
 
-    /// No more will come. What is there can still be popped; and what comes nevertheless is queued as ever.
+    /// Says that no more will come. What is queued can still be popped, and what comes all the same is queued as before.
     pub fn close(&mut self) {
         self.closed = true;
     }
@@ -262,7 +286,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// # Errors
     ///
-    /// Its key cannot be told.
+    /// The key function's, if the object has no key.
     pub fn get(&self, object: &T) -> Result<Option<&Deltas<K, T>>, KeyError> {
         Ok(self.get_by_key(&self.key_of(object)?))
     }
@@ -277,7 +301,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         self.queue.len()
     }
 
-    /// Whether none does.
+    /// Whether no key waits.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -340,7 +364,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
-    /// Whether anybody knows the key. A known object that cannot be looked up may be there.
+    /// Whether the key is queued or known. A known object that cannot be looked up may be there.
     fn is_known(&self, key: &K) -> bool {
         if self.items.contains_key(key) {
             return true;

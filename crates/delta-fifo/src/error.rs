@@ -1,17 +1,32 @@
+//! What can go wrong, which is never more than what the functions of the user return.
+
 use std::error::Error;
 use std::fmt;
 
-/// Any error of the user's own functions.
+/// Any error that a function of the user returns.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The key of an object cannot be told.
+/// An object has no key.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_delta_fifo::{DeltaFifo, KeyError};
+///
+/// let mut fifo = DeltaFifo::new(|name: &&'static str| match *name {
+///     "" => Err(KeyError::new("it has no name")),
+///     name => Ok(name),
+/// });
+/// let error = fifo.add("").unwrap_err();
+/// assert_eq!(error.to_string(), "cannot tell the key of an object: it has no name");
+/// ```
 #[derive(Debug)]
 pub struct KeyError {
     cause: BoxError,
 }
 
 impl KeyError {
-    /// For the reason `cause`.
+    /// The error that `cause` is the reason of.
     pub fn new(cause: impl Into<BoxError>) -> Self {
         Self { cause: cause.into() }
     }
@@ -38,11 +53,11 @@ impl Error for KeyError {
     }
 }
 
-/// An object was not taken up.
+/// Why a store or a queue did not accept an object.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Its key cannot be told.
+    /// It has no key.
     Key(KeyError),
     /// The transformer refused it.
     Transform(BoxError),

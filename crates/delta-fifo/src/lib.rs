@@ -31,7 +31,7 @@
 //! # Nouns
 //!
 //! - A [`Delta`] is one change of one object; [`Deltas`] are all that wait for one key, oldest first.
-//! - A [`DeletedFinalStateUnknown`] is a tombstone: the object is gone, and nobody saw how it ended.
+//! - A [`DeletedFinalStateUnknown`] is a tombstone: the object is gone, and its last state was not seen.
 //! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`CoalescingFifo`] keeps
 //!   one [`Change`] a key, for a consumer that wants the present and not the history.
 //! - *Known objects* are what the consumer holds, which the queue sees as a [`KeyListerGetter`].
@@ -39,7 +39,7 @@
 //! - [`Store`], [`Indexer`] and [`Queue`] are the contracts of queues and caches.
 //! - A [`BlockingDeltaFifo`] puts a [`DeltaFifo`] between threads.
 //!
-//! Nothing here knows of Kubernetes, of a runtime, or of any other crate.
+//! Nothing here knows Kubernetes or a runtime, and there are no dependencies.
 
 mod blocking;
 mod coalescing;

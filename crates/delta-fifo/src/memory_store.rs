@@ -1,3 +1,5 @@
+//! Objects by key, with indices over them.
+
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::hash::Hash;
@@ -7,8 +9,26 @@ use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError
 
 /// Objects by key, with named indices over them.
 ///
-/// It is a plain struct: it takes no lock. For one that is shared, [`prepare`](Self::prepare) and [`commit`](Self::commit)
-/// part a write in two, so that index functions, which are the user's, need not run under an exclusive lock.
+/// It is a plain struct: it takes no lock. For a store that is shared, [`prepare`](Self::prepare) and [`commit`](Self::commit)
+/// split a write in two, so that index functions, which are the user's, need not run under an exclusive lock.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_delta_fifo::{MemoryStore, Store};
+///
+/// // Pods with a name and a node.
+/// let mut pods = MemoryStore::new(|&(name, _): &(&'static str, &str)| Ok(name));
+/// pods.add_index("node", |(_, node)| vec![node.to_string()]);
+/// pods.add(("a", "n1"))?;
+/// pods.add(("b", "n2"))?;
+/// pods.update(("b", "n1"))?;
+///
+/// let of_node: Vec<_> = pods.keys_by_index("node", "n1").expect("there is that index").collect();
+/// assert_eq!(of_node, [&"a", &"b"]);
+/// assert_eq!(pods.by_key(&"b"), Some(&("b", "n1")));
+/// # Ok::<(), pintle_delta_fifo::StoreError>(())
+/// ```
 pub struct MemoryStore<K, T> {
     key_func: KeyFunc<K, T>,
     objects: HashMap<K, T>,
@@ -21,7 +41,7 @@ type IndexFunc<T> = Arc<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 struct Index<K, T> {
     name: String,
     function: IndexFunc<T>,
-    /// No set is empty: a value that no object has any more takes no memory.
+    /// No set is empty: a value that no object has takes no memory.
     keys: HashMap<String, BTreeSet<K>>,
 }
 
@@ -29,25 +49,25 @@ struct Index<K, T> {
 #[derive(Debug)]
 pub struct Reindex(Vec<(Vec<String>, Vec<String>)>);
 
-/// What it means to put one store in the place of another: see [`MemoryStore::prepare_swap`].
+/// What changes when one store takes the place of another: see [`MemoryStore::prepare_swap`].
 #[derive(Debug)]
 pub struct Replacement<T> {
-    /// What was in the store and is no more, ordered by key.
+    /// The objects that are only in the old store, ordered by key.
     pub deleted: Vec<T>,
-    /// What is in the store now, in the order of the list, each with what was there before under its key.
+    /// The objects of the new store in the order of the list, each with the object that the old one has for its key.
     pub present: Vec<(Option<T>, T)>,
 }
 
 impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
-    /// An empty store of objects whose keys `key_func` tells.
+    /// An empty store. `key_func` gives the key of an object; it has to give the same key for the same object each time.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
         Self { key_func: Arc::new(key_func), objects: HashMap::new(), indices: Vec::new() }
     }
 
-    /// Adds an index: objects by the values that `function` gives for them, objects included that are there already. The
-    /// function must give the same values for the same object each time.
+    /// Adds an index: objects by the values that `function` gives for them. It includes the objects that are there already. The
+    /// function has to give the same values for the same object each time.
     ///
-    /// Returns false, and does nothing, if there is an index of that name.
+    /// If there is an index of that name, it returns false and does nothing.
     pub fn add_index(
         &mut self,
         name: impl Into<String>,
@@ -75,7 +95,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         self.indices.iter().map(|index| index.name.as_str())
     }
 
-    /// Finds out what putting `object` under `key`, or taking away what is there, means for the indices.
+    /// Computes what changes in the indices if `object` is put under `key`, or if what is there is removed (`None`). Calls the
+    /// index functions.
     pub fn prepare(&self, key: &K, object: Option<&T>) -> Reindex {
         let old = self.objects.get(key);
         let values = |index: &Index<K, T>, object: Option<&T>| object.map(|object| (index.function)(object));
@@ -83,8 +104,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         Reindex(self.indices.iter().map(change).collect())
     }
 
-    /// Puts `object` under `key`, or takes away what is there, and returns what was there before. `reindex` is what
-    /// [`prepare`](Self::prepare) gave for the same, with no other write in between.
+    /// Puts `object` under `key`, or removes what is there (`None`), and returns what was there before. `reindex` has to be what
+    /// [`prepare`](Self::prepare) gave for the same arguments, with no other write in between; the indices are wrong otherwise.
     pub fn commit(&mut self, key: K, object: Option<T>, reindex: Reindex) -> Option<T> {
         for (index, (old, new)) in self.indices.iter_mut().zip(reindex.0) {
             if old != new {
@@ -98,12 +119,12 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         }
     }
 
-    /// A store with the same indices that holds `objects`, and what it means to put it in the place of this one. Of several
-    /// objects with one key the last one counts.
+    /// Builds a store with the same indices that holds `objects`, and computes what changes if it takes the place of this one. Of
+    /// several objects with one key the last one counts.
     ///
     /// # Errors
     ///
-    /// The key of an object cannot be told.
+    /// The key function's, if an object has no key.
     pub fn prepare_swap(&self, objects: Vec<T>) -> Result<(Self, Replacement<T>), KeyError> {
         let emptied = |index: &Index<K, T>| Index {
             name: index.name.clone(),
@@ -187,7 +208,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// In a cache, to be added and to be updated is the same; to delete what is not there, and to resync, do nothing.
+/// Adding and updating are the same here. Deleting what is not there does nothing, and neither does a resync.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 

@@ -1,3 +1,5 @@
+//! The queue that keeps every change, in order.
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::hash::Hash;
@@ -7,25 +9,46 @@ use crate::{BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, 
 /// A queue of changes that keeps each of them in the order in which they came: client-go's `RealFIFO`.
 ///
 /// Nothing is grouped and nothing merges, so a consumer sees the objects of a source in states that they had together. The
-/// deletion of an object that nobody knows is told as well.
+/// deletion of an object that nobody knows is delivered as well.
 ///
-/// There are two ways to take up a new list. With known objects ([`new`](Self::new)), the queue finds out what the list does
-/// not have, and tells the tombstones, and then each object as replaced. Without ([`atomic`](Self::atomic)), it tells the list
-/// in one piece, and the consumer, which then can change its objects in one step, finds out by itself.
+/// There are two ways to deliver a new list. With known objects ([`new`](Self::new)), the queue finds out what the list does
+/// not have, and delivers the tombstones and then each object as replaced. Without ([`atomic`](Self::atomic)), it delivers the
+/// list in one piece; the consumer finds the difference by itself, and can change its objects in one step.
 ///
-/// It is a plain struct: it takes no lock and never waits.
+/// It is a plain struct: it takes no lock and never waits. It has no bound: a producer that is faster than the consumer fills it
+/// with one item a change.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_delta_fifo::{Item, RealFifo};
+///
+/// let mut fifo = RealFifo::atomic(|&(name, _): &(&'static str, u32)| Ok(name));
+/// fifo.replace(vec![("a", 1), ("b", 1)], "17")?;
+/// fifo.update(("a", 2))?;
+/// fifo.update(("b", 2))?;
+/// fifo.update(("a", 3))?;
+///
+/// let list = fifo.pop_batch(10).expect("four items wait");
+/// assert!(list.is_in_initial_list && matches!(&list.items[..], [Item::ReplacedAll { .. }]), "a list comes alone");
+/// let batch = fifo.pop_batch(10).expect("three items wait");
+/// let keys: Vec<_> = batch.items.iter().filter_map(Item::key).collect();
+/// assert_eq!(keys, [&"a", &"b"], "the next change of a waits for the next batch");
+/// assert!(fifo.has_synced());
+/// # Ok::<(), pintle_delta_fifo::StoreError>(())
+/// ```
 pub struct RealFifo<K, T> {
     key_func: KeyFunc<K, T>,
-    /// None: lists are told in one piece.
+    /// None: lists are delivered in one piece.
     known_objects: Option<Box<dyn KeyListerGetter<K, T> + Send + Sync>>,
     transformer: Option<Transformer<T>>,
     on_lookup_error: Option<LookupErrorHandler<K>>,
     items: VecDeque<Item<K, T>>,
     /// Whether anything has ever come in.
     populated: bool,
-    /// How many items of the first list have still to be processed, those included that are.
+    /// How many items of the first list are not processed yet, those in process included.
     initial_population: usize,
-    /// How many items were popped and may still be at work on.
+    /// How many items were popped and may still be in process.
     in_process: usize,
     closed: bool,
 }
@@ -34,24 +57,24 @@ type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
 type Transformer<T> = Box<dyn Fn(T) -> Result<T, BoxError> + Send + Sync>;
 type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>;
 
-/// What a [`RealFifo`] tells.
+/// What a [`RealFifo`] delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<K, T> {
     /// One object changed.
     One {
         /// Its key.
         key: K,
-        /// How.
+        /// What happened to it.
         delta: Delta<K, T>,
     },
     /// These are all objects there are.
     ReplacedAll {
         /// The objects.
         objects: Vec<T>,
-        /// As of which revision.
+        /// The revision of the list.
         resource_version: String,
     },
-    /// All objects shall be looked at again.
+    /// The consumer is to look at all objects again.
     SyncAll,
     /// Nothing else changed up to that revision.
     Bookmark {
@@ -60,7 +83,7 @@ pub enum Item<K, T> {
     },
 }
 
-/// Items that may be processed in one step: at least one, and of several each is of another key.
+/// Items that may be processed in one step: at least one, and no two of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<K, T> {
     /// The items, oldest first.
@@ -70,8 +93,8 @@ pub struct Batch<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
-    /// An empty queue that tells a list object by object. `known` is what the consumer holds; it has to be brought up to date
-    /// with what is popped before anything else is done to the queue.
+    /// An empty queue that delivers a list object by object. `key_func` gives the key of an object. `known` is what the consumer
+    /// holds; it has to be brought up to date with what is popped before anything else is done to the queue.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         known: impl KeyListerGetter<K, T> + Send + Sync + 'static,
@@ -79,7 +102,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Self { known_objects: Some(Box::new(known)), ..Self::atomic(key_func) }
     }
 
-    /// An empty queue that tells a list in one piece.
+    /// An empty queue that delivers a list in one piece. `key_func` gives the key of an object.
     pub fn atomic(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
         Self {
             key_func: Box::new(key_func),
@@ -94,57 +117,59 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         }
     }
 
-    /// Changes each object on its way in, once. Tombstones, and what a resync brings, have been through it already.
+    /// Sets a function that changes each object once, on its way in. The objects of tombstones and of a resync are not changed
+    /// again.
     pub fn with_transformer(mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) -> Self {
         self.transformer = Some(Box::new(transformer));
         self
     }
 
-    /// Hears of known objects that could not be looked up; the queue goes on without them.
+    /// Sets a function that is called for each known object that could not be looked up. The queue goes on without the object.
     pub fn with_lookup_error_handler(mut self, handler: impl Fn(&K, &BoxError) + Send + Sync + 'static) -> Self {
         self.on_lookup_error = Some(Box::new(handler));
         self
     }
 
-    /// Takes up an object that is new.
+    /// Queues that an object is new.
     ///
     /// # Errors
     ///
-    /// Its key cannot be told, or the transformer refuses it. Then nothing is queued.
+    /// [`StoreError::Key`] if it has no key, [`StoreError::Transform`] if the transformer refuses it. Then nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, Delta::Added)
     }
 
-    /// Takes up an object that changed.
+    /// Queues that an object changed.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add).
+    /// Those of [`add`](Self::add).
     pub fn update(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, Delta::Updated)
     }
 
-    /// Takes up that an object is gone, whether anybody knows it or not; `object` is its last state.
+    /// Queues that an object is gone, known or not; `object` is its last state.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add).
+    /// Those of [`add`](Self::add).
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         self.enqueue(object, |object| Delta::Deleted(DeletedObject::Observed(object)))
     }
 
-    /// Takes up that an object is gone whose last state nobody saw.
+    /// Queues that an object is gone whose last state nobody saw.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
         self.populated = true;
         self.bury(tombstone);
     }
 
-    /// Takes up that these are all objects there are.
+    /// Queues that these are all objects there are.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add). Nothing is queued if a key cannot be told; and nothing of an atomic queue in any case,
-    /// while of another what comes before the object at fault stays queued.
+    /// Those of [`add`](Self::add). An atomic queue looks at no key, and queues nothing if the transformer refuses an object. The
+    /// other one queues nothing if an object has no key; if the transformer refuses an object, what comes before it stays
+    /// queued.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
         if self.known_objects.is_some() {
             self.replace_each(objects)?;
@@ -159,7 +184,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Ok(())
     }
 
-    /// Tells the known objects again: each that is not queued as [`Delta::Sync`], or all as one [`Item::SyncAll`] if the
+    /// Delivers the known objects again: each that is not queued as [`Delta::Sync`], or all as one [`Item::SyncAll`] if the
     /// queue is atomic.
     pub fn resync(&mut self) {
         let Some(known) = &self.known_objects else {
@@ -178,22 +203,24 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.extend(syncs);
     }
 
-    /// Takes up that nothing else changed up to that revision. Only an atomic queue tells it.
+    /// Queues that nothing else changed up to that revision. Only an atomic queue delivers it.
     pub fn bookmark(&mut self, resource_version: &str) {
         if self.known_objects.is_none() {
             self.items.push_back(Item::Bookmark { resource_version: resource_version.into() });
         }
     }
 
-    /// Takes out the oldest item. Whoever asks for the next has [processed](Self::processed) the one before.
+    /// Takes out the oldest item. The call also says that the one before has been [processed](Self::processed). None: nothing
+    /// waits.
     pub fn pop(&mut self) -> Option<Batch<K, T>> {
         self.pop_batch(1)
     }
 
-    /// Takes out the oldest items, as many as may be processed in one step, and at most `most`, but at least one.
+    /// Takes out the oldest items, as many as may be processed in one step, and at most `most`, but at least one. The call also
+    /// says that the batch before has been [processed](Self::processed). None: nothing waits.
     ///
-    /// A batch ends before the second item of one key, before the first item after the initial list, and before whatever
-    /// concerns all objects; the latter comes alone.
+    /// A batch ends before the second item of one key, before the first item after the initial list, and before an item that
+    /// concerns all objects; such an item comes alone.
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.processed();
         let first = self.items.pop_front()?;
@@ -210,17 +237,18 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         Some(Batch { items, is_in_initial_list })
     }
 
-    /// What was popped has been processed.
+    /// Says that what was popped has been processed.
     pub fn processed(&mut self) {
         self.initial_population = self.initial_population.saturating_sub(std::mem::take(&mut self.in_process));
     }
 
-    /// Whether what came first has been processed: a first list, all of which was processed; or something else.
+    /// Whether the first list has been processed, if it came before anything else. If something else came first, it is true from
+    /// then on.
     pub fn has_synced(&self) -> bool {
         self.populated && self.initial_population == 0
     }
 
-    /// No more will come. What is there can still be popped; and what comes nevertheless is queued as ever.
+    /// Says that no more will come. What is queued can still be popped, and what comes all the same is queued as before.
     pub fn close(&mut self) {
         self.closed = true;
     }
@@ -235,7 +263,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.len()
     }
 
-    /// Whether none does.
+    /// Whether no item waits.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

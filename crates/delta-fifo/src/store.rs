@@ -1,48 +1,50 @@
+//! The contracts of queues and caches.
+
 use std::sync::Arc;
 
 use crate::{BoxError, KeyError, StoreError};
 
 /// Holds objects by key.
 ///
-/// What it holds of an object is an `Entry`: the object itself in a cache, its waiting changes in a
+/// For each key it holds an `Entry`: the object itself in a cache, its waiting changes in a
 /// [`DeltaFifo`](crate::DeltaFifo).
 pub trait Store<K, T> {
     /// What is held for a key.
     type Entry;
 
-    /// Takes up an object that is new.
+    /// Stores or queues that an object is new.
     ///
     /// # Errors
     ///
-    /// The key cannot be told, or the store refuses the object.
+    /// [`StoreError::Key`] if it has no key, or another one if the store refuses it.
     fn add(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Takes up an object that changed.
+    /// Stores or queues that an object changed.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add).
+    /// Those of [`add`](Self::add).
     fn update(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Takes up that an object is gone; `object` is its last state.
+    /// Stores or queues that an object is gone; `object` is its last state.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add).
+    /// Those of [`add`](Self::add).
     fn delete(&mut self, object: T) -> Result<(), StoreError>;
 
-    /// Takes up that these are all objects there are, as of `resource_version`.
+    /// Stores or queues that these are all objects there are, as of `resource_version`.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add).
+    /// Those of [`add`](Self::add).
     fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError>;
 
-    /// Brings what the store holds back to mind, where that means something.
+    /// Makes a queue deliver the known objects again. A cache has nothing to do.
     ///
     /// # Errors
     ///
-    /// As for [`add`](Self::add).
+    /// Those of [`add`](Self::add).
     fn resync(&mut self) -> Result<(), StoreError>;
 
     /// The newest state of each object, in no particular order.
@@ -55,7 +57,7 @@ pub trait Store<K, T> {
     ///
     /// # Errors
     ///
-    /// The key cannot be told.
+    /// The key function's, if the object has no key.
     fn get(&self, object: &T) -> Result<Option<Self::Entry>, KeyError>;
 
     /// What is held for a key.
@@ -74,25 +76,26 @@ pub trait Indexer<K, T>: Store<K, T> {
     fn index_values(&self, name: &str) -> Option<Vec<String>>;
 }
 
-/// A [`Store`] that gives what it holds away again, one key at a time.
+/// A [`Store`] whose entries are taken out, one key at a time.
 pub trait Queue<K, T>: Store<K, T> {
-    /// What is given away.
+    /// What is taken out.
     type Popped;
 
-    /// Takes the next out.
+    /// Takes out the next entry. None: nothing waits.
     fn pop(&mut self) -> Option<Self::Popped>;
 
-    /// Puts back what was popped, unless there is news of its key by now.
+    /// Puts back what was popped, unless its key has been queued again since.
     ///
     /// # Errors
     ///
-    /// The key cannot be told.
+    /// [`StoreError::Key`] if the object has no key.
     fn add_if_not_present(&mut self, entry: Self::Entry) -> Result<(), StoreError>;
 
-    /// Whether what came first, be it a first change or a whole first [`replace`](Store::replace), has been popped.
+    /// Whether the first [`replace`](Store::replace) has been popped, if it came before anything else. If something else came
+    /// first, it is true from then on.
     fn has_synced(&self) -> bool;
 
-    /// No more will come. What is there can still be popped.
+    /// Says that no more will come. What is queued can still be popped.
     fn close(&mut self);
 
     /// Whether it was closed.
@@ -111,7 +114,7 @@ pub trait KeyGetter<K, T> {
     ///
     /// # Errors
     ///
-    /// It could not be looked up.
+    /// Any error that kept it from being looked up.
     fn get_by_key(&self, key: &K) -> Result<Option<T>, BoxError>;
 }
 
