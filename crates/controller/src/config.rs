@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::Config;
+use pintle_workqueue::QueueConfig;
 
 use crate::order::{GuardedOrder, OrderPanic};
 
@@ -50,15 +50,15 @@ pub struct ControllerConfig {
 /// so it is called for each run. The name and the metrics are the controller's, whatever is set here.
 ///
 /// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`], for an order that looks at it.
-pub type QueueSetup = Arc<dyn Fn(&mut Config<ObjectKey, TokioClock>) + Send + Sync>;
+pub type QueueSetup = Arc<dyn Fn(&mut QueueConfig<ObjectKey, TokioClock>) + Send + Sync>;
 
 /// The priority of keys that nothing has happened to: those from a first list and from resyncs. It is controller-runtime's.
 pub const LOW_PRIORITY: i32 = -100;
 
 impl ControllerConfig {
     /// The queue of a run, and what tells when its order has panicked.
-    pub(crate) fn queue_config(&self) -> (Config<ObjectKey, TokioClock>, OrderPanic) {
-        let mut config = Config::with_clock(TokioClock);
+    pub(crate) fn queue_config(&self) -> (QueueConfig<ObjectKey, TokioClock>, OrderPanic) {
+        let mut config = QueueConfig::new(TokioClock);
         if let Some(setup) = &self.queue {
             setup(&mut config);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::{Config, RateLimitingQueue};
+use pintle_workqueue::{QueueConfig, RateLimitingQueue};
 
 use crate::metrics::{Metrics, QueueMetrics};
 
@@ -17,10 +17,10 @@ pub struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(controller: &str, mut config: Config<ObjectKey, TokioClock>, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(controller: &str, mut config: QueueConfig<ObjectKey, TokioClock>, metrics: Arc<Metrics>) -> Self {
         config.name = controller.into();
         config.metrics = Some(Arc::new(QueueMetrics(metrics)));
-        Self { queue: config.into_queue() }
+        Self { queue: RateLimitingQueue::new(config) }
     }
 
     /// Has `key` reconciled, as soon as a worker is free. Many adds before that are one; one during the reconciliation of the

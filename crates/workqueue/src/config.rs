@@ -1,3 +1,5 @@
+//! What can be configured of a queue.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,23 +9,24 @@ use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, Tok
 use crate::metrics::MetricsProvider;
 use crate::order::{Fifo, Order};
 
-/// How a queue is to behave. The default is client-go's behaviour, with controller-runtime's retry delays.
+/// How a queue behaves. The default is client-go's behaviour with controller-runtime's retry delays.
+///
+/// # Examples
 ///
 /// ```
 /// use pintle_ratelimit::FastSlowRateLimiter;
-/// use pintle_workqueue::{Config, RateLimitingQueue};
+/// use pintle_workqueue::{QueueConfig, RateLimitingQueue};
 /// use std::time::Duration;
 ///
-/// let queue: RateLimitingQueue<String> = Config {
+/// let queue: RateLimitingQueue<String> = RateLimitingQueue::new(QueueConfig {
 ///     name: "websites".into(),
 ///     limiter: Box::new(FastSlowRateLimiter::new(Duration::from_millis(5), Duration::from_secs(10), 3)),
-///     ..Config::default()
-/// }
-/// .into_queue();
-/// # drop(queue);
+///     ..QueueConfig::default()
+/// });
+/// assert_eq!(queue.name(), "websites");
 /// ```
-pub struct Config<K, C = StdClock> {
-    /// What the queue is called in metrics and in `Debug` output.
+pub struct QueueConfig<K, C = StdClock> {
+    /// The queue's name in metrics and in `Debug` output.
     pub name: String,
     /// The clock of everything the queue does. For `async` waits it has to be a [`Timer`](pintle_ratelimit::Timer).
     pub clock: C,
@@ -31,14 +34,17 @@ pub struct Config<K, C = StdClock> {
     pub order: Box<dyn Order<K>>,
     /// How long a key waits before its next try.
     pub limiter: Box<dyn RateLimiter<K>>,
-    /// When a rate-limited add costs something.
+    /// Whether a rate-limited add that changes nothing counts as a failure.
     pub charge: Charge,
-    /// How long a key's failures are remembered once it is neither queued, nor delayed, nor in flight. `None`: until
-    /// `forget`, as in client-go, at the price of a record for each key that is never forgotten.
+    /// How long a key's failures count once it is neither queued, nor delayed, nor in flight. `None`: until `forget`, as in
+    /// client-go, at the price of a record for each key that is never forgotten.
+    ///
+    /// Only the count expires. The record of the key stays until later rate-limited adds come across it: each looks at two
+    /// records. A limiter with a memory of its own is not told.
     pub keep_failures: Option<Duration>,
-    /// How adds get along with a pending retry of the same key.
+    /// What an add does to a pending retry of the same key, and the reverse.
     pub pending_retry: Pending,
-    /// How adds get along with a pending reminder of the same key.
+    /// What an add does to a pending reminder of the same key, and the reverse.
     pub pending_reminder: Pending,
     /// Caps how many keys a second are handed out, over all workers. A key that has to wait for it stays queued, and a
     /// worker that stops waiting owes nothing.
@@ -47,21 +53,21 @@ pub struct Config<K, C = StdClock> {
     pub metrics: Option<Arc<dyn MetricsProvider>>,
 }
 
-/// How an add and a pending delay of the same key get along.
+/// What an add does to a pending delay of the same key, and the reverse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pending {
-    /// They know nothing of each other: the key runs now, and again when the delay is over. client-go's rule.
+    /// Nothing: the key runs now, and again when the delay is over. client-go's rule.
     #[default]
     Keep,
     /// One schedule per key, the earliest: an add takes the delay's place, and a delay asked for while the key is queued
     /// is dropped. controller-runtime's rule.
     Absorb,
-    /// The add waits for the delay: events cannot get around a key's back-off.
+    /// The add waits for the delay: an event does not bring a key out of its back-off.
     Respect,
 }
 
-/// When a rate-limited add costs something: counts as a failure, and takes tokens.
+/// When a rate-limited add is charged: it counts as a failure, and takes tokens of a limiter that has some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Charge {
@@ -72,15 +78,15 @@ pub enum Charge {
     Always,
 }
 
-impl<K, C: Default> Default for Config<K, C> {
+impl<K, C: Default> Default for QueueConfig<K, C> {
     fn default() -> Self {
-        Self::with_clock(C::default())
+        Self::new(C::default())
     }
 }
 
-impl<K, C> Config<K, C> {
-    /// The default with another clock.
-    pub fn with_clock(clock: C) -> Self {
+impl<K, C> QueueConfig<K, C> {
+    /// The default behaviour with this clock.
+    pub fn new(clock: C) -> Self {
         Self {
             name: String::new(),
             clock,
@@ -96,9 +102,9 @@ impl<K, C> Config<K, C> {
     }
 }
 
-impl<K, C> fmt::Debug for Config<K, C> {
+impl<K, C> fmt::Debug for QueueConfig<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
+        f.debug_struct("QueueConfig")
             .field("name", &self.name)
             .field("order", &self.order)
             .field("charge", &self.charge)

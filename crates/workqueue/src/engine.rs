@@ -21,7 +21,7 @@ use self::index::Index;
 use self::record::State;
 use self::records::Records;
 use self::ticket_set::TicketSet;
-use crate::config::{Charge, Config, Pending};
+use crate::config::{Charge, Pending, QueueConfig};
 use crate::metrics::Observer;
 use crate::order::{Order, Ticket};
 use crate::queue::ShutdownMode;
@@ -60,15 +60,15 @@ pub(crate) struct Engine<K> {
     always_timed: bool,
 }
 
-/// What became of an add.
+/// What an add did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Added {
     /// The key has become due, or its delay was set or brought forward.
     Scheduled,
-    /// Nothing to do: an earlier add of the key covers this one.
+    /// Nothing: an earlier add of the key covers this one.
     Merged,
-    /// One of these two. Another thread was at the queue, and this one did not wait to be told which. Only plain adds end so.
+    /// One of the two above. Another thread was at the queue, and the add did not wait to learn which. Only plain adds return it.
     Accepted,
     /// Refused: the queue is shutting down.
     ShutDown,
@@ -116,7 +116,7 @@ impl Counts {
 }
 
 impl<K> Engine<K> {
-    pub(crate) fn new<C>(config: Config<K, C>, epoch: Instant) -> (Self, C, String) {
+    pub(crate) fn new<C>(config: QueueConfig<K, C>, epoch: Instant) -> (Self, C, String) {
         let engine = Self {
             always_timed: config.order.needs_time(),
             records: Records::new(),

@@ -4,7 +4,7 @@
 //! use pintle_workqueue::{RateLimitingQueue, ShutdownMode};
 //! use std::thread;
 //!
-//! let queue: RateLimitingQueue<&str> = RateLimitingQueue::new();
+//! let queue: RateLimitingQueue<&str> = RateLimitingQueue::default();
 //! for key in ["team-a/blog", "team-b/shop", "team-a/blog"] {
 //!     queue.add(key); // Two keys: the third add changes nothing.
 //! }
@@ -29,7 +29,8 @@
 //! - [`Queue`] hands out each key to one worker at a time. [`DelayingQueue`] adds delays to it, and [`RateLimitingQueue`]
 //!   retries. Each dereferences to the one before, as client-go's interfaces embed one another.
 //! - [`WorkItem`] is a key in the hands of a worker; dropping it means that the key is done.
-//! - [`Config`] says how a queue behaves: its clock, its [`Order`], its limiter, and what an add does to a pending delay.
+//! - [`QueueConfig`] says how a queue behaves: its clock, its [`Order`], its limiter, and what an add does to a pending delay. All
+//!   three queues are made by `new(config)`, or by `default()`.
 //! - [`Fifo`], [`Priority`] and [`Fair`] are the orders that come with it.
 //! - [`ShutdownMode`] is how a queue ends, [`Drain`] waits for that, and [`ShutdownReport`] says what was left.
 //!
@@ -41,28 +42,28 @@
 //! |---|---|---|
 //! | threads, `blocking_get` | [`ratelimit::StdClock`], the default | the waiting thread itself |
 //! | tasks of tokio, `get` | `ratelimit::TokioClock` (feature `tokio`) | tokio's timer, also the paused one |
-//! | tasks of another executor | [`ratelimit::ThreadTimer`], or a [`ratelimit::Timer`] of yours | a thread that lives while somebody sleeps |
+//! | tasks of any executor | [`ratelimit::ThreadTimer`], or a [`ratelimit::Timer`] of yours | a thread that lives while somebody sleeps |
 //! | tests | [`ratelimit::ManualClock`] | the test |
 //!
 //! # Differences from client-go
 //!
-//! What is not in this table behaves as client-go does; its own test cases are under `tests/`, by their numbers.
+//! What is not in this table behaves as client-go does; its own test cases are under `tests/it/`, by their numbers.
 //!
 //! | What | client-go | here | Why | Test |
 //! |---|---|---|---|---|
-//! | Done | `Done(key)`, by anybody, any number of times; may duplicate the key or strip its new owner | dropping the guard that `get` gave | wrong use does not compile | `x1_only_the_holder_can_be_done_with_a_key` |
+//! | Done | `Done(key)`, by anybody, any number of times; may duplicate the key or take it from its new owner | dropping the guard that `get` gave | wrong use does not compile | `x1_only_the_holder_can_be_done_with_a_key` |
 //! | A worker that panics or is cancelled | the key is held for ever | the key is done | the guard is dropped | `x8_a_worker_that_panics_is_done` |
 //! | Get | cannot be cancelled | a future, cancel-safe; or blocking; or `try_get` | | `a_wake_up_is_not_lost_with_the_one_it_woke` |
 //! | Drain | until an instant with none in flight, though keys are queued | until nothing is queued and nothing in flight | a drain that drains | `x3_drain_with_queued_and_none_in_flight` |
 //! | Several drainers | one may sleep for ever | all are woken | | `x2_two_concurrent_drainers_are_both_woken` |
 //! | ShutDown after ShutDownWithDrain | ends the drain; the reverse order drains again | modes only tighten; [`Abandon`](ShutdownMode::Abandon) ends a drain | a later, weaker call does not undo a harder one | `q9_force_queue_shutdown`, `shutdown_only_ever_tightens` |
-//! | Delayed keys at a shutdown | thrown away | never ripen, and are in the report | nothing is lost in silence | `x4_drain_on_a_delaying_queue_releases_the_timer` |
+//! | Delayed keys at a shutdown | thrown away | never ripen, and are in the report | nothing is lost silently | `x4_drain_on_a_delaying_queue_releases_the_timer` |
 //! | An add after the shutdown | ignored | the caller is told, and it is counted | | `x7_shutdown_with_thousands_of_delayed_adds` |
-//! | An add while another thread is at the queue | waits | leaves the key, is [`Accepted`](Added::Accepted) and goes on, unless somebody waits in `get`; whatever is called next finds it | contention puts no producer to sleep | `nobody_can_tell_a_late_add`, `no_add_is_left_lying` |
-//! | AddAfter | blocks when 1000 are on their way to the loop | never blocks; there is no loop | | `x7_shutdown_with_thousands_of_delayed_adds` |
+//! | An add while another thread is at the queue | waits for the lock | waits for the lock too if somebody waits in `get`, or if the queue keeps metrics or has an order that needs the time; otherwise it leaves the key, which is [`Accepted`](Added::Accepted), for whatever is called next | no producer sleeps for the sake of others that only add and take | `nobody_can_tell_a_late_add`, `no_add_is_left_lying` |
+//! | AddAfter | blocks when 1000 are on their way to the loop | waits for the lock alone; there is no loop | | `x7_shutdown_with_thousands_of_delayed_adds` |
 //! | A key whose delay is over | queued by the loop | queued when the queue or the key is next looked at; a waiting `get` looks at once | no background task. Between two looks, plain adds take their places first | `d1_simple_queue`, `three_layers_behave_like_the_model` |
 //! | A retry that loses against an earlier pending one, or comes after the shutdown | charged | free, unless [`Charge::Always`] | failures that change nothing inflate back-offs | `x6_a_collapsed_retry_is_charged_only_if_told_so` |
-//! | Failures of a key that is never forgotten | kept for ever | kept for an hour after the key was last busy; [`Config::keep_failures`] | the map leaks | `failures_of_a_key_that_is_never_forgotten_expire` |
+//! | Failures of a key that is never forgotten | kept for ever | count for an hour after the key was last busy; the record goes when later rate-limited adds come across it: [`QueueConfig::keep_failures`] | the map leaks | `failures_of_a_key_that_is_never_forgotten_expire` |
 //! | Default limiter | 10 a second over all keys, and 5 ms to 1000 s a key | 5 ms to 1000 s a key, as controller-runtime; the other is `ratelimit::default_controller_rate_limiter` | 10,000 failing keys wait for 16 minutes | `c25_rate_limited_items_do_not_affect_each_other` |
 //! | Delay arithmetic | floating point, undefined at the edges | integers that saturate | | `l2_item_exponential_overflow` |
 //! | Gauges of unfinished work | set every 500 ms, frozen by the shutdown | read when they are scraped, gone with the queue | no task; no stale series | `m1_metrics_end_with_the_queue`, `x12_gauges_after_shutdown` |
@@ -71,7 +72,7 @@
 //! | A cancelled wait for a token | may leave a debt | leaves none | | `a_cancelled_wait_leaves_no_debt` |
 //! | A panic in `ParallelizeUntil` | kills the process | ends that piece, and is in the result, as is what a cancellation skipped | | `x9_a_parallel_piece_that_panics_ends_alone` |
 //!
-//! And from controller-runtime's priority queue, which `Config { order: Priority::strict(), pending_retry: Absorb,
+//! And from controller-runtime's priority queue, which `QueueConfig { order: Priority::strict(), pending_retry: Absorb,
 //! pending_reminder: Absorb, .. }` is like:
 //!
 //! | What | controller-runtime | here | Why | Test |
@@ -81,10 +82,19 @@
 //! | Starvation | possible | impossible with [`Priority::with_ageing`] | | `with_ageing_nothing_starves` |
 //! | The 26th priority | all later changes of all priorities go to one series | only those of further priorities do | no series freezes or goes below zero | `x11_cardinality_latch_then_decrements` |
 //!
-//! A guard is done once, which the compiler sees to:
+//! The compiler rejects a second `done` of one guard. This compiles:
 //!
-//! ```compile_fail
-//! # let queue: pintle_workqueue::Queue<&str> = pintle_workqueue::Queue::new();
+//! ```
+//! # let queue: pintle_workqueue::Queue<&str> = pintle_workqueue::Queue::default();
+//! # queue.add("a");
+//! let item = queue.blocking_get().unwrap();
+//! item.done();
+//! ```
+//!
+//! and this does not:
+//!
+//! ```compile_fail,E0382
+//! # let queue: pintle_workqueue::Queue<&str> = pintle_workqueue::Queue::default();
 //! # queue.add("a");
 //! let item = queue.blocking_get().unwrap();
 //! item.done();
@@ -103,7 +113,7 @@ mod sync;
 
 pub use pintle_ratelimit as ratelimit;
 
-pub use config::{Charge, Config, Pending};
+pub use config::{Charge, Pending, QueueConfig};
 pub use delaying::DelayingQueue;
 pub use engine::{Added, Counts, DelayKind, KeyState};
 pub use metrics::{BUCKETS, GaugeSource, Gauges, Instruments, MetricsProvider};

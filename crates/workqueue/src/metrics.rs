@@ -12,7 +12,7 @@ pub(crate) use observer::Observer;
 #[cfg(feature = "prometheus-client")]
 pub use prometheus::PrometheusMetrics;
 
-/// Makes the instruments of a queue. Given to a queue by its [`Config`](crate::Config); there is no global one.
+/// Makes the instruments of a queue. Given to a queue by its [`QueueConfig`](crate::QueueConfig); there is no global one.
 pub trait MetricsProvider: Send + Sync {
     /// The instruments of the queue called `name`. They are dropped with the queue, and should then take its series away.
     ///

@@ -12,8 +12,8 @@ pub use priority::Priority;
 
 /// Names a queued key within one queue. Small, and copied instead of the key.
 ///
-/// A ticket is given to an [`Order`] by `push` and means that key until it is popped or removed; afterwards it may name
-/// another key.
+/// An [`Order`] gets a ticket by `push`. The ticket stands for that key until it is popped; afterwards it may stand for another
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(crate) u32);
 
@@ -28,14 +28,43 @@ impl Ticket {
 ///
 /// A ticket is in the order at most once. All calls are made under the queue's lock, so none may call the queue, and none
 /// should block. `now` is in nanoseconds since the queue was made, or 0 if [`needs_time`](Order::needs_time) is false.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_workqueue::{Order, Queue, QueueConfig, Ticket};
+///
+/// #[derive(Debug, Default)]
+/// struct LastInFirstOut(Vec<Ticket>);
+///
+/// impl<K> Order<K> for LastInFirstOut {
+///     fn push(&mut self, ticket: Ticket, _key: &K, _priority: i32, _now: u64) {
+///         self.0.push(ticket);
+///     }
+///
+///     fn pop(&mut self) -> Option<Ticket> {
+///         self.0.pop()
+///     }
+///
+///     fn len(&self) -> usize {
+///         self.0.len()
+///     }
+/// }
+///
+/// let order = Box::new(LastInFirstOut::default());
+/// let queue: Queue<&str> = Queue::new(QueueConfig { order, ..QueueConfig::default() });
+/// queue.add("a");
+/// queue.add("b");
+/// assert_eq!(queue.blocking_get().as_deref(), Some(&"b"));
+/// ```
 pub trait Order<K>: Send + fmt::Debug {
     /// Queues `ticket`, the ticket of `key`, with `priority`.
     fn push(&mut self, ticket: Ticket, key: &K, priority: i32, now: u64);
 
-    /// Takes the next ticket out.
+    /// Takes out the next ticket. There is no other way for a ticket to leave.
     fn pop(&mut self) -> Option<Ticket>;
 
-    /// `key`, which is queued, has been added again; `priority` is now the highest it was ever added with.
+    /// `key`, which is queued, has been added again; `priority` is the highest that it was added with since the last hand-out.
     fn touch(&mut self, ticket: Ticket, key: &K, priority: i32, now: u64) {
         let _ = (ticket, key, priority, now);
     }
@@ -48,7 +77,7 @@ pub trait Order<K>: Send + fmt::Debug {
         self.len() == 0
     }
 
-    /// Whether this order looks at the time. Else the queue saves the reading of it.
+    /// Whether this order looks at the time. If not, the queue need not read the clock.
     fn needs_time(&self) -> bool {
         false
     }

@@ -1,3 +1,5 @@
+//! A fixed number of pieces of work on a few threads.
+
 use std::any::Any;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -8,12 +10,18 @@ use std::thread;
 
 /// Runs `work` once for each piece in `0..pieces`, on at most `workers` threads, and waits for all of them.
 ///
-/// The pieces are taken in chunks of `chunk`; those of one chunk run in order in one thread. Before each piece `is_cancelled`
-/// is asked, and once it says yes no piece is begun any more; those that run are waited for.
+/// The pieces are taken in chunks of `chunk`; those of one chunk run in order in one thread. `is_cancelled` is called before each
+/// piece, and once it returns true no further piece begins; it still waits for those that run.
 ///
 /// # Errors
 ///
-/// [`Unfinished`] says which pieces panicked and which were not begun. A panic ends its piece only: the others run.
+/// [`Unfinished`] lists the pieces that panicked and those that did not begin. A panic ends its piece only: the others run.
+///
+/// # Panics
+///
+/// If `is_cancelled` panics.
+///
+/// # Examples
 ///
 /// ```
 /// use pintle_workqueue::parallelize_until;
@@ -90,9 +98,9 @@ pub struct Unfinished {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PiecePanic {
-    /// Which one.
+    /// Its number.
     pub piece: usize,
-    /// What it said.
+    /// The message of the panic.
     pub message: String,
 }
 

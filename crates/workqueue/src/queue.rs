@@ -18,24 +18,26 @@ pub use item::WorkItem;
 
 pub(crate) use shared::Shared;
 
-use crate::config::Config;
+use crate::config::QueueConfig;
 use crate::engine::{Added, Counts, KeyState};
 use crate::sync::Arc;
 
 /// A queue of keys that hands out each key to one worker at a time, and at most once for any number of adds.
 ///
-/// Handles are cheap to clone and all mean the same queue. It serves plain threads ([`blocking_get`](Queue::blocking_get))
-/// and tasks of any executor ([`get`](Queue::get)) at the same time.
+/// Handles are cheap to clone, and all of them are the same queue. It serves plain threads
+/// ([`blocking_get`](Queue::blocking_get)) and tasks of any executor ([`get`](Queue::get)) at the same time.
 ///
 /// The `Eq`, `Clone` and `Drop` of a key may run under the queue's lock, so they must not use the queue. A panic in the `Eq` loses
 /// the add that it is about, and comes out of whatever call made that add, perhaps another thread's; never out of a drop.
 ///
-/// The number of keys is bounded by the number of distinct keys that are added: adding one again costs nothing.
+/// The number of keys is bounded by the number of distinct keys that are added: adding one again takes no memory.
+///
+/// # Examples
 ///
 /// ```
 /// use pintle_workqueue::Queue;
 ///
-/// let queue: Queue<&str> = Queue::new();
+/// let queue: Queue<&str> = Queue::default();
 /// queue.add("a");
 /// queue.add("b");
 /// queue.add("a");
@@ -59,16 +61,9 @@ pub enum TryGetError {
     ShutDown,
 }
 
-impl<K, C: Clock + Default> Queue<K, C> {
-    /// An empty queue with the default [`Config`].
-    pub fn new() -> Self {
-        Self::with_config(Config::default())
-    }
-}
-
 impl<K, C: Clock> Queue<K, C> {
-    /// An empty queue.
-    pub fn with_config(config: Config<K, C>) -> Self {
+    /// An empty queue. [`default`](Self::default) gives one with the default configuration.
+    pub fn new(config: QueueConfig<K, C>) -> Self {
         Self { shared: Arc::new(Shared::new(config)) }
     }
 
@@ -87,7 +82,7 @@ impl<K, C: Clock> Queue<K, C> {
         self.shared.counts()
     }
 
-    /// The name from the [`Config`].
+    /// The name from the [`QueueConfig`].
     pub fn name(&self) -> &str {
         &self.shared.name
     }
@@ -109,8 +104,10 @@ impl<K: Hash + Eq, C: Clock> Queue<K, C> {
     /// A key that is queued already stays where it is. A key that is in flight is queued when its guard is gone, and only
     /// once for any number of adds.
     ///
-    /// Does not wait for another thread that is at the queue, unless somebody has to be woken: the key is then
-    /// [`Accepted`](Added::Accepted), and is there for whatever is called next.
+    /// If another thread is at the queue, it waits for its turn; that is at most the length of one locked section of each
+    /// thread before it. There is one exception: while nobody waits in `get`, and if the queue neither keeps metrics nor has an
+    /// order that needs the time, up to 256 adds do not wait. Their keys are [`Accepted`](Added::Accepted), and are there for
+    /// whatever is called next.
     pub fn add(&self, key: K) -> Added {
         self.shared.add(key, 0)
     }
@@ -123,7 +120,11 @@ impl<K: Hash + Eq, C: Clock> Queue<K, C> {
 }
 
 impl<K: Hash + Eq + Clone, C: Clock> Queue<K, C> {
-    /// Takes the next key, without waiting.
+    /// Takes the next key, without waiting for one.
+    ///
+    /// # Errors
+    ///
+    /// [`TryGetError`] says whether there may be one later.
     pub fn try_get(&self) -> Result<WorkItem<K, C>, TryGetError> {
         self.shared.try_get()
     }
@@ -150,13 +151,12 @@ impl<K: Hash + Eq + Clone, C: Clock> Queue<K, C> {
         Get::new(&self.shared)
     }
 
-    /// What the queue knows of each key, in no particular order: for debugging. Takes the lock for as long as it takes to
-    /// copy all keys.
+    /// What the queue knows of each key, in no particular order: for debugging. It holds the lock while it copies all keys.
     pub fn snapshot(&self) -> Vec<KeyState<K>> {
         self.shared.lock().engine.snapshot()
     }
 
-    /// Begins to shut down, or tightens a shutdown that has begun; never loosens one. The returned [`Drain`] says when that
+    /// Begins to shut down, or tightens a shutdown that has begun; never loosens one. The returned [`Drain`] waits until that
     /// is over. Drop it if you do not want to wait.
     ///
     /// Adds are refused from now on and delays no longer ripen.
@@ -174,7 +174,7 @@ impl<K, C> Clone for Queue<K, C> {
 
 impl<K, C: Clock + Default> Default for Queue<K, C> {
     fn default() -> Self {
-        Self::new()
+        Self::new(QueueConfig::default())
     }
 }
 

@@ -1,21 +1,25 @@
+//! The third layer: retries, each later than the one before.
+
 use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
 use std::time::Duration;
 
-use pintle_ratelimit::{Clock, RateLimiter, StdClock};
+use pintle_ratelimit::{Clock, StdClock};
 
-use crate::config::Config;
+use crate::config::QueueConfig;
 use crate::delaying::DelayingQueue;
 use crate::engine::{Added, DelayKind};
 
-/// A [`DelayingQueue`] that knows how long a key has to wait for its next try. client-go's `RateLimitingInterface`, and
-/// controller-runtime's `PriorityQueue` if its [`Config`] says so.
+/// A [`DelayingQueue`] that decides how long a key waits for its next try. client-go's `RateLimitingInterface`, and
+/// controller-runtime's `PriorityQueue` with the right [`QueueConfig`].
+///
+/// # Examples
 ///
 /// ```
 /// use pintle_workqueue::RateLimitingQueue;
 ///
-/// let queue: RateLimitingQueue<String> = RateLimitingQueue::new();
+/// let queue: RateLimitingQueue<String> = RateLimitingQueue::default();
 /// queue.add("team-a/blog".to_owned());
 ///
 /// # let reconcile = |_: &str| Err::<(), ()>(());
@@ -32,7 +36,17 @@ pub struct RateLimitingQueue<K, C = StdClock> {
     queue: DelayingQueue<K, C>,
 }
 
-/// How to add a key, when a plain add will not do.
+/// How to add a key with [`RateLimitingQueue::add_with`].
+///
+/// # Examples
+///
+/// ```
+/// use pintle_workqueue::{AddOptions, RateLimitingQueue};
+///
+/// let queue: RateLimitingQueue<&str> = RateLimitingQueue::default();
+/// queue.add_with("a", AddOptions { rate_limited: true, ..AddOptions::default() });
+/// assert_eq!((queue.counts().delayed, queue.num_requeues(&"a")), (1, 1));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
     /// Wait that long. If it is also rate-limited, the shorter of the two delays counts.
@@ -43,29 +57,10 @@ pub struct AddOptions {
     pub priority: i32,
 }
 
-impl<K, C: Clock + Default> RateLimitingQueue<K, C> {
-    /// An empty queue with the default [`Config`].
-    pub fn new() -> Self {
-        Self::with_config(Config::default())
-    }
-
-    /// An empty queue whose retries wait as long as `limiter` says.
-    pub fn with_limiter(limiter: impl RateLimiter<K> + 'static) -> Self {
-        Self::with_config(Config { limiter: Box::new(limiter), ..Config::default() })
-    }
-}
-
 impl<K, C: Clock> RateLimitingQueue<K, C> {
-    /// An empty queue.
-    pub fn with_config(config: Config<K, C>) -> Self {
-        Self { queue: DelayingQueue::with_config(config) }
-    }
-}
-
-impl<K, C: Clock> Config<K, C> {
-    /// An empty queue that behaves so.
-    pub fn into_queue(self) -> RateLimitingQueue<K, C> {
-        RateLimitingQueue::with_config(self)
+    /// An empty queue. [`default`](Self::default) gives one with the default configuration.
+    pub fn new(config: QueueConfig<K, C>) -> Self {
+        Self { queue: DelayingQueue::new(config) }
     }
 }
 
@@ -88,7 +83,7 @@ impl<K: Hash + Eq, C: Clock> RateLimitingQueue<K, C> {
         }
     }
 
-    /// Forgets the failures of `key`. Neither is the key done by it, nor a pending delay taken back.
+    /// Forgets the failures of `key`. A pending delay stays, and so does a guard that holds the key.
     pub fn forget(&self, key: &K) {
         self.queue.shared.forget(key);
     }
@@ -115,7 +110,7 @@ impl<K, C> Clone for RateLimitingQueue<K, C> {
 
 impl<K, C: Clock + Default> Default for RateLimitingQueue<K, C> {
     fn default() -> Self {
-        Self::new()
+        Self::new(QueueConfig::default())
     }
 }
 

@@ -5,7 +5,7 @@ use std::alloc::System;
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::ManualClock;
-use pintle_workqueue::{Config, Priority, RateLimitingQueue};
+use pintle_workqueue::{Priority, QueueConfig, RateLimitingQueue};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -29,11 +29,11 @@ fn drain(queue: &RateLimitingQueue<u32, ManualClock>) {
 fn memory_is_small_comes_back_and_is_not_touched_by_a_cycle() {
     for priorities in [false, true] {
         let clock = ManualClock::new();
-        let mut config = Config::with_clock(clock.clone());
+        let mut config = QueueConfig::new(clock.clone());
         if priorities {
             config.order = Box::new(Priority::strict());
         }
-        let queue = config.into_queue();
+        let queue = RateLimitingQueue::new(config);
         let region = Region::new(ALLOCATOR);
 
         // A burst of adds, of delays, and of retries.

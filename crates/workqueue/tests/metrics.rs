@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::ManualClock;
-use pintle_workqueue::{Config, Queue, RateLimitingQueue, ShutdownMode};
+use pintle_workqueue::{Queue, QueueConfig, RateLimitingQueue, ShutdownMode};
 use recorder::Recorder;
 
 const US: Duration = Duration::from_micros(1);
@@ -15,9 +15,9 @@ const MS: Duration = Duration::from_millis(1);
 
 fn queue() -> (RateLimitingQueue<&'static str, ManualClock>, ManualClock, Recorder) {
     let (clock, metrics) = (ManualClock::new(), Recorder::default());
-    let mut config = Config::with_clock(clock.clone());
+    let mut config = QueueConfig::new(clock.clone());
     config.metrics = Some(Arc::new(metrics.clone()));
-    (config.into_queue(), clock, metrics)
+    (RateLimitingQueue::new(config), clock, metrics)
 }
 
 /// There, a ticker that is stopped by the shutdown. Here, nothing ticks: the gauges are read, and are gone with the queue.
@@ -101,7 +101,7 @@ fn x12_gauges_after_shutdown() {
 
 #[test]
 fn without_a_provider_nothing_is_told() {
-    let queue: Queue<&str> = Queue::new();
+    let queue: Queue<&str> = Queue::default();
     queue.add("foo");
     assert!(queue.blocking_get().is_some());
 }
@@ -125,11 +125,11 @@ mod prometheus {
         metrics: &Arc<PrometheusMetrics>,
     ) -> (RateLimitingQueue<K, ManualClock>, ManualClock) {
         let clock = ManualClock::new();
-        let mut config = Config::with_clock(clock.clone());
+        let mut config = QueueConfig::new(clock.clone());
         config.name = name.into();
         config.metrics = Some(Arc::clone(metrics) as _);
         config.order = Box::new(Priority::strict()) as Box<dyn Order<K>>;
-        (config.into_queue(), clock)
+        (RateLimitingQueue::new(config), clock)
     }
 
     #[test]

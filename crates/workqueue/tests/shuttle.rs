@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{ManualClock, Throttle};
-use pintle_workqueue::{Added, Config, RateLimitingQueue, ShutdownMode};
+use pintle_workqueue::{Added, QueueConfig, RateLimitingQueue, ShutdownMode};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
@@ -34,7 +34,7 @@ fn explore(test: impl Fn() + Send + Sync + 'static) {
 
 fn queue() -> (Queue, ManualClock) {
     let clock = ManualClock::new();
-    (Config::with_clock(clock.clone()).into_queue(), clock)
+    (RateLimitingQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
 /// Waits until somebody has to be woken by the clock, and moves it there.

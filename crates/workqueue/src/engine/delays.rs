@@ -1,3 +1,5 @@
+//! The keys that wait for a deadline, the earliest first.
+
 use crate::order::Ticket;
 
 /// What waits for a deadline: a min-heap of (deadline, ticket).

@@ -202,13 +202,13 @@ mod tests {
     use pintle_ratelimit::StdClock;
 
     use super::*;
-    use crate::config::Config;
+    use crate::config::QueueConfig;
 
     /// Else the searches for a busy key would become longer with each time that it is done.
     #[test]
     fn a_key_that_comes_back_finds_its_old_record() {
         const BUSY: u64 = 77_777;
-        let (mut engine, ..) = Engine::new(Config::with_clock(StdClock), Instant::now());
+        let (mut engine, ..) = Engine::new(QueueConfig::new(StdClock), Instant::now());
         for key in 0..10_000u64 {
             engine.add(key << 20, key, 0, 0);
         }

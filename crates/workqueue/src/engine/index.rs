@@ -1,3 +1,5 @@
+//! From the hash of a key to its record.
+
 use super::BATCH;
 use crate::order::Ticket;
 

@@ -1,3 +1,5 @@
+//! What the queue knows of one key.
+
 use super::DelayKind;
 
 /// All that is known of one key. Half a line of the cache, for the keys that are counted references.

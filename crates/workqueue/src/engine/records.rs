@@ -1,3 +1,5 @@
+//! Where the records are kept.
+
 use std::ops::{Index, IndexMut};
 
 use super::record::Record;

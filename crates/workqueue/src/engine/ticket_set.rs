@@ -1,3 +1,5 @@
+//! A set of tickets, in a bit each.
+
 use crate::order::Ticket;
 
 /// A bit a ticket: for a million of them, it is in the cache of a core.

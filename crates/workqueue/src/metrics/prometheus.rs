@@ -24,14 +24,14 @@ use super::{BUCKETS, GaugeSource, Gauges, Instruments, MetricsProvider};
 /// `workqueue_retry_delay_seconds`.
 ///
 /// ```
-/// use pintle_workqueue::{Config, PrometheusMetrics};
+/// use pintle_workqueue::{PrometheusMetrics, QueueConfig, RateLimitingQueue};
 /// use prometheus_client::{encoding::text::encode, registry::Registry};
 /// use std::sync::Arc;
 ///
 /// let mut registry = Registry::default();
 /// let metrics = Arc::new(PrometheusMetrics::controller_runtime(&mut registry));
-/// let config = Config::<&str> { name: "websites".into(), metrics: Some(metrics), ..Config::default() };
-/// let queue = config.into_queue();
+/// let config = QueueConfig::<&str> { name: "websites".into(), metrics: Some(metrics), ..QueueConfig::default() };
+/// let queue = RateLimitingQueue::new(config);
 /// queue.add("blog");
 ///
 /// let mut text = String::new();

@@ -1,3 +1,5 @@
+//! Round robin between tenants.
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::Hash;
@@ -7,13 +9,16 @@ use super::{Fifo, Order, Ticket};
 /// Round robin between tenants: a tenant with many queued keys does not delay those of the others.
 ///
 /// With `n` tenants that have keys queued, the next key of each is handed out after at most `n - 1` keys of others. Within a
-/// tenant another order decides, first in first out unless told otherwise.
+/// tenant another order decides: first in first out, or the one given to [`with_lanes`](Fair::with_lanes).
+///
+/// # Examples
 ///
 /// ```
-/// use pintle_workqueue::{Config, Fair};
+/// use pintle_workqueue::{Fair, Queue, QueueConfig};
 ///
 /// let namespace = |key: &String| key.split('/').next().unwrap_or_default().to_owned();
-/// let queue = Config::<String> { order: Box::new(Fair::new(namespace)), ..Config::default() }.into_queue();
+/// let config = QueueConfig { order: Box::new(Fair::new(namespace)), ..QueueConfig::default() };
+/// let queue: Queue<String> = Queue::new(config);
 /// for key in ["big/1", "big/2", "big/3", "small/1"] {
 ///     queue.add(key.to_owned());
 /// }
@@ -34,12 +39,13 @@ pub struct Fair<K, T> {
 const KEEP: usize = 64;
 
 impl<K, T: Hash + Eq + Clone> Fair<K, T> {
-    /// Tells tenants apart by what `tenant` says of a key.
+    /// An order in which the tenant of a key is what `tenant` returns, and the keys of one tenant come first in first out.
     pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
     }
 
-    /// The keys of one tenant are ordered by what `lane` makes.
+    /// An order in which the keys of one tenant come in the order that `lane` makes. It is called for each tenant that comes
+    /// up.
     pub fn with_lanes(
         tenant: impl Fn(&K) -> T + Send + 'static,
         lane: impl Fn() -> Box<dyn Order<K>> + Send + 'static,

@@ -1,3 +1,5 @@
+//! First in, first out.
+
 use std::collections::VecDeque;
 
 use super::{Order, Ticket};

@@ -1,3 +1,5 @@
+//! The highest priority first, with ageing or without.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -7,7 +9,19 @@ use crate::engine::nanos;
 
 /// Highest priority first, first in first out among equals. With [ageing](Priority::with_ageing) nothing starves.
 ///
-/// A key that is raised goes behind those that have its new priority already; lowering is ignored.
+/// A key whose priority is raised goes behind those that have that priority already; a lower one changes nothing.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_workqueue::{Priority, Queue, QueueConfig};
+///
+/// let config = QueueConfig { order: Box::new(Priority::strict()), ..QueueConfig::default() };
+/// let queue: Queue<&str> = Queue::new(config);
+/// queue.add_with_priority("resync", -100);
+/// queue.add("change");
+/// assert_eq!(queue.blocking_get().as_deref(), Some(&"change"));
+/// ```
 #[derive(Debug)]
 pub struct Priority {
     /// The waiting time that is worth as much as one level.

@@ -1,3 +1,5 @@
+//! How a queue ends, and the wait for that.
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -22,7 +24,7 @@ pub enum ShutdownMode {
     FinishBacklog,
     /// Nothing more is handed out. Over when nothing is in flight.
     FinishInFlight,
-    /// Over at once. Guards that are still out stay valid, but nobody waits for them.
+    /// Over at once. Guards that workers still hold stay valid, but nobody waits for them.
     Abandon,
 }
 
@@ -48,8 +50,25 @@ pub struct ShutdownReport<K> {
 /// Waits for a shutdown to be over: [`wait`](Drain::wait) in a thread, or as a future. Any number of them may wait for one
 /// queue.
 ///
-/// What it waits for is what the queue's mode promises at the time, so a later, harder [`shut_down`] ends a wait that is
-/// stuck. Somebody has to go on calling `get` for a backlog to be finished.
+/// It waits for what the queue's mode promises at the time, so a later, harder [`shut_down`] ends a wait that is stuck. A backlog
+/// is only finished if somebody goes on calling `get`.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_workqueue::{Queue, ShutdownMode};
+/// use std::time::Duration;
+///
+/// let queue: Queue<&str> = Queue::default();
+/// queue.add("a");
+/// let held = queue.blocking_get();
+/// let report = queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(Duration::from_millis(1)).wait();
+/// assert!(!report.complete);
+/// assert_eq!(report.in_flight, ["a"]);
+///
+/// drop(held);
+/// assert!(queue.shut_down(ShutdownMode::FinishInFlight).wait().complete);
+/// ```
 ///
 /// # Cancel safety
 ///

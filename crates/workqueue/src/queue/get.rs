@@ -1,3 +1,5 @@
+//! The wait for a key, in a thread or in a task.
+
 use std::future::Future;
 use std::hash::Hash;
 use std::pin::Pin;

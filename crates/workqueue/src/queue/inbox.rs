@@ -1,3 +1,5 @@
+//! Where adds are left that found the queue taken.
+
 use std::collections::VecDeque;
 use std::mem;
 
@@ -7,9 +9,11 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Adds that found the queue taken.
 ///
-/// An add does not wait for the lock of the queue: it leaves its key here, under a lock that is held for a moment only, and
-/// whoever locks the queue next makes the add before doing anything else. So nobody can tell. Where many threads add and many
-/// take, the queue stays in the cache of one processor for many steps, and those who add do not sleep.
+/// While the inbox is open, an add does not wait for the lock of the queue: it leaves its key here, under a lock that is held for
+/// a moment only, and whoever locks the queue next makes the add before doing anything else. So nobody can tell. Where many
+/// threads add and many take, the queue stays in the cache of one processor for many steps, and those who add do not sleep.
+///
+/// It is never open if it matters when exactly an add is made: for metrics, and for an order that needs the time.
 ///
 /// # How no key is left lying
 ///
@@ -137,7 +141,7 @@ mod tests {
 
     use super::super::{Queue, Shared, ShutdownMode};
     use super::*;
-    use crate::config::Config;
+    use crate::config::QueueConfig;
     use crate::order::Priority;
 
     /// Adds as somebody does who finds the queue taken.
@@ -173,7 +177,7 @@ mod tests {
         /// Two queues go through the same; one of them is always free.
         #[test]
         fn nobody_can_tell_a_late_add(steps in vec(step(), 1..100)) {
-            let (free, taken): (Queue<u32>, Queue<u32>) = (Queue::new(), Queue::new());
+            let (free, taken): (Queue<u32>, Queue<u32>) = (Queue::default(), Queue::default());
             let mut held = Vec::new();
             for step in steps {
                 match step {
@@ -199,7 +203,7 @@ mod tests {
 
     #[test]
     fn it_is_closed_while_somebody_waits() {
-        let queue: Queue<u32, ThreadTimer> = Queue::new();
+        let queue: Queue<u32, ThreadTimer> = Queue::default();
         let mut get = Box::pin(queue.get());
         assert!(get.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert!(!is_open(&queue));
@@ -215,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_shutdown_refuses_no_add_that_was_accepted() {
-        let queue: Queue<u32> = Queue::new();
+        let queue: Queue<u32> = Queue::default();
         assert_eq!(add_late(&queue, 1), Added::Accepted);
         let drain = queue.shut_down(ShutdownMode::FinishInFlight);
         assert!(!is_open(&queue));
@@ -225,14 +229,15 @@ mod tests {
 
     #[test]
     fn it_is_closed_if_the_time_of_an_add_matters() {
-        let config = Config { order: Box::new(Priority::with_ageing(Duration::from_secs(1))), ..Default::default() };
-        let queue: Queue<u32> = Queue::with_config(config);
+        let config =
+            QueueConfig { order: Box::new(Priority::with_ageing(Duration::from_secs(1))), ..Default::default() };
+        let queue: Queue<u32> = Queue::new(config);
         assert!(!is_open(&queue));
     }
 
     #[test]
     fn it_has_room_for_so_many() {
-        let queue: Queue<u32> = Queue::new();
+        let queue: Queue<u32> = Queue::default();
         (0..ROOM as u32).for_each(|key| assert_eq!(add_late(&queue, key), Added::Accepted));
         let add = Late { hash: 0, key: 0, priority: 0 };
         assert!(queue.shared.inbox.leave(add).is_err());
@@ -263,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_panic_in_eq_concerns_no_other_add() {
-        let queue: Queue<Touchy> = Queue::new();
+        let queue: Queue<Touchy> = Queue::default();
         queue.add(Touchy(1));
         for key in [1, 2, 3] {
             add_late(&queue, Touchy(key));
@@ -276,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_panic_in_eq_keeps_no_worker_from_being_done() {
-        let queue: Queue<Touchy> = Queue::new();
+        let queue: Queue<Touchy> = Queue::default();
         queue.add(Touchy(1));
         let item = queue.blocking_get().unwrap_or_else(|| unreachable!("one is queued"));
         for key in [1, 2] {
@@ -292,7 +297,7 @@ mod tests {
     /// A `get` that was woken and is dropped has to pass that on.
     #[test]
     fn a_panic_in_eq_keeps_no_waiter_from_leaving() {
-        let queue: Queue<Touchy, ThreadTimer> = Queue::new();
+        let queue: Queue<Touchy, ThreadTimer> = Queue::default();
         let mut context = Context::from_waker(Waker::noop());
         let mut woken = Box::pin(queue.get());
         assert!(woken.as_mut().poll(&mut context).is_pending());
@@ -354,7 +359,7 @@ mod tests {
     #[test]
     fn keys_that_nobody_needs_are_dropped_outside_of_the_lock() {
         let drops = Rc::new(Cell::new(0));
-        let queue: Queue<Counted> = Queue::new();
+        let queue: Queue<Counted> = Queue::default();
         let key = || Counted { queue: Arc::downgrade(&queue.shared), drops: Rc::clone(&drops) };
         queue.add(key());
         (0..3).for_each(|_| assert_eq!(add_late(&queue, key()), Added::Accepted));

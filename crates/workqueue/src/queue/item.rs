@@ -1,3 +1,5 @@
+//! A key in the hands of a worker.
+
 use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
@@ -12,11 +14,29 @@ use crate::sync::Arc;
 
 /// A key in the hands of a worker.
 ///
-/// Nobody else is handed the same key while this guard lives. Dropping it is client-go's `Done`: also when the worker
-/// panics, and when its task is cancelled. There is no other way to say it, so no key is ever done twice, or by somebody who
-/// does not hold it.
+/// Nobody else is handed the same key while this guard lives. Dropping it is client-go's `Done`, and it is dropped when the
+/// worker panics or its task is cancelled too. There is no other way to be done with a key, so nobody is done with it twice, or
+/// without holding it.
 ///
 /// It keeps its queue alive, and may be dropped on any thread.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_workqueue::RateLimitingQueue;
+/// use std::time::Duration;
+///
+/// let queue: RateLimitingQueue<&str> = RateLimitingQueue::default();
+/// # let reconcile = |_: &str| Ok::<Option<Duration>, ()>(Some(Duration::from_secs(60)));
+/// queue.add("a");
+/// let item = queue.blocking_get().expect("the queue is not shut down");
+/// match reconcile(item.key()) {
+///     Ok(None) => item.forget(),
+///     Ok(Some(after)) => _ = item.revisit_after(after),
+///     Err(()) => _ = item.retry(),
+/// }
+/// assert_eq!((queue.counts().in_flight, queue.counts().delayed), (0, 1));
+/// ```
 #[must_use = "dropping the guard means that the key is done"]
 pub struct WorkItem<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
@@ -40,7 +60,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.priority
     }
 
-    /// Says that the key is done. The same as dropping the guard.
+    /// Done. The same as dropping the guard.
     pub fn done(self) {}
 }
 
@@ -55,12 +75,12 @@ impl<K: Hash + Eq + Clone, C: Clock> WorkItem<K, C> {
         self.shared.forget(&self.key);
     }
 
-    /// Done, without success: comes back when the limiter says, at the same priority.
+    /// Done, without success: counts a failure, and adds the key again after the limiter's delay, at the same priority.
     pub fn retry(self) -> Added {
         self.shared.add_rate_limited(self.key.clone(), None, self.priority)
     }
 
-    /// Done, with success, and to be looked at again after a time, at the same priority: forgets the failures.
+    /// Done, with success: forgets the failures, and adds the key again after a time, at the same priority.
     pub fn revisit_after(self, after: Duration) -> Added {
         self.shared.forget(&self.key);
         self.shared.add_after(self.key.clone(), after, DelayKind::Reminder, self.priority)

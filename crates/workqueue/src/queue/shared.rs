@@ -1,3 +1,5 @@
+//! What all handles of a queue share, and the locked sections on it.
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -13,7 +15,7 @@ use super::drain::{DrainId, Drainers};
 use super::inbox::{Inbox, Late};
 use super::waiters::{WaiterId, Waiters, Wakes};
 use super::{ShutdownMode, TryGetError, WorkItem};
-use crate::config::Config;
+use crate::config::QueueConfig;
 use crate::engine::{Added, Counts, DelayKind, Engine, Handout, nanos};
 use crate::metrics::Observer;
 use crate::order::Ticket;
@@ -56,7 +58,7 @@ pub(super) enum Step<K, C: Clock> {
 }
 
 impl<K, C: Clock> Shared<K, C> {
-    pub(super) fn new(mut config: Config<K, C>) -> Self {
+    pub(super) fn new(mut config: QueueConfig<K, C>) -> Self {
         let epoch = config.clock.now();
         let metrics = config.metrics.take();
         let (mut engine, clock, name) = Engine::new(config, epoch);

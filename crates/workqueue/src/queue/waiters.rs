@@ -1,3 +1,5 @@
+//! Those who wait for a key, and who of them is woken.
+
 use std::collections::VecDeque;
 use std::task::Waker;
 

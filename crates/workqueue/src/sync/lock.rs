@@ -1,3 +1,5 @@
+//! The lock of the queue.
+
 use std::hint;
 use std::sync::PoisonError;
 use std::thread;

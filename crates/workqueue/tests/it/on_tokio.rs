@@ -1,6 +1,4 @@
 //! The queue under tokio, with its paused clock.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-#![cfg(feature = "tokio")]
 
 use std::time::Duration;
 
@@ -17,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn handles_guards_and_futures_may_go_to_other_threads() {
     fn is_send<T: Send>(_: &T) {}
     fn is_sync<T: Sync>(_: &T) {}
-    let queue = Queue::new();
+    let queue = Queue::default();
     queue.add("a");
     is_send(&queue);
     is_sync(&queue);
@@ -28,7 +26,7 @@ fn handles_guards_and_futures_may_go_to_other_threads() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_get_keeps_the_time_itself() {
-    let queue = Queue::new();
+    let queue = Queue::default();
     let start = Instant::now();
     queue.add_after("b", 2 * SECOND);
     queue.add_after("a", SECOND);
@@ -40,7 +38,7 @@ async fn a_waiting_get_keeps_the_time_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_get_hands_its_timer_to_another_waiter() {
-    let queue = Queue::new();
+    let queue = Queue::default();
     queue.add_after("a", SECOND);
     let keeper = tokio::spawn({
         let queue = queue.clone();
@@ -58,7 +56,7 @@ async fn a_cancelled_get_hands_its_timer_to_another_waiter() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_with_a_timeout_says_what_is_left() {
-    let queue = Queue::new();
+    let queue = Queue::default();
     queue.add("a");
     queue.add("b");
     queue.add_after("c", SECOND);

@@ -1,12 +1,11 @@
 //! Everything at once, on real threads, for a bounded time: no key is lost, none is held twice, and the end comes.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, StdClock, ThreadTimer};
-use pintle_workqueue::{Config, RateLimitingQueue, ShutdownMode};
+use pintle_workqueue::{QueueConfig, RateLimitingQueue, ShutdownMode};
 
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
@@ -19,9 +18,9 @@ struct Work {
     held: AtomicBool,
 }
 
-fn config<C>(clock: C) -> Config<usize, C> {
+fn config<C>(clock: C) -> QueueConfig<usize, C> {
     let limiter = ExponentialFailureRateLimiter::new(Duration::from_micros(50), Duration::from_millis(2));
-    Config { limiter: Box::new(limiter), ..Config::with_clock(clock) }
+    QueueConfig { limiter: Box::new(limiter), ..QueueConfig::new(clock) }
 }
 
 fn dice(seed: &mut u64, sides: u64) -> u64 {
@@ -31,7 +30,7 @@ fn dice(seed: &mut u64, sides: u64) -> u64 {
 
 #[test]
 fn soak_on_threads_and_tasks() {
-    let queue: RateLimitingQueue<usize, ThreadTimer> = config(ThreadTimer::default()).into_queue();
+    let queue: RateLimitingQueue<usize, ThreadTimer> = RateLimitingQueue::new(config(ThreadTimer::default()));
     let work: Vec<Work> = (0..KEYS).map(|_| Work::default()).collect();
     let handed_out = AtomicUsize::new(0);
     let end = StdClock.now() + TIME;
@@ -142,7 +141,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 #[test]
 fn blocking_and_async_workers_share_one_queue() {
-    let queue: RateLimitingQueue<usize, ThreadTimer> = config(ThreadTimer::default()).into_queue();
+    let queue: RateLimitingQueue<usize, ThreadTimer> = RateLimitingQueue::new(config(ThreadTimer::default()));
     for key in 0..1000 {
         queue.add_after(key, Duration::from_micros(key as u64));
     }

@@ -1,5 +1,4 @@
 //! What client-go's suites leave open: X1 to X10. X11 and X12 are in metrics.rs.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock, Sleep, Timer};
 use pintle_workqueue::{
-    Added, Charge, Config, Pending, RateLimitingQueue, ShutdownMode, TryGetError, parallelize_until,
+    Added, Charge, Pending, QueueConfig, RateLimitingQueue, ShutdownMode, TryGetError, parallelize_until,
 };
 
 type Queue<C = ManualClock> = RateLimitingQueue<&'static str, C>;
@@ -21,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn queue() -> (Queue, ManualClock) {
     let clock = ManualClock::new();
-    (Config::with_clock(clock.clone()).into_queue(), clock)
+    (RateLimitingQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
 fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
@@ -102,9 +101,9 @@ fn x4_drain_on_a_delaying_queue_releases_the_timer() {
 fn x5_add_while_a_delayed_entry_exists() {
     let runs = |pending: Pending| {
         let clock = ManualClock::new();
-        let mut config = Config::with_clock(clock.clone());
+        let mut config = QueueConfig::new(clock.clone());
         config.pending_reminder = pending;
-        let queue = config.into_queue();
+        let queue = RateLimitingQueue::new(config);
         queue.add_after("a", SECOND);
         queue.add("a");
         let now = queue.try_get().is_ok();
@@ -119,9 +118,9 @@ fn x5_add_while_a_delayed_entry_exists() {
 #[test]
 fn x6_a_collapsed_retry_is_charged_only_if_told_so() {
     let failures = |charge: Charge| {
-        let mut config = Config::with_clock(ManualClock::new());
+        let mut config = QueueConfig::new(ManualClock::new());
         config.charge = charge;
-        let queue = config.into_queue();
+        let queue = RateLimitingQueue::new(config);
         assert_eq!(queue.add_rate_limited("a"), Added::Scheduled);
         assert_eq!(queue.add_rate_limited("a"), Added::Merged);
         drop(queue.shut_down(ShutdownMode::FinishBacklog));
@@ -132,11 +131,11 @@ fn x6_a_collapsed_retry_is_charged_only_if_told_so() {
     assert_eq!(failures(Charge::Always), 3);
 }
 
-/// No add waits for anything: there is no channel that could be full.
+/// No add waits for room: there is no channel that could be full.
 #[test]
 fn x7_shutdown_with_thousands_of_delayed_adds() {
     let clock = ManualClock::new();
-    let queue: RateLimitingQueue<u32, _> = Config::with_clock(clock).into_queue();
+    let queue: RateLimitingQueue<u32, _> = RateLimitingQueue::new(QueueConfig::new(clock));
     for key in 0..5000 {
         assert_eq!(queue.add_after(key, SECOND), Added::Scheduled);
     }
@@ -224,7 +223,7 @@ impl Timer for Hasty {
 /// Deadlines are absolute: the sleep ends at once.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
-    let queue: Queue<Hasty> = Config::with_clock(Hasty(ManualClock::new())).into_queue();
+    let queue: Queue<Hasty> = RateLimitingQueue::new(QueueConfig::new(Hasty(ManualClock::new())));
     queue.add_after("a", SECOND);
     let mut get = pin!(queue.get());
     assert!(matches!(poll(&mut get), Poll::Ready(Some(_))));

@@ -1,12 +1,12 @@
 //! All three layers against a naive model, step by step, in virtual time.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Key, Model, Waiting};
+use crate::support::{Key, Model, Waiting};
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock};
-use pintle_workqueue::{AddOptions, Added, Charge, Config, DelayKind, Pending, Priority, ShutdownMode, TryGetError};
+use pintle_workqueue::{
+    AddOptions, Added, Charge, DelayKind, Pending, Priority, QueueConfig, RateLimitingQueue, ShutdownMode, TryGetError,
+};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -78,7 +78,7 @@ proptest! {
     ) {
         let clock = ManualClock::new();
         let (base, max) = (Duration::from_millis(3), Duration::from_millis(20));
-        let mut config = Config::with_clock(clock.clone());
+        let mut config = QueueConfig::new(clock.clone());
         config.limiter = Box::new(ExponentialFailureRateLimiter::new(base, max));
         config.charge = if always_charge { Charge::Always } else { Charge::IfScheduled };
         config.pending_retry = retry;
@@ -87,7 +87,7 @@ proptest! {
         if by_priority {
             config.order = Box::new(Priority::strict());
         }
-        let queue = config.into_queue();
+        let queue = RateLimitingQueue::new(config);
         let mut model = Model { by_priority, always_charge, retry, reminder, base, max, ..Model::default() };
         let start = clock.now();
         // Keys that only take room: a large queue works by the batch where a small one does not.

@@ -1,16 +1,15 @@
 //! client-go's test of its rate-limiting queue, R1, and what goes beyond it.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock, TokenBucket};
-use pintle_workqueue::{Added, Charge, Config, RateLimitingQueue};
+use pintle_workqueue::{Added, Charge, QueueConfig, RateLimitingQueue};
 
 const MS: Duration = Duration::from_millis(1);
 
-fn config() -> (Config<&'static str, ManualClock>, ManualClock) {
+fn config() -> (QueueConfig<&'static str, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    let mut config = Config::with_clock(clock.clone());
+    let mut config = QueueConfig::new(clock.clone());
     config.limiter = Box::new(ExponentialFailureRateLimiter::new(MS, Duration::from_secs(1)));
     (config, clock)
 }
@@ -25,7 +24,7 @@ fn r1_rate_limiting_queue() {
     let (mut config, clock) = config();
     // As in Go, where a second call is charged though its delay ends later than the first one's.
     config.charge = Charge::Always;
-    let queue = config.into_queue();
+    let queue = RateLimitingQueue::new(config);
     queue.add_rate_limited("one");
     assert_eq!(delay(&queue, &clock, "one"), MS);
     queue.cancel(&"one");
@@ -49,7 +48,7 @@ fn r1_rate_limiting_queue() {
 #[test]
 fn a_retry_in_flight_waits_for_its_delay_and_for_the_guard() {
     let (config, clock) = config();
-    let queue = config.into_queue();
+    let queue = RateLimitingQueue::new(config);
     queue.add("a");
     let item = queue.try_get().unwrap();
     assert_eq!(item.retry(), Added::Scheduled);
@@ -65,7 +64,7 @@ fn a_retry_in_flight_waits_for_its_delay_and_for_the_guard() {
 #[test]
 fn revisit_after_forgets_the_failures() {
     let (config, clock) = config();
-    let queue = config.into_queue();
+    let queue = RateLimitingQueue::new(config);
     queue.add_rate_limited("a");
     clock.advance(MS);
     assert_eq!(queue.try_get().unwrap().revisit_after(10 * MS), Added::Scheduled);
@@ -76,7 +75,7 @@ fn revisit_after_forgets_the_failures() {
 fn failures_of_a_key_that_is_never_forgotten_expire() {
     let (mut config, clock) = config();
     config.keep_failures = Some(1000 * MS);
-    let queue = config.into_queue();
+    let queue = RateLimitingQueue::new(config);
     queue.add_rate_limited("a");
     clock.advance(MS);
     queue.try_get().unwrap().done();
@@ -96,7 +95,7 @@ fn failures_do_not_expire_while_the_key_waits_for_its_retry() {
     let (mut config, clock) = config();
     config.keep_failures = Some(MS);
     config.limiter = Box::new(ExponentialFailureRateLimiter::new(Duration::from_secs(60), Duration::from_secs(600)));
-    let queue = config.into_queue();
+    let queue = RateLimitingQueue::new(config);
     queue.add_rate_limited("a");
     clock.advance(Duration::from_secs(60));
     assert_eq!(queue.try_get().unwrap().num_requeues(), 1);
@@ -106,7 +105,7 @@ fn failures_do_not_expire_while_the_key_waits_for_its_retry() {
 fn the_handout_limit_is_a_cap_at_the_door_and_not_a_debt() {
     let (mut config, clock) = config();
     config.handout_limit = Some(TokenBucket::new(10.0, 2, clock.now()));
-    let queue = config.into_queue();
+    let queue = RateLimitingQueue::new(config);
     for key in ["a", "b", "c", "d"] {
         queue.add(key);
     }
@@ -124,7 +123,7 @@ fn the_handout_limit_is_a_cap_at_the_door_and_not_a_debt() {
 fn a_waiting_get_sleeps_until_the_next_token() {
     let (mut config, clock) = config();
     config.handout_limit = Some(TokenBucket::new(10.0, 1, clock.now()));
-    let queue = config.into_queue();
+    let queue = RateLimitingQueue::new(config);
     queue.add("a");
     queue.add("b");
     drop(queue.try_get());

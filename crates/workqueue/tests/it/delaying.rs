@@ -1,17 +1,16 @@
 //! client-go's tests of its delaying queue: D1 to D4. D5 is a benchmark: `ripen` of `cargo xtask bench queue`.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock};
-use pintle_workqueue::{Added, Config, DelayKind, DelayingQueue, Pending, TryGetError};
+use pintle_workqueue::{Added, DelayKind, DelayingQueue, Pending, QueueConfig, RateLimitingQueue, TryGetError};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn queue() -> (DelayingQueue<&'static str, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    (DelayingQueue::with_config(Config::with_clock(clock.clone())), clock)
+    (DelayingQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
 /// Takes the next key, and is done with it.
@@ -132,9 +131,9 @@ fn a_replaced_delay_ends_when_it_is_told() {
 #[test]
 fn retries_and_reminders_can_have_different_policies() {
     let clock = ManualClock::new();
-    let mut config = Config::with_clock(clock.clone());
+    let mut config = QueueConfig::new(clock.clone());
     config.pending_retry = Pending::Respect;
-    let queue = config.into_queue();
+    let queue = RateLimitingQueue::new(config);
     queue.add_rate_limited("failed");
     queue.add_after("watched", 5 * MS);
     assert_eq!(queue.add("failed"), Added::Merged, "an event does not get around the back-off");

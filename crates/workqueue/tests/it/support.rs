@@ -1,41 +1,40 @@
 //! The model: sets and lists as in the spec, and no cleverness.
-#![allow(unreachable_pub, reason = "a module of a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pintle_workqueue::{Added, DelayKind, Pending, ShutdownMode};
 
-pub type Key = u16;
+pub(crate) type Key = u16;
 
 #[derive(Default)]
-pub struct Model {
-    pub by_priority: bool,
-    pub always_charge: bool,
-    pub retry: Pending,
-    pub reminder: Pending,
-    pub base: Duration,
-    pub max: Duration,
+pub(crate) struct Model {
+    pub(crate) by_priority: bool,
+    pub(crate) always_charge: bool,
+    pub(crate) retry: Pending,
+    pub(crate) reminder: Pending,
+    pub(crate) base: Duration,
+    pub(crate) max: Duration,
 
-    pub now: Duration,
-    pub mode: Option<ShutdownMode>,
+    pub(crate) now: Duration,
+    pub(crate) mode: Option<ShutdownMode>,
     /// In order of arrival at the present priority.
-    pub queue: Vec<Key>,
-    pub dirty: BTreeSet<Key>,
-    pub running: BTreeSet<Key>,
-    pub waiting: BTreeMap<Key, Waiting>,
-    pub failures: BTreeMap<Key, u32>,
-    pub priorities: BTreeMap<Key, i32>,
+    pub(crate) queue: Vec<Key>,
+    pub(crate) dirty: BTreeSet<Key>,
+    pub(crate) running: BTreeSet<Key>,
+    pub(crate) waiting: BTreeMap<Key, Waiting>,
+    pub(crate) failures: BTreeMap<Key, u32>,
+    pub(crate) priorities: BTreeMap<Key, i32>,
 }
 
 #[derive(Clone, Copy)]
-pub struct Waiting {
-    pub until: Duration,
-    pub kind: DelayKind,
+pub(crate) struct Waiting {
+    pub(crate) until: Duration,
+    pub(crate) kind: DelayKind,
 }
 
 impl Model {
-    pub fn ripen(&mut self) {
+    pub(crate) fn ripen(&mut self) {
         while self.mode.is_none() {
             let due = self.waiting.iter().filter(|(_, waiting)| waiting.until <= self.now);
             let Some(key) = due.min_by_key(|(_, waiting)| waiting.until).map(|(key, _)| *key) else { return };
@@ -46,7 +45,7 @@ impl Model {
     }
 
     /// A step that is about one key sees that key as it is.
-    pub fn ripen_one(&mut self, key: Key) {
+    pub(crate) fn ripen_one(&mut self, key: Key) {
         if self.mode.is_none() && self.waiting.get(&key).is_some_and(|waiting| waiting.until <= self.now) {
             self.waiting.remove(&key);
             let priority = self.priorities[&key];
@@ -54,7 +53,7 @@ impl Model {
         }
     }
 
-    pub fn add(&mut self, key: Key, priority: i32) -> Added {
+    pub(crate) fn add(&mut self, key: Key, priority: i32) -> Added {
         if self.mode.is_some() {
             return Added::ShutDown;
         }
@@ -75,7 +74,7 @@ impl Model {
         self.make_dirty(key, priority)
     }
 
-    pub fn add_after(&mut self, key: Key, after: Duration, kind: DelayKind, priority: i32) -> Added {
+    pub(crate) fn add_after(&mut self, key: Key, after: Duration, kind: DelayKind, priority: i32) -> Added {
         if self.mode.is_some() {
             return Added::ShutDown;
         }
@@ -97,7 +96,7 @@ impl Model {
         }
     }
 
-    pub fn add_rate_limited(&mut self, key: Key, after: Option<Duration>, priority: i32) -> Added {
+    pub(crate) fn add_rate_limited(&mut self, key: Key, after: Option<Duration>, priority: i32) -> Added {
         if self.mode.is_some() && !self.always_charge {
             return Added::ShutDown;
         }
@@ -113,7 +112,7 @@ impl Model {
         self.add_after(key, delay, DelayKind::Retry, priority)
     }
 
-    pub fn get(&mut self) -> Option<(Key, i32)> {
+    pub(crate) fn get(&mut self) -> Option<(Key, i32)> {
         if self.queue.is_empty() || self.is_exhausted() {
             return None;
         }
@@ -130,14 +129,14 @@ impl Model {
         Some((key, self.priorities[&key]))
     }
 
-    pub fn done(&mut self, key: Key) {
+    pub(crate) fn done(&mut self, key: Key) {
         self.running.remove(&key);
         if self.dirty.contains(&key) {
             self.queue.push(key);
         }
     }
 
-    pub fn is_exhausted(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
             Some(ShutdownMode::FinishBacklog) => self.queue.is_empty(),
@@ -145,12 +144,12 @@ impl Model {
         }
     }
 
-    pub fn redirtied(&self) -> usize {
+    pub(crate) fn redirtied(&self) -> usize {
         self.dirty.intersection(&self.running).count()
     }
 
     /// Keys that are remembered for their failures alone.
-    pub fn idle(&self) -> usize {
+    pub(crate) fn idle(&self) -> usize {
         let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
         self.failures.keys().filter(|key| !busy(key)).count()
     }

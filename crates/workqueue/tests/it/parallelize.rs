@@ -1,5 +1,4 @@
 //! client-go's tests of its parallelizer, P1 and P2, and cancellation.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,0 +1,19 @@
+//! What the queues promise, each rule under its name. The lock-and-wake core is in `tests/shuttle.rs`, which is built with other
+//! locks, and the memory in `tests/memory.rs`, whose allocator counts for the whole process.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod delaying;
+mod edges;
+mod model;
+#[cfg(feature = "tokio")]
+mod on_tokio;
+mod order;
+mod parallelize;
+mod priority;
+mod queue;
+mod rate_limiting;
+#[path = "../recorder/mod.rs"]
+mod recorder;
+mod soak;
+mod support;

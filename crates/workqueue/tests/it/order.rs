@@ -1,0 +1,64 @@
+//! Orders that neither client-go nor controller-runtime has: ageing, and fairness between tenants.
+
+use std::time::Duration;
+
+use pintle_workqueue::ratelimit::ManualClock;
+use pintle_workqueue::{Fair, Priority, QueueConfig, RateLimitingQueue};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The bound that [`Priority::with_ageing`] states, under a steady flow of keys that are more urgent.
+#[test]
+fn with_ageing_nothing_starves() {
+    let clock = ManualClock::new();
+    let mut config = QueueConfig::new(clock.clone());
+    config.order = Box::new(Priority::with_ageing(SECOND));
+    let queue = RateLimitingQueue::new(config);
+    queue.add_with_priority(u32::MAX, -100);
+    let mut handed_out = 0;
+    for key in 0.. {
+        // Two come for one that is handed out.
+        queue.add_with_priority(2 * key, 0);
+        queue.add_with_priority(2 * key + 1, 0);
+        clock.advance(SECOND / 10);
+        let item = queue.try_get().unwrap();
+        if *item == u32::MAX {
+            break;
+        }
+        handed_out += 1;
+        assert!(handed_out <= 2000, "starved");
+    }
+    // 100 levels of 1 s, at 20 keys a second: only what came within that time was before it.
+    assert!((1990..=2000).contains(&handed_out), "{handed_out}");
+}
+
+#[test]
+fn a_raise_does_not_lose_what_a_key_has_waited() {
+    let clock = ManualClock::new();
+    let mut config = QueueConfig::new(clock.clone());
+    config.order = Box::new(Priority::with_ageing(SECOND));
+    let queue = RateLimitingQueue::new(config);
+    queue.add_with_priority("old", 0);
+    clock.advance(10 * SECOND);
+    queue.add_with_priority("new", 5);
+    queue.add_with_priority("old", 1);
+    let order: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
+    assert_eq!(order, ["old", "new"]);
+}
+
+/// With n tenants, the next key of each comes after at most n - 1 keys of others, whatever they have queued.
+#[test]
+fn a_tenant_with_many_keys_does_not_delay_the_others() {
+    let mut config = QueueConfig::<(char, u32), ManualClock>::new(ManualClock::new());
+    config.order = Box::new(Fair::with_lanes(|key: &(char, u32)| key.0, || Box::new(Priority::strict())));
+    let queue = RateLimitingQueue::new(config);
+    for number in 0..1000 {
+        queue.add(('a', number));
+    }
+    queue.add(('b', 1));
+    queue.add_with_priority(('b', 2), 7);
+    queue.add(('c', 1));
+    let order: Vec<_> = (0..6).map(|_| queue.try_get().map(|item| *item).unwrap()).collect();
+    assert_eq!(order, [('a', 0), ('b', 2), ('c', 1), ('a', 1), ('b', 1), ('a', 2)]);
+    assert_eq!(queue.len(), 997);
+}
