@@ -109,3 +109,7 @@ pub mod _documentation {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(all(doctest, feature = "apiserver"))]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;
