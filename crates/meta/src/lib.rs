@@ -34,7 +34,6 @@
 mod client_config;
 mod dynamic;
 mod error;
-mod event_type;
 mod group_resource;
 mod key;
 mod list;
@@ -49,6 +48,7 @@ mod selector;
 mod status;
 mod time;
 mod watch;
+mod watch_event_type;
 
 #[cfg(feature = "k8s-openapi")]
 mod openapi;
@@ -58,7 +58,6 @@ pub use client_config::{
 };
 pub use dynamic::{DynamicObject, PartialObject};
 pub use error::{ApiError, Cause, ErrorKind, RequestLine};
-pub use event_type::{EventType, UnknownEventType};
 pub use group_resource::{GroupResource, InvalidGroupResource};
 pub use key::{InvalidKey, ObjectKey};
 pub use list::{List, ListMeta};
@@ -79,6 +78,7 @@ pub use selector::{
 pub use status::{Reason, Status, StatusCause, StatusDetails};
 pub use time::{MicroTime, Time};
 pub use watch::{Bookmark, WatchEvent};
+pub use watch_event_type::{UnknownWatchEventType, WatchEventType};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

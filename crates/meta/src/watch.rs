@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::{ApiError, Status};
+use crate::{ApiError, Status, WatchEventType};
 
 /// One thing that a watch tells, its object decoded or, as `WatchEvent<Bytes>`, as it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,13 +33,13 @@ pub struct Bookmark {
 
 impl<T> WatchEvent<T> {
     /// What the event is called on the wire.
-    pub fn event_type(&self) -> &'static str {
+    pub fn event_type(&self) -> WatchEventType {
         match self {
-            Self::Added(_) => "ADDED",
-            Self::Modified(_) => "MODIFIED",
-            Self::Deleted(_) => "DELETED",
-            Self::Bookmark(_) => "BOOKMARK",
-            Self::Error(_) => "ERROR",
+            Self::Added(_) => WatchEventType::Added,
+            Self::Modified(_) => WatchEventType::Modified,
+            Self::Deleted(_) => WatchEventType::Deleted,
+            Self::Bookmark(_) => WatchEventType::Bookmark,
+            Self::Error(_) => WatchEventType::Error,
         }
     }
 
@@ -86,13 +86,14 @@ impl WatchEvent<Bytes> {
             serde_json::from_slice(frame).map_err(|error| ApiError::decode(format!("no watch frame: {error}")))?;
         let unreadable = |error| ApiError::decode(format!("a watch frame of type {event}: {error}"));
         let bytes = || frame.slice_ref(object.get().as_bytes());
-        Ok(match event {
-            "ADDED" => Self::Added(bytes()),
-            "MODIFIED" => Self::Modified(bytes()),
-            "DELETED" => Self::Deleted(bytes()),
-            "BOOKMARK" => Self::Bookmark(serde_json::from_str::<Mark>(object.get()).map_err(unreadable)?.into()),
-            "ERROR" => Self::Error(serde_json::from_str(object.get()).map_err(unreadable)?),
-            other => return Err(ApiError::decode(format!("a watch frame of unknown type {other:?}"))),
+        Ok(match event.parse().map_err(ApiError::decode)? {
+            WatchEventType::Added => Self::Added(bytes()),
+            WatchEventType::Modified => Self::Modified(bytes()),
+            WatchEventType::Deleted => Self::Deleted(bytes()),
+            WatchEventType::Bookmark => {
+                Self::Bookmark(serde_json::from_str::<Mark>(object.get()).map_err(unreadable)?.into())
+            }
+            WatchEventType::Error => Self::Error(serde_json::from_str(object.get()).map_err(unreadable)?),
         })
     }
 

@@ -1,6 +1,6 @@
 //! What a change means for one watch.
 
-use pintle_meta::EventType;
+use pintle_meta::WatchEventType;
 use serde_json::Value;
 
 use crate::rest::{Selection, Served, metadata_mut};
@@ -9,7 +9,7 @@ use crate::store::{Change, ChangeKind};
 /// An event as one watch sees it.
 #[derive(Debug)]
 pub(crate) struct Event {
-    pub(crate) kind: EventType,
+    pub(crate) kind: WatchEventType,
     pub(crate) object: Served,
     /// The object is the change's new one, as it is stored.
     pub(crate) is_new: bool,
@@ -29,13 +29,13 @@ impl Event {
         let event = |event, object, is_new| Some(Self { kind: event, object, is_new });
         match (was_in, is_in) {
             (false, false) => None,
-            (false, true) => event(EventType::Added, new, true),
-            (true, true) => event(EventType::Modified, new, true),
-            (true, false) if change.kind == ChangeKind::Deleted => event(EventType::Deleted, new, true),
+            (false, true) => event(WatchEventType::Added, new, true),
+            (true, true) => event(WatchEventType::Modified, new, true),
+            (true, false) if change.kind == ChangeKind::Deleted => event(WatchEventType::Deleted, new, true),
             (true, false) => {
                 let mut old = Value::clone(&kind.shown_stored(change.old.as_ref()?));
                 metadata_mut(&mut old).insert("resourceVersion".into(), change.revision.to_string().into());
-                event(EventType::Deleted, Served::value(kind, old), false)
+                event(WatchEventType::Deleted, Served::value(kind, old), false)
             }
         }
     }

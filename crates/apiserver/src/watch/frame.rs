@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pintle_meta::EventType;
+use pintle_meta::WatchEventType;
 use serde_json::{Value, json};
 
 use super::Event;
@@ -31,14 +31,14 @@ impl Shape {
     /// The frame of an event. That of a whole object in its stored form is encoded once for all watchers.
     pub(crate) fn event(&mut self, event: &Event, change: &Change, kind: &Kind) -> Bytes {
         let shared = self.transform.is_none() && event.is_new && event.object.is_as_stored() && is_stored_version(kind);
-        if !shared || event.kind == EventType::Added && change.old.is_some() {
+        if !shared || event.kind == WatchEventType::Added && change.old.is_some() {
             return self.object(event.kind, &event.object, kind);
         }
         change.frame.get_or_init(|| plain(event.kind, &event.object)).clone()
     }
 
     /// The frame of an object.
-    pub(crate) fn object(&mut self, event: EventType, object: &Served, kind: &Kind) -> Bytes {
+    pub(crate) fn object(&mut self, event: WatchEventType, object: &Served, kind: &Kind) -> Bytes {
         if self.transform.is_none() {
             return plain(event, object);
         }
@@ -58,10 +58,10 @@ impl Shape {
         }
         let object = Served::value(kind, value);
         if self.transform.is_none() {
-            return line(EventType::Bookmark, &object.typed());
+            return line(WatchEventType::Bookmark, &object.typed());
         }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
-        line(EventType::Bookmark, &self.transform.one(&object, kind, columns, self.clock.now()))
+        line(WatchEventType::Bookmark, &self.transform.one(&object, kind, columns, self.clock.now()))
     }
 }
 
@@ -76,10 +76,10 @@ fn is_stored_version(kind: &Kind) -> bool {
 
 /// An ERROR event.
 pub(super) fn error(failure: &Failure) -> Bytes {
-    line(EventType::Error, &failure.value())
+    line(WatchEventType::Error, &failure.value())
 }
 
-fn plain(event: EventType, object: &Served) -> Bytes {
+fn plain(event: WatchEventType, object: &Served) -> Bytes {
     let json = object.json(true);
     let mut frame = Vec::with_capacity(json.len() + 40);
     frame.extend_from_slice(b"{\"type\":\"");
@@ -90,7 +90,7 @@ fn plain(event: EventType, object: &Served) -> Bytes {
     frame.into()
 }
 
-fn line(event: EventType, object: &Value) -> Bytes {
+fn line(event: WatchEventType, object: &Value) -> Bytes {
     let object = serde_json::to_string(&Ordered(object)).unwrap_or_default();
     format!("{{\"type\":\"{event}\",\"object\":{object}}}\n").into()
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pintle_meta::EventType;
+use pintle_meta::WatchEventType;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
@@ -148,7 +148,7 @@ impl Watcher {
         }
         if watcher.wait_for.is_none() {
             for object in shown {
-                let frame = watcher.shape.object(EventType::Added, &object, &watcher.selection.kind);
+                let frame = watcher.shape.object(WatchEventType::Added, &object, &watcher.selection.kind);
                 watcher.ready.push_back(frame);
             }
             if start.end_mark {
@@ -259,7 +259,7 @@ impl Watcher {
             self.api.db.follow(&resource, |store| (present(store, &self.selection), store.revision()));
         (self.feed, self.after) = (feed, revision);
         for object in shown {
-            let frame = self.shape.object(EventType::Added, &object, &self.selection.kind);
+            let frame = self.shape.object(WatchEventType::Added, &object, &self.selection.kind);
             self.ready.push_back(frame);
         }
         if self.bookmarks.is_some() {

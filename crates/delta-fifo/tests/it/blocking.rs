@@ -1,10 +1,11 @@
 //! The queue between threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crossbeam_channel::unbounded;
 use pintle_delta_fifo::{BlockingDeltaFifo, FifoClosed};
 
 use crate::support::{Known, Thing, fifo, fifo_with, shorthands, thing, things};
@@ -39,7 +40,7 @@ fn the_order_of_each_producer_is_kept() {
 #[test]
 fn closing_ends_every_wait() {
     let fifo = Arc::new(BlockingDeltaFifo::<String, Thing>::new(fifo()));
-    let (done, results) = mpsc::channel();
+    let (done, results) = unbounded();
     for _ in 0..10 {
         let (fifo, done) = (fifo.clone(), done.clone());
         thread::spawn(move || done.send(fifo.pop(|_, _| ())).unwrap());
@@ -85,8 +86,8 @@ fn synced_means_processed() {
     let known = Known::default();
     let fifo = Arc::new(BlockingDeltaFifo::new(fifo_with(&known)));
     fifo.lock().replace(things("a1 b1"), "1").unwrap();
-    let (popped, on_popped) = mpsc::channel();
-    let (go_on, may_go_on) = mpsc::channel();
+    let (popped, on_popped) = unbounded();
+    let (go_on, may_go_on) = unbounded();
     let consumer = thread::spawn({
         let (fifo, known) = (fifo.clone(), known.clone());
         move || {

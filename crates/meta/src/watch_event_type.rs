@@ -5,19 +5,19 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a frame of a watch tells of its object: Kubernetes' `watch.EventType`. It is written in capitals.
+/// What a frame of a watch tells of its object: Kubernetes' `watch.WatchEventType`. It is written in capitals.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::EventType;
+/// use pintle_meta::WatchEventType;
 ///
-/// assert_eq!("ADDED".parse(), Ok(EventType::Added));
-/// assert_eq!(EventType::Bookmark.as_str(), "BOOKMARK");
+/// assert_eq!("ADDED".parse(), Ok(WatchEventType::Added));
+/// assert_eq!(WatchEventType::Bookmark.as_str(), "BOOKMARK");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum EventType {
+pub enum WatchEventType {
     /// It is new, or came to match the selector.
     Added,
     /// It changed.
@@ -30,7 +30,7 @@ pub enum EventType {
     Error,
 }
 
-impl EventType {
+impl WatchEventType {
     const ALL: [Self; 5] = [Self::Added, Self::Modified, Self::Deleted, Self::Bookmark, Self::Error];
 
     /// The text in a frame.
@@ -45,41 +45,44 @@ impl EventType {
     }
 }
 
-impl fmt::Display for EventType {
+impl fmt::Display for WatchEventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for EventType {
-    type Err = UnknownEventType;
+impl FromStr for WatchEventType {
+    type Err = UnknownWatchEventType;
 
     /// Reads the text in a frame.
     ///
     /// # Errors
     ///
     /// Any other text.
-    fn from_str(text: &str) -> Result<Self, UnknownEventType> {
-        Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or_else(|| UnknownEventType { text: text.into() })
+    fn from_str(text: &str) -> Result<Self, UnknownWatchEventType> {
+        Self::ALL
+            .into_iter()
+            .find(|known| known.as_str() == text)
+            .ok_or_else(|| UnknownWatchEventType { text: text.into() })
     }
 }
 
-/// A text that is no [`EventType`].
+/// A text that is no [`WatchEventType`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownEventType {
+pub struct UnknownWatchEventType {
     text: Box<str>,
 }
 
-impl fmt::Display for UnknownEventType {
+impl fmt::Display for UnknownWatchEventType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, others @ .., last] = EventType::ALL;
+        let [first, others @ .., last] = WatchEventType::ALL;
         write!(f, "{:?} is no type of watch event: expected {first}", self.text)?;
         others.iter().try_for_each(|other| write!(f, ", {other}"))?;
         write!(f, " or {last}")
     }
 }
 
-impl std::error::Error for UnknownEventType {}
+impl std::error::Error for UnknownWatchEventType {}
 
 #[cfg(test)]
 mod tests {
@@ -87,14 +90,15 @@ mod tests {
 
     #[test]
     fn an_event_type_is_written_as_it_is_read() {
-        for (event_type, text) in EventType::ALL.into_iter().zip(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"])
+        for (event_type, text) in
+            WatchEventType::ALL.into_iter().zip(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"])
         {
             assert_eq!((event_type.as_str(), text.parse()), (text, Ok(event_type)));
             let json = format!("{text:?}");
             assert_eq!(serde_json::to_string(&event_type).unwrap(), json);
-            assert_eq!(serde_json::from_str::<EventType>(&json).unwrap(), event_type);
+            assert_eq!(serde_json::from_str::<WatchEventType>(&json).unwrap(), event_type);
         }
-        let error = "Added".parse::<EventType>().unwrap_err().to_string();
+        let error = "Added".parse::<WatchEventType>().unwrap_err().to_string();
         assert_eq!(error, "\"Added\" is no type of watch event: expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR");
     }
 }
