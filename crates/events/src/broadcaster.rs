@@ -1,3 +1,5 @@
+//! The task that writes events, and its owner.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +14,24 @@ use crate::metrics::{Counters, count};
 use crate::{Event, EventMetrics, EventRecorder, EventSource};
 
 /// How events are written. The defaults are client-go's.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_events::{BroadcasterConfig, CorrelatorConfig};
+///
+/// let config = BroadcasterConfig {
+///     tries: 3,
+///     correlator: CorrelatorConfig { spam_burst: 100, ..CorrelatorConfig::default() },
+///     ..BroadcasterConfig::default()
+/// };
+/// assert_eq!(config.queue, 1000);
+/// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// How many events may wait to be written: 1000. What comes on top of that is dropped.
+    /// How many events may wait to be written: 1000, and at least 1. What comes on top of that is dropped.
     pub queue: usize,
-    /// How often an event is tried while the server cannot be reached: 12 times.
+    /// How often an event is tried while the server cannot be reached: 12 times, and at least once.
     pub tries: u32,
     /// The pause between tries: 10 s.
     pub retry_pause: Duration,
@@ -35,6 +50,23 @@ impl Default for BroadcasterConfig {
 ///
 /// When it is dropped, writing ends at once and events that wait are lost; [`shutdown`](EventBroadcaster::shutdown) writes
 /// them first.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource};
+/// use pintle_meta::ObjectApi;
+/// use std::time::Duration;
+///
+/// async fn run(events: impl ObjectApi<Event>, program: impl Future<Output = ()>) {
+///     let broadcaster = EventBroadcaster::start_with(events, BroadcasterConfig { tries: 3, ..Default::default() });
+///     let recorder = broadcaster.recorder(EventSource { component: "website-controller".into(), ..Default::default() });
+///     // Clones of the recorder go to whatever records events.
+///     # drop(recorder);
+///     program.await;
+///     broadcaster.shutdown(Duration::from_secs(5)).await;
+/// }
+/// ```
 #[derive(Debug)]
 pub struct EventBroadcaster {
     queue: mpsc::Sender<Event>,
@@ -44,7 +76,7 @@ pub struct EventBroadcaster {
 }
 
 impl EventBroadcaster {
-    /// Starts to write events through `api`, as the configuration has it by default. The events go into the namespaces of the
+    /// Starts to write events through `api`, by the default configuration. The events go into the namespaces of the
     /// objects that they are about, so `api` has to reach all of these.
     ///
     /// # Panics
@@ -54,7 +86,7 @@ impl EventBroadcaster {
         Self::start_with(api, BroadcasterConfig::default())
     }
 
-    /// The same by another configuration.
+    /// Like [`start`](Self::start), by this configuration.
     ///
     /// # Panics
     ///
@@ -176,7 +208,7 @@ impl<A: ObjectApi<Event>> Writer<A> {
     }
 }
 
-/// What the server has refused, it would refuse again.
+/// What the server has refused it would refuse again.
 fn is_worth_a_retry(error: &ApiError) -> bool {
     !matches!(error.kind(), ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
 }

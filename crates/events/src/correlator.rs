@@ -1,3 +1,5 @@
+//! What keeps the number of events down.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -16,18 +18,18 @@ pub const COMBINED_PREFIX: &str = "(combined from similar events): ";
 /// When events are combined, and when they are too many. The defaults are client-go's.
 #[derive(Clone)]
 pub struct CorrelatorConfig {
-    /// As of this many different messages about the same thing, they are combined to one event: 10.
+    /// From this many different messages about the same thing on, they are combined into one event: 10.
     pub max_similar: usize,
     /// Messages further apart than this are not taken together: 10 minutes.
     pub similar_interval: Duration,
-    /// How many events about one object may come at once: 25.
+    /// How many events of one flow may come at once: 25.
     pub spam_burst: u32,
     /// How long until one more may: 5 minutes.
     pub spam_refill: Duration,
-    /// How many of each kind of key are remembered: 4096.
+    /// How many flows, groups of similar events and stored events are remembered, each: 4096, and at least 1.
     pub cache_size: usize,
-    /// What is one flow of events to the spam filter. By default the source, the object and the type: two reasons share one
-    /// allowance.
+    /// Names the flow of an event, for the spam filter. By default it is made of the source, the object and the type, so events
+    /// of two reasons share one allowance.
     pub spam_key: Arc<dyn Fn(&Event) -> String + Send + Sync>,
 }
 
@@ -58,7 +60,25 @@ impl fmt::Debug for CorrelatorConfig {
 
 /// Keeps the number of events down: counts repetitions, combines similar ones, and holds floods back.
 ///
-/// It is told of each event and of the time, and says what to write. It does no I/O and reads no clock.
+/// It gets each event with the time, and returns what to write. It does no I/O and reads no clock.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_events::{Correlator, CorrelatorConfig, Event, Verdict};
+/// use std::time::Instant;
+///
+/// let mut correlator = Correlator::new(CorrelatorConfig::default());
+/// let event = Event { reason: "Pulled".into(), message: "done".into(), count: 1, ..Event::default() };
+///
+/// let Verdict::Create(correlated) = correlator.correlate(event.clone(), Instant::now()) else { panic!("it is new") };
+/// let mut stored = correlated.event.clone();
+/// stored.metadata.name = "web.1".into();
+/// correlator.stored(&correlated, &stored);
+///
+/// let Verdict::Patch(correlated, key, _) = correlator.correlate(event, Instant::now()) else { panic!("it is known") };
+/// assert_eq!((correlated.event.count, key.name()), (2, "web.1"));
+/// ```
 #[derive(Debug)]
 pub struct Correlator {
     config: CorrelatorConfig,
@@ -89,9 +109,9 @@ struct Known {
 pub enum Verdict {
     /// Create it.
     Create(Correlated),
-    /// It is there already: change it with this merge patch. Should it have vanished, create it.
+    /// It is stored already: change it with this merge patch. If it is gone, create it.
     Patch(Correlated, ObjectKey, Value),
-    /// There are too many about this object.
+    /// Write nothing: there are too many of its flow.
     Skip,
 }
 
@@ -112,7 +132,7 @@ impl Correlator {
         Self { config, similar: Lru::new(size), counts: Lru::new(size), buckets: Lru::new(size) }
     }
 
-    /// Takes an event in.
+    /// Takes in an event, and returns what to do with it.
     pub fn correlate(&mut self, event: Event, now: Instant) -> Verdict {
         let CorrelatorConfig { spam_burst, spam_refill, .. } = self.config;
         let spam_key = (self.config.spam_key)(&event);
@@ -146,7 +166,7 @@ impl Correlator {
         }
     }
 
-    /// Learns that an event was stored, as which a repetition of it will be counted.
+    /// Takes in that an event was stored, and how: its repetitions are counted on that.
     pub fn stored(&mut self, correlated: &Correlated, stored: &Event) {
         let known = self.counts.entry(correlated.key.clone(), Known::default);
         known.count = known.count.max(stored.count);
@@ -154,7 +174,7 @@ impl Correlator {
         known.resource_version = stored.resource_version().into();
     }
 
-    /// The event, or the one that stands for all that are similar to it; and by which key it is counted.
+    /// The event, or the one that stands for all that are similar to it; and the key by which it is counted.
     fn combine(&mut self, mut event: Event, now: Instant) -> (Event, String, bool) {
         let similar_key = similar_key(&event);
         let fresh = || Similar { messages: BTreeSet::new(), last: now };
@@ -196,7 +216,7 @@ fn object_key(event: &Event) -> String {
     key(&[kind, namespace, name, uid, api_version])
 }
 
-/// The parts with what no part has in between.
+/// The parts, separated by what no part holds.
 fn key(parts: &[&str]) -> String {
     parts.join("\0")
 }

@@ -1,3 +1,5 @@
+//! The Event object.
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -5,7 +7,7 @@ use pintle_meta::{MicroTime, Object, ObjectMeta, Resource, Time, TypeMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An `Event` of `v1`: a note about an object, for people. The server keeps it for an hour or so.
+/// An `Event` of `v1`: a note about an object, for people. A server keeps it for an hour by default.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
@@ -24,7 +26,7 @@ pub struct Event {
     /// What happened, in a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Who says so.
+    /// Who recorded it.
     #[serde(default)]
     pub source: EventSource,
     /// When it happened first.
@@ -39,13 +41,13 @@ pub struct Event {
     /// `Normal` or `Warning`.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub event_type: String,
-    /// When it happened first, as recorders of `events.k8s.io` say it.
+    /// When it happened first, for recorders of `events.k8s.io`.
     #[serde(default)]
     pub event_time: Option<MicroTime>,
-    /// Who says so, as recorders of `events.k8s.io` say it: `example.com/website-controller`.
+    /// Who recorded it, for recorders of `events.k8s.io`: `example.com/website-controller`.
     #[serde(default)]
     pub reporting_component: String,
-    /// Which of its instances.
+    /// The instance of that component.
     #[serde(default)]
     pub reporting_instance: String,
     /// Fields that this struct does not name.
@@ -56,6 +58,22 @@ pub struct Event {
 pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
 
 /// A reference to an object of any kind.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_events::ObjectReference;
+/// use pintle_meta::ObjectMeta;
+///
+/// struct Website {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// let site = Website { metadata: ObjectMeta::new("team-a", "blog") };
+/// let part = ObjectReference::from(&site).with_field_path("spec.template");
+/// assert_eq!((part.kind.as_str(), part.name.as_str()), ("Website", "blog"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
@@ -77,7 +95,7 @@ pub struct ObjectReference {
     /// The resourceVersion in which the object was seen.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// Which part of the object: `spec.containers{web}`.
+    /// The part of the object: `spec.containers{web}`; empty for all of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_path: String,
 }
@@ -112,15 +130,15 @@ pub struct EventSource {
     /// The program: `website-controller`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub component: String,
-    /// The node it runs on, where that matters.
+    /// The node that it runs on, if that matters.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
 }
 
-/// Whether an event is a matter of course.
+/// Whether somebody should look at what happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// All goes as it should.
+    /// Nothing is wrong.
     Normal,
     /// Someone may want to look at it.
     Warning,

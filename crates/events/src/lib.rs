@@ -22,10 +22,10 @@
 //!
 //! # Nouns
 //!
-//! - An [`EventRecorder`] takes events from anywhere in a program, without ever waiting.
+//! - An [`EventRecorder`] takes events from anywhere in a program, and never waits.
 //! - An [`EventBroadcaster`] owns the one task that writes them; [`EventMetrics`] tell what became of them.
-//! - A [`Correlator`] decides, without I/O, whether an event is new, a repetition to be counted on the one that is stored, one
-//!   of many similar ones to be combined, or one too many.
+//! - A [`Correlator`] decides, without I/O, whether an event is new, a repetition to count on the one that is stored, one
+//!   of many similar ones to combine, or one too many.
 //! - An [`Event`] is about the object of an [`ObjectReference`].
 
 mod broadcaster;

@@ -1,3 +1,5 @@
+//! A map of bounded size.
+
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 

@@ -1,3 +1,5 @@
+//! What has become of events, for whoever ends a broadcaster, and for whoever watches it.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What has become of all events of a broadcaster.

@@ -1,3 +1,5 @@
+//! Where a program records events.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -10,8 +12,18 @@ use crate::{Event, EventSource, EventType, ObjectReference};
 
 /// Records events, for one component. Cheap to clone.
 ///
-/// It never waits and never fails: when more events come than can be written, the newest are dropped and counted. To record
-/// is to tell people; nothing may depend on it.
+/// It never waits and never fails: when more events come than can be written, the newest are dropped and counted. Events are
+/// for people; no program may depend on one.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_events::{EventRecorder, EventType, ObjectReference};
+///
+/// fn warn(recorder: &EventRecorder, about: ObjectReference) {
+///     recorder.event(about, EventType::Warning, "BadTemplate", "The template does not exist");
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
     source: EventSource,
@@ -27,7 +39,7 @@ impl EventRecorder {
 
     /// Records that something happened to an object: a `&T` of any resource, or an [`ObjectReference`].
     ///
-    /// `reason` is one word in upper camel case by which programs can tell events apart; `message` is a sentence for people.
+    /// `reason` is one word in upper camel case, the same for all events of one sort; `message` is a sentence for people.
     pub fn event(
         &self,
         about: impl Into<ObjectReference>,
@@ -77,7 +89,7 @@ impl EventRecorder {
     }
 }
 
-/// Whether the server would take it as part of an event's name.
+/// Whether a server would accept it as part of an event's name.
 fn is_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let inner = label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');

@@ -1,3 +1,5 @@
+//! The lock in an annotation of a ConfigMap or Endpoints.
+
 use pintle_meta::{
     ApiError, ApiResource, DynamicObject, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Scope, Time, TypeMeta,
 };
@@ -6,13 +8,24 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::lock::{comparable, stored};
 use crate::{LeaderElectionRecord, Lock, Locked, Snapshot, TimePrecision, Version};
 
-/// The annotation in which the record stands.
+/// The annotation that holds the record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 
 /// A [`Lock`] in an annotation of a ConfigMap or Endpoints, as programs used before there were leases.
 ///
-/// It stores times in whole seconds. Everything else in the object is kept. A record that cannot be read makes every look
-/// fail, so that nobody leads until it is mended by hand: the error names the object and the annotation.
+/// It stores times in whole seconds. Everything else in the object is kept. While the record cannot be read, every `get` fails and
+/// nobody leads; it has to be repaired by hand. The error names the object and the annotation.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{AnnotationLock, Lock};
+/// use pintle_meta::{DynamicObject, ObjectApi};
+///
+/// fn old_lock(config_maps: impl ObjectApi<DynamicObject>) -> impl Lock {
+///     AnnotationLock::config_map(config_maps, "kube-system", "website-controller")
+/// }
+/// ```
 #[derive(Debug)]
 pub struct AnnotationLock<A> {
     api: A,
@@ -100,7 +113,7 @@ fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result
     Ok(object)
 }
 
-/// The record as JSON, its members in client-go's order. Missing members read as nothing, unknown ones are passed over.
+/// The record as JSON, its members in client-go's order. Missing members read as nothing, unknown ones are ignored.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Annotation {
@@ -139,7 +152,7 @@ impl From<&LeaderElectionRecord> for Annotation {
     }
 }
 
-/// Some release a lock by writing `null`.
+/// Some programs release a lock by writing `null`.
 fn null_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -1,3 +1,5 @@
+//! What an elector calls and what it reports.
+
 use std::fmt;
 use std::future::Future;
 
@@ -7,8 +9,19 @@ use crate::{Leadership, LossReason, Version};
 
 /// What an elector calls: the `LeaderCallbacks` of client-go.
 ///
-/// Each term calls `on_started_leading` once, and `on_stopped_leading` once after the work has ended, by whatever way. An
+/// Each term calls `on_started_leading` once, and `on_stopped_leading` once after the work has ended in any way. An
 /// elector that never led calls neither. `on_new_leader` is called in order for each change of the observed holder.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{LeaderCallbacks, Leadership};
+///
+/// let callbacks = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
+///     .on_new_leader(|identity| println!("{identity} leads"))
+///     .on_stopped_leading(|reason| println!("no longer the leader: {reason}"));
+/// # drop(callbacks);
+/// ```
 pub struct LeaderCallbacks<W> {
     pub(crate) on_started_leading: W,
     pub(crate) on_stopped_leading: Box<dyn FnMut(&LossReason) + Send>,
@@ -20,7 +33,7 @@ where
     W: FnMut(Leadership) -> Fut,
     Fut: Future,
 {
-    /// The work of a leader: it is started for each term, and dropped when the term is over.
+    /// Callbacks with this work of a leader. It is started for each term, and dropped when the term is over.
     ///
     /// The work should end when [`Leadership::cancelled`] does; until it has, a term that was asked to end is renewed. Work
     /// that ends by itself ends the election.
@@ -28,7 +41,7 @@ where
         Self { on_started_leading, on_stopped_leading: Box::new(|_| {}), on_new_leader: Box::new(|_| {}) }
     }
 
-    /// What to call after a term's work has ended, with the reason. It is called too when the work panics or the elector is
+    /// Sets what to call after a term's work has ended, with the reason. It is also called when the work panics or the elector is
     /// dropped.
     #[must_use]
     pub fn on_stopped_leading(mut self, call: impl FnMut(&LossReason) + Send + 'static) -> Self {
@@ -36,7 +49,8 @@ where
         self
     }
 
-    /// What to call when another holder is observed, this elector itself included. An empty holder means that nobody leads.
+    /// Sets what to call when another holder is observed, which may be this elector itself. An empty holder means that nobody
+    /// leads.
     #[must_use]
     pub fn on_new_leader(mut self, call: impl FnMut(&str) + Send + 'static) -> Self {
         self.on_new_leader = Box::new(call);
@@ -50,18 +64,18 @@ impl<W> fmt::Debug for LeaderCallbacks<W> {
     }
 }
 
-/// What an Event about a lock should say. Its type is `Normal` and its reason `LeaderElection`; displayed, this is its message.
+/// What an Event about a lock should say. Its type is `Normal`, its reason `LeaderElection`, and its message what this displays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderEvent {
     /// What happened.
     pub kind: LeaderEventKind,
-    /// To whom.
+    /// The contender that it happened to.
     pub identity: String,
     /// What kind of object the lock is.
     pub resource: ApiResource,
-    /// Which one.
+    /// Which object it is.
     pub key: ObjectKey,
-    /// In which version the term began.
+    /// The version in which the term began.
     pub version: Version,
 }
 

@@ -1,3 +1,5 @@
+//! The two clocks of a process, and deadlines on both.
+
 use std::fmt;
 use std::time::Duration;
 
@@ -13,11 +15,27 @@ pub struct Now {
     pub wall: Timestamp,
 }
 
-/// Until when a term may be relied on.
+/// The moment until which a term holds.
 ///
-/// It passes on whichever clock runs out first. The monotonic clock of a machine stands still while the machine is suspended
-/// and its wall clock does not; so a leader that wakes up finds its deadline passed before it does anything. A wall clock that
-/// is set forward may end a term early, one that is set back never makes it longer.
+/// It passes on whichever clock reaches it first. While a machine is suspended, its monotonic clock stands still and its wall
+/// clock does not; so a leader that wakes up finds its deadline passed before it does anything. A wall clock that
+/// is set forward may end a term early; one that is set back never makes it longer.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{Clock, Deadline, SystemClock};
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let clock = SystemClock::new();
+/// let now = clock.now();
+/// let deadline = Deadline { elapsed: now.elapsed + Duration::from_secs(10), wall: now.wall + Duration::from_secs(10) };
+/// assert!(!deadline.has_passed(now));
+/// assert_eq!(deadline.remaining(now), Duration::from_secs(10));
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
     /// The moment on the monotonic clock.
@@ -33,12 +51,12 @@ impl Deadline {
         Self { elapsed: start.elapsed + span, wall: wall.unwrap_or(Timestamp::MAX) }
     }
 
-    /// Whether the deadline has come: at the very moment it has.
+    /// Whether the deadline has been reached on either clock.
     pub fn has_passed(&self, now: Now) -> bool {
         now.elapsed >= self.elapsed || now.wall >= self.wall
     }
 
-    /// The time left on the monotonic clock.
+    /// The time left on the monotonic clock; zero once the deadline has passed on either clock.
     pub fn remaining(&self, now: Now) -> Duration {
         match self.has_passed(now) {
             true => Duration::ZERO,

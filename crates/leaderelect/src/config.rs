@@ -1,3 +1,5 @@
+//! What can be configured of an elector.
+
 use std::time::Duration;
 
 use pintle_ratelimit::BackoffConfig;
@@ -10,11 +12,23 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 ///
 /// A candidate takes over once it has seen the record unchanged for the `lease_duration` that the record states. A leader's
 /// work ends `renew_deadline` after the sending of the last renewal that was stored. The difference of the two, 5 s by
-/// default, is what clocks of different rates may use up.
+/// default, is the margin for clocks of different rates.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{InvalidConfig, LeaderElectionConfig, unique_identity};
+/// use std::time::Duration;
+///
+/// let mut config = LeaderElectionConfig::new(unique_identity());
+/// assert_eq!(config.validate(), Ok(()));
+/// config.renew_deadline = Duration::from_secs(15);
+/// assert!(matches!(config.validate(), Err(InvalidConfig::LeaseNotAboveRenew { .. })));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LeaderElectionConfig {
-    /// The name of this contender. Unique for each start of each process: two contenders of one name lead both.
+    /// The name of this contender. It has to be unique for each start of each process: two contenders of one name both lead.
     pub identity: String,
     /// For how long a candidate has to see no change before it takes over. Published in whole seconds, rounded up.
     pub lease_duration: Duration,
@@ -22,13 +36,13 @@ pub struct LeaderElectionConfig {
     pub renew_deadline: Duration,
     /// The pause between renewals, and the least pause between a candidate's tries.
     pub retry_period: Duration,
-    /// Whether the lock is given up when the work has ended, so that a successor need not wait. On by default, which is safe
-    /// here since the lock is never given up while the work runs.
+    /// Whether the lock is released when the work has ended, so that a successor need not wait. True by default, which is safe
+    /// here since the lock is never released while the work runs.
     pub release_on_cancel: bool,
-    /// Whether a record of this very identity that this elector did not write is taken for its own. Off by default: the record
-    /// may belong to a process that still runs. On, a restart with a fixed identity need not wait.
+    /// Whether a record with this identity that this elector did not write counts as its own. False by default: the record
+    /// may belong to a process that still runs. If true, a restart with a fixed identity need not wait.
     pub reuse_identity: bool,
-    /// Whether a candidate that sees a held lock deleted waits until it would have expired. On by default: its holder may not
+    /// Whether a candidate that sees a held lock deleted waits until it would have expired. True by default: its holder may not
     /// have noticed yet.
     pub wait_out_deleted: bool,
     /// The seed of the jitter; none for a random one.
@@ -57,7 +71,7 @@ impl LeaderElectionConfig {
         self
     }
 
-    /// Checks what must hold.
+    /// Checks the rules that [`InvalidConfig`] lists.
     ///
     /// # Errors
     ///
@@ -85,7 +99,7 @@ impl LeaderElectionConfig {
         Ok(())
     }
 
-    /// What is allowed, but seldom meant. Each is a sentence for a log.
+    /// What is allowed but rarely wanted: a sentence for a log each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
@@ -110,7 +124,7 @@ impl LeaderElectionConfig {
         i32::try_from(whole).ok()
     }
 
-    /// The pauses between a candidate's tries: all alike but for chance.
+    /// The pauses between a candidate's tries: all alike but for jitter.
     pub(crate) fn retries(&self) -> BackoffConfig {
         let retry = self.retry_period;
         BackoffConfig { base: retry, factor: 1.0, cap: retry, jitter: JITTER_FACTOR, ..BackoffConfig::default() }
@@ -121,7 +135,7 @@ impl LeaderElectionConfig {
         BackoffConfig { factor: 2.0, cap: self.retry_period.saturating_mul(16), ..self.retries() }
     }
 
-    /// The seed, or one by chance.
+    /// The seed, or a random one.
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
@@ -132,7 +146,7 @@ impl LeaderElectionConfig {
     }
 }
 
-/// A name that no other start of any process has: the host's name, which is a pod's own, and a random number.
+/// A name that no other start of any process has: the host's name, which in a pod is the pod's, and a random number.
 pub fn unique_identity() -> String {
     let told = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(told);

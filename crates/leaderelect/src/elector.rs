@@ -1,3 +1,5 @@
+//! The elector: it runs the work of the leader, while a task of its own drives the machine.
+
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -19,6 +21,27 @@ use crate::{
 };
 
 /// Contends for a lock and runs the work of the leader: the `LeaderElector` of client-go.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeadershipLost};
+/// use pintle_leaderelect::{Lease, LeaseLock, unique_identity};
+/// use pintle_meta::ObjectApi;
+/// use tokio_util::sync::CancellationToken;
+///
+/// async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), InvalidConfig> {
+///     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
+///     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new(unique_identity()))?;
+///     let status = elector.status(); // for health checks and others that ask
+///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+///     let last_term = elector.run(&stop, work).await;
+///     println!("the last term ended so: {last_term:?}; {:?} leads now", status.leader());
+///     Ok(())
+/// }
+/// ```
+///
+/// The example of [`Lock`] runs a whole election.
 pub struct LeaderElector<L> {
     lock: Arc<L>,
     config: LeaderElectionConfig,
@@ -28,7 +51,7 @@ pub struct LeaderElector<L> {
     observed: watch::Sender<Observed>,
 }
 
-/// Told of what is worth an Event.
+/// Called with what is worth an Event.
 type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
 impl<L: Lock> LeaderElector<L> {
@@ -52,14 +75,14 @@ impl<L: Lock> LeaderElector<L> {
         })
     }
 
-    /// Reads the time elsewhere. Timers are tokio's in any case.
+    /// Reads the time from another clock. Timers are tokio's in any case.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Tells `record` of each term's beginning and end, to be recorded as an Event about the lock: client-go's `RecordEvent`.
+    /// Calls `record` at each term's beginning and end, so that it can record an Event about the lock: client-go's `RecordEvent`.
     #[must_use]
     pub fn with_events(mut self, record: impl Fn(&LeaderEvent) + Send + Sync + 'static) -> Self {
         self.events = Some(Arc::new(record));
@@ -76,15 +99,15 @@ impl<L: Lock> LeaderElector<L> {
         )
     }
 
-    /// Contends, works for as long as it leads, and contends again, until it is asked to stop or the work ends by itself.
-    /// Answers how the last term ended; none when there was none.
+    /// Contends, works for as long as it leads, and contends again, until `stop` is cancelled or the work ends by itself.
+    /// Returns how the last term ended; none when there was none.
     ///
-    /// When `stop` is cancelled, the work is asked to end, and the term is renewed until it has; then the lock is released,
-    /// for at most `renew_deadline`. Should the term be lost meanwhile, the work is dropped.
+    /// When `stop` is cancelled, the work is asked to end, and the term is renewed until it has; then the elector tries for at
+    /// most `renew_deadline` to release the lock. If the term is lost before the work has ended, the work is dropped.
     ///
     /// # Panics
     ///
-    /// If the work or a callback panics. The lock is not released then; it expires.
+    /// If the work or a callback panics. The lock is not released then, and expires.
     ///
     /// # Cancel safety
     ///
@@ -98,15 +121,15 @@ impl<L: Lock> LeaderElector<L> {
         self.contend(stop, callbacks, false).await
     }
 
-    /// As [`LeaderElector::run`], but for one term at most: client-go's `Run`.
+    /// Like [`LeaderElector::run`], but for one term at most: client-go's `Run`.
     ///
     /// # Panics
     ///
-    /// As [`LeaderElector::run`].
+    /// As for [`LeaderElector::run`].
     ///
     /// # Cancel safety
     ///
-    /// As [`LeaderElector::run`].
+    /// As for [`LeaderElector::run`].
     pub async fn run_once<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -207,8 +230,8 @@ impl<L: Lock> LeaderElector<L> {
 }
 
 impl<A: ObjectApi<Lease>> LeaderElector<LeaseLock<A>> {
-    /// Watches the lease too, so that a release is noticed at once, and a usurper as well. While the watch stands, a candidate
-    /// reads only when the lease would expire. Without it, or where it fails, it polls.
+    /// Watches the lease too, so that the elector notices at once when the lease is released or taken by another one. While the
+    /// watch works, a candidate reads only when the lease would expire. Without it, or when it fails, it polls.
     #[must_use]
     pub fn with_watch<W: ListWatch<Object = Lease>>(mut self, watch: W) -> Self {
         let watch = Arc::new(watch);
@@ -230,7 +253,7 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Closes a term whichever way its work ends: by returning, by a panic, or by being dropped.
+/// Closes a term, however its work ends: by returning, by a panic, or by being dropped.
 struct OpenTerm<'a> {
     state: watch::Sender<TermState>,
     observed: watch::Sender<Observed>,

@@ -50,7 +50,7 @@ pub(crate) async fn watch_lease<W: ListWatch<Object = Lease>>(
     }
 }
 
-/// Tells what one stream brings until it ends. True if it brought anything.
+/// Sends a hint for each event of one stream until it ends. Returns whether there was any.
 async fn follow<S>(mut events: S, key: &ObjectKey, hints: &mpsc::Sender<Hint>) -> bool
 where
     S: Stream<Item = Result<WatchEvent<Bytes>, ApiError>> + Unpin,

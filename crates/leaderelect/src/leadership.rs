@@ -1,3 +1,5 @@
+//! The right to act as the leader, and its loss.
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,11 +14,34 @@ use crate::{Clock, Deadline, LossReason, Term, Version};
 /// The right to act as the leader, until a deadline.
 ///
 /// Work runs *inside* it: [`Leadership::run`] drops the work at the deadline, or as soon as anything contradicts the term.
-/// Work that was handed to other tasks, threads or programs has to ask [`Leadership::check`] before each effect, and to give
-/// each request no longer than the time that `check` says is left.
+/// Work that was handed to other tasks, threads or programs has to call [`Leadership::check`] before each effect, and to give
+/// each request no more time than `check` returns.
 ///
-/// What is on the wire already cannot be called back, and a process that is frozen between the check and the send does not
+/// A request that was sent cannot be called back, and a process that is frozen between the check and the send does not
 /// notice: only a resource that compares [fencing tokens](Leadership::token) stops those.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{Leadership, LeadershipLost};
+/// use std::time::Duration;
+///
+/// // What an elector runs for each term.
+/// async fn work(leadership: Leadership) -> Result<(), LeadershipLost> {
+///     while !leadership.is_cancelled() {
+///         // What was handed to another thread is not dropped with this work, so it asks by itself.
+///         let handle = leadership.clone();
+///         std::thread::spawn(move || {
+///             let left = handle.check()?;
+///             send_a_request(left.min(Duration::from_secs(5)));
+///             Ok::<(), LeadershipLost>(())
+///         });
+///         tokio::time::sleep(Duration::from_secs(60)).await;
+///     }
+///     Ok(())
+/// }
+/// # fn send_a_request(timeout: Duration) {}
+/// ```
 #[derive(Clone)]
 pub struct Leadership {
     lock: Arc<str>,
@@ -44,11 +69,11 @@ impl Leadership {
         (sender, Self { lock, term: Arc::new(term), clock, state })
     }
 
-    /// Whether the term still stands, on a fresh look at the clocks; then the time that is left of it.
+    /// Reads the clocks, and returns the time that is left of the term.
     ///
     /// # Errors
     ///
-    /// [`LeadershipLost`] at the deadline and after, and once the term has ended. It never turns to good again.
+    /// [`LeadershipLost`] at the deadline and after, and once the term has ended. After one error each further call fails.
     pub fn check(&self) -> Result<Duration, LeadershipLost> {
         let state = self.state.borrow();
         if let Some(reason) = &state.lost {
@@ -63,12 +88,12 @@ impl Leadership {
         }
     }
 
-    /// Runs `work` while the term stands. The term is checked before each poll, so that a timer that fires late, or a machine
-    /// that slept, does not let the work go on.
+    /// Runs `work` while the term lasts. The term is checked before each poll, so that the work does not go on after a timer that
+    /// fired late or a machine that slept.
     ///
     /// # Errors
     ///
-    /// [`LeadershipLost`] when the term ended first. The work has been dropped then.
+    /// [`LeadershipLost`] if the term ended first. The work has been dropped then.
     ///
     /// # Cancel safety
     ///
@@ -86,9 +111,9 @@ impl Leadership {
         }
     }
 
-    /// Waits until the work should end: it was asked to, or the term is over.
+    /// Waits until the work should end: because the elector was asked to stop, or because the term is over.
     ///
-    /// After a request to end, the term goes on, and is renewed, until the work has ended.
+    /// After a request to stop, the term goes on, and is renewed, until the work has ended.
     ///
     /// # Cancel safety
     ///
@@ -138,7 +163,7 @@ impl Leadership {
         &self.term.token
     }
 
-    /// Until when the term may be relied on, unless it is renewed or ends.
+    /// The moment until which the term holds, unless it is renewed or ends before.
     pub fn deadline(&self) -> Deadline {
         self.state.borrow().deadline
     }
@@ -154,7 +179,7 @@ impl fmt::Debug for Leadership {
     }
 }
 
-/// A term is over.
+/// The error of everything that needs a term when the term is over.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no longer the leader by {lock}: {reason}")]
 pub struct LeadershipLost {

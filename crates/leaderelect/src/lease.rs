@@ -1,3 +1,5 @@
+//! The Lease object.
+
 use std::collections::BTreeMap;
 
 use pintle_meta::{MicroTime, ObjectMeta, TypeMeta};
@@ -45,19 +47,20 @@ pub struct LeaseSpec {
     /// Seconds for which the lease is valid after a renewal. A server takes 1 or more.
     #[serde(default)]
     pub lease_duration_seconds: Option<i32>,
-    /// When the term began. A time that cannot be read counts as absent: another program's slip must not blind us.
+    /// When the term began. A time that cannot be read counts as absent, so that another program's mistake does not make the whole
+    /// lease unreadable.
     #[serde(default, deserialize_with = "lenient_time")]
     pub acquire_time: Option<MicroTime>,
-    /// When the holder last renewed. Read as leniently.
+    /// When the holder last renewed. A time that cannot be read counts as absent.
     #[serde(default, deserialize_with = "lenient_time")]
     pub renew_time: Option<MicroTime>,
     /// How often the holder changed.
     #[serde(default)]
     pub lease_transitions: Option<i32>,
-    /// How a coordinated election chooses.
+    /// The strategy by which a coordinated election chooses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// To whom a coordinated election wants the lease to go.
+    /// The contender that a coordinated election wants the lease to go to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_holder: Option<String>,
     /// Fields that this struct does not name.
@@ -77,7 +80,7 @@ impl LeaseSpec {
         }
     }
 
-    /// Puts `record` in, and keeps what a record does not speak of.
+    /// Puts `record` in, and keeps the fields that a record does not have.
     pub fn put(&mut self, record: &LeaderElectionRecord) {
         self.holder_identity = Some(record.holder_identity.clone());
         self.lease_duration_seconds = Some(record.lease_duration_seconds);

@@ -12,7 +12,7 @@
 //!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new(unique_identity()))?;
 //!     let callbacks = LeaderCallbacks::new(async |leadership| {
 //!         while !leadership.is_cancelled() {
-//!             // Whatever only one replica may do. It is dropped, wherever it stands, when the term is over.
+//!             // What only one replica may do. It is dropped, at whatever await it is, when the term is over.
 //!             tokio::time::sleep(Duration::from_secs(1)).await;
 //!         }
 //!     })
@@ -24,11 +24,11 @@
 //!
 //! # Nouns
 //!
-//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]; [`LeaseLock`] is the lock of choice,
-//!   [`AnnotationLock`] the one of clusters and programs from before there were leases.
+//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. Use a [`LeaseLock`]; an
+//!   [`AnnotationLock`] is for clusters and programs from before there were leases.
 //! - [`Leadership`] is the right to act, until a [`Deadline`]; a [`Term`] is one stretch of it, and [`LossReason`] says how it
 //!   ended.
-//! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it has to tell people; [`ElectionStatus`] is what
+//! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it reports for people; [`ElectionStatus`] is what
 //!   others may ask.
 //! - [`machine::Machine`] decides everything, and does nothing.
 //!
@@ -38,8 +38,8 @@
 //! `lease_duration / renew_deadline` (1.5 by default); offsets do not matter. The deadline counts from the moment at which the
 //! last stored renewal was *sent*, and no request can delay it.
 //!
-//! There is no fencing: a request that is on the wire when the term ends may still be done, and so may one of a process that
-//! was frozen between its check and its send. To stop these, have the resource compare [tokens](Leadership::token). Deleting
+//! There is no fencing: a request that was sent before the term ended may still be done, and so may one of a process that
+//! was frozen between its check and its send. To stop these, let the resource compare [tokens](Leadership::token). Deleting
 //! the lock, writing it by hand, or giving two processes one identity breaks the exclusion.
 
 mod annotation;

@@ -1,3 +1,5 @@
+//! Where the record is kept, and the lock in a Lease.
+
 use std::collections::BTreeMap;
 use std::future::Future;
 
@@ -11,7 +13,78 @@ use crate::{LeaderElectionRecord, Lease, Snapshot, TimePrecision, Version};
 ///
 /// # Cancel safety
 ///
-/// Dropping a future gives the request up; whether a write was done is then unknown.
+/// Dropping a future gives up the request; whether a write was done is then unknown.
+///
+/// # Examples
+///
+/// A lock in memory, and an election by it:
+///
+/// ```
+/// use pintle_leaderelect::{
+///     LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lock, Locked, LossReason,
+///     Snapshot, Version,
+/// };
+/// use pintle_meta::{ApiError, ApiResource, ObjectKey, Reason, Scope, Status};
+/// use std::sync::Mutex;
+/// use tokio_util::sync::CancellationToken;
+///
+/// struct InMemory {
+///     key: ObjectKey,
+///     stored: Mutex<Option<Snapshot>>,
+/// }
+///
+/// impl InMemory {
+///     /// Stores the record, if what is stored has the resourceVersion `base`.
+///     fn put(&self, base: Option<&String>, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
+///         let mut stored = self.stored.lock().unwrap();
+///         let found = stored.as_ref().map(|snapshot| &snapshot.version.resource_version);
+///         if found != base {
+///             return Err(ApiError::from(Status::failure(409, Reason::Conflict, "it has changed")));
+///         }
+///         let next = found.map_or(1, |version| version.parse::<u64>().unwrap() + 1).to_string();
+///         let version = Version { uid: "1".into(), resource_version: next.clone() };
+///         let snapshot = Snapshot { version, record: record.clone() };
+///         *stored = Some(snapshot.clone());
+///         Ok(Locked { snapshot, object: next })
+///     }
+/// }
+///
+/// impl Lock for InMemory {
+///     /// The resourceVersion.
+///     type Object = String;
+///
+///     fn resource(&self) -> ApiResource {
+///         ApiResource::new("example.com/v1", "Lock", "locks", Scope::Namespaced)
+///     }
+///
+///     fn key(&self) -> &ObjectKey {
+///         &self.key
+///     }
+///
+///     async fn get(&self) -> Result<Option<Locked<String>>, ApiError> {
+///         let stored = self.stored.lock().unwrap().clone();
+///         Ok(stored.map(|snapshot| Locked { object: snapshot.version.resource_version.clone(), snapshot }))
+///     }
+///
+///     async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
+///         self.put(None, record)
+///     }
+///
+///     async fn update(&self, base: &String, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
+///         self.put(Some(base), record)
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let lock = InMemory { key: ObjectKey::new("kube-system", "website-controller"), stored: Mutex::default() };
+/// let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("replica-1"))?;
+/// let work = LeaderCallbacks::new(async |leadership: Leadership| println!("{:?}", leadership.term()));
+/// let ended = elector.run(&CancellationToken::new(), work).await;
+/// assert_eq!(ended, Some(LossReason::Completed));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Lock: Send + Sync + 'static {
     /// The stored object. A write keeps all of it that is not the record.
     type Object: Send + Sync + 'static;
@@ -19,7 +92,7 @@ pub trait Lock: Send + Sync + 'static {
     /// What kind of object it is.
     fn resource(&self) -> ApiResource;
 
-    /// Which one.
+    /// Which object it is.
     fn key(&self) -> &ObjectKey;
 
     /// How finely it stores times.
@@ -27,7 +100,7 @@ pub trait Lock: Send + Sync + 'static {
         TimePrecision::Micros
     }
 
-    /// Reads the newest state; none where the object does not exist.
+    /// Reads the newest state; none if the object does not exist.
     fn get(&self) -> impl Future<Output = Result<Option<Locked<Self::Object>>, ApiError>> + Send;
 
     /// Creates the object, and fails if it exists.
@@ -55,8 +128,20 @@ pub struct Locked<O> {
 
 /// A [`Lock`] in a [`Lease`].
 ///
-/// Give it a client of its own, whose limiter the work does not share: a renewal that queues behind the work's requests
-/// costs the term.
+/// Give it a client of its own, whose limiter the work does not share: the term may end while a renewal waits behind the
+/// requests of the work.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{Lease, LeaseLock};
+/// use pintle_meta::ObjectApi;
+///
+/// fn lock<A: ObjectApi<Lease>>(leases: A) -> LeaseLock<A> {
+///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
+///     LeaseLock::new(leases, "kube-system", "website-controller").with_labels(labels)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct LeaseLock<A> {
     api: A,
@@ -65,12 +150,12 @@ pub struct LeaseLock<A> {
 }
 
 impl<A: ObjectApi<Lease>> LeaseLock<A> {
-    /// The lease `name` in `namespace`. It is created when nobody did.
+    /// The lease `name` in `namespace`. The elector creates it if it does not exist.
     pub fn new(api: A, namespace: &str, name: &str) -> Self {
         Self { api, key: ObjectKey::new(namespace, name), labels: BTreeMap::new() }
     }
 
-    /// Labels to set with each write; foreign ones are kept.
+    /// Sets the labels to put on the lease with each write. Its other labels are kept.
     #[must_use]
     pub fn with_labels(mut self, labels: BTreeMap<String, String>) -> Self {
         self.labels = labels;

@@ -1,17 +1,19 @@
+//! The record of who leads, and its versions.
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use pintle_meta::MicroTime;
 
-/// Who leads, as it stands in the lock: the `LeaderElectionRecord` of client-go.
+/// Who leads, as the lock says: the `LeaderElectionRecord` of client-go.
 ///
-/// No decision rests on the two times: they are for humans and for other programs. Whether a record has expired is judged by
-/// how long it went unchanged on the observer's own clock.
+/// No decision depends on the two times: they are for humans and for other programs. A record has expired when it has not
+/// changed for long enough on the observer's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderElectionRecord {
     /// The holder; empty when nobody holds the lock.
     pub holder_identity: String,
-    /// For how many seconds a candidate has to see the record unchanged before it may take over. 0 or less where the writer
+    /// For how many seconds a candidate has to see the record unchanged before it may take over. 0 or less if the writer
     /// gave none.
     pub lease_duration_seconds: i32,
     /// When the term began.
@@ -44,7 +46,7 @@ impl LeaderElectionRecord {
     }
 }
 
-/// Which state of which object: the resourceVersion means nothing without the uid.
+/// One state of one object: the resourceVersion means nothing without the uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
     /// The uid of the object that holds the record.
@@ -65,10 +67,10 @@ pub struct Snapshot {
 /// How finely a lock stores times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimePrecision {
-    /// Microseconds, as a Lease.
+    /// Microseconds, like a Lease.
     #[default]
     Micros,
-    /// Whole seconds, as an annotation.
+    /// Whole seconds, like an annotation.
     Seconds,
 }
 

@@ -1,3 +1,5 @@
+//! What an elector knows, for others to ask.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,23 @@ use crate::{Clock, Leadership};
 /// What an elector knows, for everyone who has to ask: health checks, metrics, web pages.
 ///
 /// It is for information. Work asks its [`Leadership`].
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{ElectionStatus, Wedged};
+/// use std::time::Duration;
+///
+/// fn liveness(status: &ElectionStatus) -> Result<(), Wedged> {
+///     status.check(Duration::from_secs(20))
+/// }
+///
+/// async fn report(mut status: ElectionStatus) {
+///     while status.changed().await {
+///         println!("{:?} leads; it is this process: {}", status.leader(), status.is_leader());
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ElectionStatus {
     lock: ObjectKey,
@@ -46,7 +65,7 @@ impl ElectionStatus {
         Self { lock, lease_duration, clock, observed }
     }
 
-    /// The holder that was last observed; empty when nobody holds the lock, none before the first look.
+    /// The holder that was last observed; empty if nobody holds the lock, none before the first look.
     pub fn leader(&self) -> Option<String> {
         self.observed.borrow().leader.clone()
     }
@@ -56,12 +75,12 @@ impl ElectionStatus {
         self.leadership().is_some_and(|leadership| leadership.check().is_ok())
     }
 
-    /// The term that this elector has, be it over or not; none when it has none.
+    /// The term whose work this elector runs, whether it is over or not; none if there is none.
     pub fn leadership(&self) -> Option<Leadership> {
         Some(self.observed.borrow().term.as_ref()?.leadership.clone())
     }
 
-    /// Waits for the next change of anything in here. False once the elector is gone.
+    /// Waits for the next change of anything that this type tells. False once the elector is dropped.
     ///
     /// # Cancel safety
     ///
@@ -70,12 +89,12 @@ impl ElectionStatus {
         self.observed.changed().await.is_ok()
     }
 
-    /// For a liveness probe: finds a process that should have stopped leading and has not, since it hangs.
+    /// For a liveness probe: finds a process that hangs and so has not stopped leading.
     ///
     /// # Errors
     ///
-    /// [`Wedged`] when a term was last confirmed more than the lease duration and `tolerance` ago, and its work has not
-    /// ended. A candidate is always well.
+    /// [`Wedged`] if a term was last confirmed more than the lease duration and `tolerance` ago, and its work has not
+    /// ended. A candidate always passes.
     pub fn check(&self, tolerance: Duration) -> Result<(), Wedged> {
         let observed = self.observed.borrow();
         let Some(open) = &observed.term else { return Ok(()) };

@@ -1,3 +1,5 @@
+//! What the machine takes in, and what it gives out.
+
 use std::fmt;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use crate::{Deadline, LeaderElectionRecord, Snapshot, Version};
 pub enum Event {
     /// Time passed.
     Tick,
-    /// The answer to [`Request::Read`]; none where there is no object.
+    /// The answer to [`Request::Read`]; none if there is no object.
     Read(Result<Option<Snapshot>, Failure>),
     /// The answer to [`Request::Create`] or [`Request::Update`]: the version in which the record was stored.
     Written(Result<Version, Failure>),
@@ -18,11 +20,11 @@ pub enum Event {
     Watch(Hint),
     /// The work of the term has ended: it returned, or was dropped.
     WorkEnded,
-    /// Wind down: end the work, release, finish.
+    /// The end was asked for: end the work, release, finish.
     Stop,
 }
 
-/// What a watch of the lock tells. It may be old, and its silence means nothing: it only ever makes an elector look sooner.
+/// What a watch of the lock says. It may be old, and its silence means nothing: all it does is make an elector look sooner.
 #[derive(Clone, Debug)]
 pub enum Hint {
     /// The watch is up.
@@ -45,7 +47,7 @@ pub enum Action {
     Send {
         /// The request.
         request: Request,
-        /// After how long to give it up, with [`Failure::unknown`].
+        /// The time after which to give it up, with [`Failure::unknown`].
         timeout: Duration,
     },
     /// The observed holder changed. Empty when nobody holds the lock.
@@ -54,10 +56,10 @@ pub enum Action {
     StartLeading {
         /// The term.
         term: Term,
-        /// Until when it may be relied on.
+        /// The moment until which it holds.
         deadline: Deadline,
     },
-    /// The term may be relied on for longer.
+    /// The term holds for longer.
     Extend(Deadline),
     /// Ask the work to end. The term goes on until it has.
     Drain,
@@ -99,9 +101,9 @@ pub enum Effect {
     Conflict,
     /// Nothing: there is no object.
     NotFound,
-    /// Nothing: it was refused, or never left.
+    /// Nothing: it was refused, or never sent.
     None,
-    /// No one can tell.
+    /// That is not known.
     Unknown,
 }
 
@@ -126,7 +128,7 @@ impl From<&ApiError> for Failure {
 
 /// One stretch of leadership.
 ///
-/// Its uid and resourceVersion are those of the write that began it: within one uid, they grow from term to term. A resource
+/// Its token is the version of the write that began it: within one uid, the resourceVersion grows from term to term. A resource
 /// that remembers the greatest token it has seen can fence off a leader that was paused; nothing else can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
@@ -150,7 +152,7 @@ pub enum LossReason {
     Deadline,
     /// The lock was deleted, or replaced by another object of its name.
     Deleted,
-    /// Another record stands in the lock.
+    /// The lock has another record.
     Usurped {
         /// Its holder; empty when it was released by someone else.
         by: String,

@@ -1,14 +1,14 @@
 //! The elector as a state machine: no I/O, no clock, no task.
 //!
-//! Its owner gives it what happened and the time, and does what it answers. Everything that makes an election safe is decided
+//! Its owner passes in what happened and the time, and does what it returns. Everything that makes an election safe is decided
 //! here, so that a test can drive a whole fleet from one seed.
 //!
 //! What holds at every step:
 //!
 //! - A term's deadline is `renew_deadline` after the *sending* of a write that was stored.
-//! - Whatever contradicts the term ends it before anything else is done: another record, a deletion, another uid. It never
+//! - Anything that contradicts the term ends it before anything else is done: another record, a deletion, another uid. It never
 //!   resumes; the next one begins after the work of this one has ended.
-//! - Nothing is written without the version of what was read, and the lock is given up only after the work has ended, and only
+//! - Nothing is written without the version of what was read, and the lock is released only after the work has ended, and only
 //!   if what was just read is this term's record.
 
 mod event;
@@ -29,6 +29,28 @@ use crate::record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
 pub use event::{Action, Effect, Event, Failure, Hint, LossReason, Request, Term};
 
 /// One contender for one lock.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::machine::{Action, Event, Machine, Request};
+/// use pintle_leaderelect::{Clock, LeaderElectionConfig, SystemClock, TimePrecision, Version};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let now = SystemClock::new().now();
+/// let mut machine = Machine::new(LeaderElectionConfig::new("replica-1"), TimePrecision::Micros, now);
+///
+/// // It looks, finds no lock, creates one, and leads.
+/// let actions = machine.step(Event::Tick, now);
+/// assert!(matches!(actions[..], [Action::Send { request: Request::Read, .. }]));
+/// let actions = machine.step(Event::Read(Ok(None)), now);
+/// assert!(actions.iter().any(|action| matches!(action, Action::Send { request: Request::Create(_), .. })));
+/// let version = Version { uid: "1".into(), resource_version: "1".into() };
+/// let actions = machine.step(Event::Written(Ok(version)), now);
+/// assert!(actions.iter().any(|action| matches!(action, Action::StartLeading { .. })));
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Machine {
     config: LeaderElectionConfig,
@@ -50,7 +72,7 @@ pub struct Machine {
     /// Writes of the present contest or term whose outcome is not known. One version can be replaced only once, so all of
     /// them are settled as soon as any write is known to have been done.
     in_doubt: Vec<Doubt>,
-    /// The record of the last term, which is over: should it still stand, nobody leads by it.
+    /// The record of the last term, which is over: if the lock still has it, nobody leads by it.
     last_term: Option<(String, LeaderElectionRecord)>,
     /// The latest time in any record that was sent. Each record has a later one, so no two are ever alike, whatever the
     /// wall clock does: a record in doubt cannot be mistaken for another.
@@ -129,7 +151,7 @@ const HINT_JITTER: Duration = Duration::from_millis(250);
 impl Machine {
     /// A contender that will try at once.
     ///
-    /// The configuration is taken to be [valid](LeaderElectionConfig::validate), and the lock to store times by `precision`.
+    /// The configuration has to be [valid](LeaderElectionConfig::validate), and the lock has to store times by `precision`.
     pub fn new(config: LeaderElectionConfig, precision: TimePrecision, now: Now) -> Self {
         let seed = config.seed();
         Self {
@@ -153,7 +175,7 @@ impl Machine {
         }
     }
 
-    /// Takes one event in, and says what to do, in order.
+    /// Takes in one event, and returns what to do, in order.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
         let mut actions = Vec::new();
         // First of all, so that no event, however good its news, is looked at on behalf of a term that is over.
