@@ -5,6 +5,7 @@
 
 mod delaying;
 mod edges;
+mod metrics;
 mod model;
 #[cfg(feature = "tokio")]
 mod on_tokio;
@@ -13,7 +14,6 @@ mod parallelize;
 mod priority;
 mod queue;
 mod rate_limiting;
-#[path = "../recorder/mod.rs"]
 mod recorder;
 mod soak;
 mod support;

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::support::{Key, Model, Waiting};
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock};
 use pintle_workqueue::{
     AddOptions, Added, Charge, DelayKind, Pending, Priority, QueueConfig, RateLimitingQueue, ShutdownMode, TryGetError,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
+
+use crate::support::{Key, Model, Waiting};
 
 #[derive(Clone, Debug)]
 enum Op {

@@ -10,11 +10,12 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use crate::recorder::Recorder;
 use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
 use pintle_workqueue::{
     AddOptions, Pending, Priority, QueueConfig, RateLimitingQueue, ShutdownMode, TryGetError, WorkItem,
 };
+
+use crate::recorder::Recorder;
 
 type Queue = RateLimitingQueue<&'static str, ManualClock>;
 

@@ -1,14 +1,12 @@
 //! client-go's tests of its metrics, M1 and M2, controller-runtime's C27, and X11 and X12.
-#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-
-mod recorder;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::ManualClock;
 use pintle_workqueue::{Queue, QueueConfig, RateLimitingQueue, ShutdownMode};
-use recorder::Recorder;
+
+use crate::recorder::Recorder;
 
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
