@@ -31,7 +31,7 @@
 //! | step | what happens | where |
 //! |---|---|---|
 //! | accept | a connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
-//! | checks | path, `timeout=`, who asks, whether they may: in the order of a real server | `serve/mod.rs`, `request/`, `auth/` |
+//! | checks | path, `timeout=`, who asks, whether they may: in the order of a real server | `serve.rs`, `request/`, `auth/` |
 //! | faults | a rule may hold the request up or answer in its place | `faults/` |
 //! | route | the path finds its [`kinds::Kind`]; the method, its verb | `serve/resource.rs`, `serve/write.rs` |
 //! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `serve/negotiate.rs` |

@@ -1,3 +1,5 @@
+//! Amounts of several resources, such as CPU and memory, and how they are added and compared.
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};

@@ -1,3 +1,5 @@
+//! The table columns that a definition asks for, and the cells of its custom resources.
+
 use jiff::Timestamp;
 use serde_json::Value;
 

@@ -1,3 +1,5 @@
+//! Fills in the defaults of a custom resource's schema, and handles nulls and numbers as a real server does.
+
 use serde_json::Value;
 
 use super::structural::Structural;

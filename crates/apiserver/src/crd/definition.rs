@@ -1,3 +1,5 @@
+//! The rules of the kind CustomResourceDefinition.
+
 use serde_json::{Value, json};
 
 use super::{check, formats};

@@ -1,3 +1,5 @@
+//! The formats of text that a schema can ask for, such as `date-time` and `uuid`.
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::Engine as _;

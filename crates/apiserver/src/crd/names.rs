@@ -1,3 +1,5 @@
+//! Accepts the names of definitions, establishes definitions, and keeps their conditions.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

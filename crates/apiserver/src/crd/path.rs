@@ -1,3 +1,5 @@
+//! The JSONPath expressions that definitions use: parsed, and looked up in an object.
+
 use serde_json::Value;
 
 /// One step of a path into an object.

@@ -1,3 +1,5 @@
+//! Removes the fields of a custom resource that its schema does not know.
+
 use serde_json::{Map, Value};
 
 use super::structural::Structural;

@@ -1,3 +1,5 @@
+//! Makes the kinds that an established definition serves, with their rules.
+
 use std::sync::Arc;
 
 use jiff::Timestamp;

@@ -1,3 +1,5 @@
+//! A structural schema, read from the JSON of a definition.
+
 use std::collections::BTreeMap;
 
 use regex::Regex;

@@ -1,3 +1,5 @@
+//! Definitions and custom resources: pruning, defaults, validation, names and versions.
+
 use std::sync::Arc;
 
 use proptest::prelude::{Just, any, prop_assert, prop_assert_eq, prop_oneof, proptest};

@@ -1,3 +1,5 @@
+//! Validates a custom resource against its structural schema.
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! Aggregated discovery: all groups, versions and resources in one document.
+
 use pintle_meta::Scope;
 use serde_json::{Value, json};
 

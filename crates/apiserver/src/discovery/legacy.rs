@@ -1,3 +1,5 @@
+//! Unaggregated discovery: one document each for the groups, a group and a version.
+
 use serde_json::{Value, json};
 
 use super::{elsewhere, storage_version_hash};

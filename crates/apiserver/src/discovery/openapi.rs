@@ -1,3 +1,5 @@
+//! The OpenAPI documents, versions 2 and 3, as far as clients read them.
+
 use serde_json::{Map, Value, json};
 
 use super::etag;

@@ -1,3 +1,5 @@
+//! What discovery says of built-in kinds, and in which order.
+
 use serde_json::{Value, json};
 
 use super::{aggregated, etag, group, group_list, resource_list};

@@ -1,3 +1,5 @@
+//! Reads the table of built-in kinds and gives each kind its rules.
+
 use std::sync::Arc;
 
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};

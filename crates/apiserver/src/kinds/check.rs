@@ -1,3 +1,5 @@
+//! A chain of validation rules that collects the faults of one object.
+
 use serde_json::Value;
 
 use super::edit::{has, is_empty, list, text_at};

@@ -1,3 +1,5 @@
+//! The registry of all kinds that are served.
+
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 

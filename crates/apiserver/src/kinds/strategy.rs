@@ -1,3 +1,5 @@
+//! The trait [`Strategy`]: what sets one kind apart from another, and what its rules may look at.
+
 use std::sync::Arc;
 
 use jiff::Timestamp;

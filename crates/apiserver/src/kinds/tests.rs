@@ -1,3 +1,5 @@
+//! Defaults, validation and update rules of the built-in kinds.
+
 use std::sync::Arc;
 
 use jiff::Timestamp;

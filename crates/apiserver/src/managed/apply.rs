@@ -1,3 +1,5 @@
+//! Server-side apply: what an apply changes, and whom it conflicts with.
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;

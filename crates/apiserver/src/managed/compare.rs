@@ -1,3 +1,5 @@
+//! Compares two objects of one type: the fields that were added, changed and removed.
+
 use serde_json::Value;
 
 use super::path::Step;

@@ -1,3 +1,5 @@
+//! The field managers of an object, read from `managedFields` and written back.
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};

@@ -1,3 +1,5 @@
+//! One step of a path into an object, as `fieldsV1` spells it.
+
 use std::cmp::Ordering;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! The fields that a write cannot change, so that no manager comes to own them through it.
+
 /// The paths that a write of a kind cannot change, through the object itself or through a subresource: nobody comes to own them so.
 ///
 /// `splits_status` tells whether the kind has a `/status` of its own.

@@ -1,3 +1,5 @@
+//! A set of paths into an object: what a manager owns.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};

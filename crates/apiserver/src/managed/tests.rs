@@ -1,3 +1,5 @@
+//! Who owns which fields after updates and applies.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Records who owns which fields after a write that is not an apply.
+
 use serde_json::{Value, json};
 
 use super::Context;

@@ -1,3 +1,5 @@
+//! JSON patches (RFC 6902), with limits on what one patch may do.
+
 use std::io;
 
 use serde_json::{Map, Value};

@@ -1,3 +1,5 @@
+//! JSON merge patches (RFC 7386).
+
 use serde_json::{Map, Value};
 
 /// Lays a merge patch over an object: null deletes, lists replace. Nulls in what is new are dropped, but for those in lists.

@@ -1,3 +1,5 @@
+//! Strategic merge patches, and their directives.
+
 use serde_json::{Map, Value};
 
 use super::merge::drop_nulls;

@@ -1,3 +1,5 @@
+//! The three kinds of patch: what they change, and what they refuse.
+
 use serde_json::json;
 
 use super::*;

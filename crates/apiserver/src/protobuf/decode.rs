@@ -1,3 +1,5 @@
+//! Decodes a protobuf body into the JSON value of its object.
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;

@@ -47,7 +47,7 @@ impl Clause {
         Transform { name: of("as"), group: of("g"), version: of("v") }
     }
 
-    /// Whether the answer shall be indented.
+    /// Whether the answer is to be indented.
     pub(crate) fn pretty(&self) -> bool {
         self.parameter("pretty") == Some("1")
     }

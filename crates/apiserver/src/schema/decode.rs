@@ -1,3 +1,5 @@
+//! Decodes the body of a request into an object, and finds unknown and duplicate fields.
+
 use serde_json::Value;
 
 use super::convert::convert;

@@ -1,3 +1,5 @@
+//! JSON as it was written, with the order and the duplicates of its members.
+
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};

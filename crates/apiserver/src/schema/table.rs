@@ -1,3 +1,5 @@
+//! The table of built-in types, read once from `types.txt`.
+
 use std::collections::HashMap;
 use std::sync::OnceLock;
 

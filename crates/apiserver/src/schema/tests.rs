@@ -1,3 +1,5 @@
+//! How bodies are decoded, and what the errors say.
+
 use serde_json::{Value, json};
 
 use super::*;

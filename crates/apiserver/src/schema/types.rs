@@ -1,3 +1,5 @@
+//! The types that values of objects have: scalars, structs, maps and lists.
+
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;

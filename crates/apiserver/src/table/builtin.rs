@@ -1,3 +1,5 @@
+//! The table columns of the built-in kinds, read once from their text.
+
 use std::collections::HashMap;
 use std::sync::LazyLock;
 

@@ -1,3 +1,5 @@
+//! Durations as tables show them, such as `2m1s`.
+
 use jiff::Timestamp;
 
 /// How long ago a time is, in one or two units: `119s`, `2m1s`, `3h1m`, `2d`, `2y59d`.

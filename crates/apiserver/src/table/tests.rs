@@ -1,3 +1,5 @@
+//! The rows of tables, as kubectl shows them.
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! One fault of an object: which field, what kind of fault, and why.
+
 use std::fmt;
 
 use pintle_meta::StatusCause;

@@ -1,3 +1,5 @@
+//! Rules of names, labels and metadata.
+
 use serde_json::{Value, json};
 
 use super::{

@@ -1,3 +1,5 @@
+//! Which objects the scopes of a quota cover.
+
 use serde_json::Value;
 
 use super::pod;

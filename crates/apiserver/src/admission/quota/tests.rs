@@ -1,3 +1,5 @@
+//! What objects use, and what quotas are charged for them.
+
 use serde_json::{Value, json};
 
 use super::*;

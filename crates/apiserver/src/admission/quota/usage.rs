@@ -1,3 +1,5 @@
+//! What an object uses of the resources that a quota can count.
+
 use serde_json::Value;
 
 use super::pod;

@@ -1,3 +1,5 @@
+//! Validates the branches of a definition's schema: `allOf`, `anyOf`, `oneOf` and `not`.
+
 use serde_json::Value;
 
 use crate::kinds::edit::{is_empty, list, text_at};

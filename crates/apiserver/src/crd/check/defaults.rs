@@ -1,3 +1,5 @@
+//! Validates the defaults in a definition's schema.
+
 use serde_json::Value;
 
 use crate::crd::structural::Structural;

@@ -1,3 +1,5 @@
+//! Validates the schema of a definition, and that it is structural.
+
 use regex::Regex;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Validates the versions of a definition: names, subresources, columns and selectable fields.
+
 use serde_json::Value;
 
 use super::schema;

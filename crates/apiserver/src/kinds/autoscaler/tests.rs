@@ -1,3 +1,5 @@
+//! Conversion between the versions of HorizontalPodAutoscaler loses nothing.
+
 use serde_json::{Value, json};
 
 use super::{New, Old, convert, notes};

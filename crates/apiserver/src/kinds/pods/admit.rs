@@ -1,3 +1,5 @@
+//! Admission of pods: their priority and their default tolerations.
+
 use pintle_meta::{Reason, Status, StatusDetails};
 use serde_json::{Value, json};
 

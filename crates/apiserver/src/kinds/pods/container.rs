@@ -1,3 +1,5 @@
+//! Validates one container of a pod.
+
 use serde_json::Value;
 
 use crate::kinds::check::Check;

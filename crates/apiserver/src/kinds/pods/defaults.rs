@@ -1,3 +1,5 @@
+//! Fills in the defaults of pods, pod templates and volume claims.
+
 use serde_json::{Map, Value, json};
 
 use crate::kinds::edit::{default, has, items, member, present, text_at};

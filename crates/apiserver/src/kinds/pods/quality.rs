@@ -1,3 +1,5 @@
+//! The quality-of-service class of a pod.
+
 use serde_json::Value;
 
 use crate::kinds::edit::list;

@@ -1,3 +1,5 @@
+//! What an update of a pod, or of one of its subresources, may change.
+
 use std::net::IpAddr;
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Validates the spec of a pod or of a pod template.
+
 use serde_json::Value;
 
 use super::container;

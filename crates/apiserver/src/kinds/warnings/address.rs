@@ -1,3 +1,5 @@
+//! Warnings about IP addresses and CIDR blocks that are not in canonical form.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! Warnings about the containers of a pod: amounts, variables and ports.
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;

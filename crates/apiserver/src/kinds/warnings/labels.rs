@@ -1,3 +1,5 @@
+//! Warnings about deprecated node labels in selectors.
+
 use serde_json::Value;
 
 use crate::kinds::edit::{list, text_at};

@@ -1,3 +1,5 @@
+//! Warnings about files of one volume that hide each other.
+
 use std::fmt;
 
 use serde_json::Value;

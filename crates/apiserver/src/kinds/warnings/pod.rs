@@ -1,3 +1,5 @@
+//! Warnings about pods and pod templates, in the order of the kube-apiserver.
+
 use serde_json::{Value, json};
 
 use super::containers::{self, Placed};

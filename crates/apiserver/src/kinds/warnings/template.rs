@@ -1,3 +1,5 @@
+//! Warnings about objects that make pods: their names and their templates.
+
 use serde_json::Value;
 
 use super::{is_new, pod};

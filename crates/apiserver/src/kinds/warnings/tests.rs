@@ -1,3 +1,5 @@
+//! What a client is warned of, and in which words.
+
 use serde_json::json;
 
 use super::*;

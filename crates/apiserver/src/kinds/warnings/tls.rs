@@ -1,3 +1,5 @@
+//! Warnings about the certificate and key of a TLS Secret.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;

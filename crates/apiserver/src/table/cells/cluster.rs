@@ -1,3 +1,5 @@
+//! Table cells of nodes, quotas, bindings, and other kinds that concern the whole cluster.
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! Table cells of services, endpoints and ingresses.
+
 use serde_json::Value;
 
 use super::{labels, some};

@@ -1,3 +1,5 @@
+//! Table cells of pods.
+
 use jiff::Timestamp;
 use serde_json::Value;
 

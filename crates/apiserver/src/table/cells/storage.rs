@@ -1,3 +1,5 @@
+//! Table cells of volumes, claims and the other storage kinds.
+
 use serde_json::Value;
 
 use super::{boolean, joined};

@@ -1,3 +1,5 @@
+//! Table cells of Deployments, Jobs and the other kinds that make pods, with what scales and protects them.
+
 use jiff::Timestamp;
 use serde_json::Value;
 

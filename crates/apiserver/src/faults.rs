@@ -73,7 +73,7 @@ impl Faults {
         self.lock().hits
     }
 
-    /// What befalls a request.
+    /// What the rules do to a request before it is served.
     pub(crate) fn before(&self, request: &Request<'_>) -> Before {
         let mut before = Before::default();
         let mut inner = self.lock();
@@ -98,7 +98,7 @@ impl Faults {
         before
     }
 
-    /// What befalls a watch that begins.
+    /// What the rules do to a watch as it begins; only the first that strikes counts.
     pub(crate) fn watch(&self, selection: &Selection) -> Option<WatchFault> {
         let request = Request {
             verb: "watch",

@@ -46,7 +46,7 @@ pub(crate) struct Call {
     pub(crate) warnings: Vec<String>,
     /// The connection, where the client would have another protocol on it.
     upgrade: Option<OnUpgrade>,
-    /// What goes on upon the connection after the answer, if that is 101.
+    /// What the connection carries after the answer, if that is 101.
     socket: Option<Socket>,
 }
 
@@ -104,7 +104,7 @@ async fn serve(api: &Arc<Api>, call: &mut Call, incoming: Incoming) -> Outcome<R
         auth::authenticate(tokens.as_ref(), &api.db, &call.headers)?
     };
     authorize(api, call, &target, &verb)?;
-    let before = befalls(api, call, &target, &verb);
+    let before = scripted_fault(api, call, &target, &verb);
     if !before.delay.is_zero() {
         tokio::time::sleep(before.delay).await;
     }
@@ -179,7 +179,8 @@ fn authorize(api: &Api, call: &mut Call, target: &Target, verb: &str) -> Outcome
     auth::authorize(&api.db, &call.user, &attributes)
 }
 
-fn befalls(api: &Api, call: &Call, target: &Target, verb: &str) -> Before {
+/// What the scripted faults do to the request before it is served.
+fn scripted_fault(api: &Api, call: &Call, target: &Target, verb: &str) -> Before {
     let nowhere = ResourcePath::default();
     let path = match target {
         Target::Resource(path) => path,
