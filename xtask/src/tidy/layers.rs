@@ -16,6 +16,7 @@ const LAYERS: &[&[&str]] = &[
         "pintle-kubeconfig",
         "pintle-leaderelect",
         "pintle-restreq",
+        "pintle-testing",
         "pintle-workqueue",
     ],
     &["pintle-apiserver", "pintle-controller"],

@@ -1,0 +1,221 @@
+//! Who asks: requests that are logged, and meet faults.
+
+use std::fmt;
+use std::future::pending;
+
+use jiff::Timestamp;
+use pintle_meta::{
+    ApiError, DeleteOptions, ListOptions, ListWatch, NamespaceScope, Object, ObjectApi, ObjectKey, Patch, PostOptions,
+    Resource, WatchOptions,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::collection::{decode, encode};
+use crate::store::{Edit, Store, key_of};
+use crate::{Call, Collection, Events, Fault, Faults, Page, Request};
+
+/// One client of a [`Collection`], with a name and faults of its own. Clones are the same client.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ApiError, ApiResource, DynamicObject, ObjectApi, ObjectKey, PostOptions, Scope};
+/// use pintle_testing::{Collection, Fault};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), ApiError> {
+/// let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
+/// let maps = Collection::<DynamicObject>::of_resource(resource);
+/// maps.put_raw(json!({"metadata": {"namespace": "ns", "name": "a"}, "data": {"key": "old"}}));
+///
+/// let (one, other) = (maps.client("one"), maps.client("other"));
+/// one.faults().next([Fault::AnswerFails(ApiError::transport("the connection broke"))]);
+///
+/// let key = ObjectKey::new("ns", "a");
+/// let mut map = other.get(&key).await?;
+/// map.data["data"]["key"] = "new".into();
+/// assert!(one.update(&map, &PostOptions::default()).await.is_err());
+/// assert_eq!(other.get(&key).await?.data["data"]["key"], "new", "it was done all the same");
+///
+/// let requests: Vec<_> = maps.requests().iter().map(ToString::to_string).collect();
+/// assert_eq!(requests, ["other GET ns/a", "one UPDATE ns/a", "other GET ns/a"]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Client<T> {
+    collection: Collection<T>,
+    name: String,
+    namespace: Option<String>,
+    faults: Faults,
+}
+
+impl<T> Client<T> {
+    pub(crate) fn new(collection: Collection<T>, name: &str, faults: Faults) -> Self {
+        Self { collection, name: name.into(), namespace: None, faults }
+    }
+
+    /// What the requests of this client meet.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Logs a request, asks what becomes of it, and lets that happen.
+    async fn send<R>(
+        &self,
+        call: Call,
+        act: impl FnOnce(&mut Store, Timestamp, Option<&Fault>) -> Result<R, ApiError>,
+    ) -> Result<R, ApiError> {
+        let shared = &self.collection.shared;
+        let request = Request { client: self.name.clone(), call };
+        shared.with(|store, _| store.requests.push(request.clone()));
+        let mut fault = self.faults.meet(&request);
+        if fault.is_none() && !self.faults.is_same(&shared.faults) {
+            fault = shared.faults.meet(&request);
+        }
+        match fault {
+            Some(Fault::Lost) => return pending().await,
+            Some(Fault::Fails(error)) => return Err(error),
+            _ => {}
+        }
+        let answer = shared.with(|store, now| act(store, now, fault.as_ref()));
+        match fault {
+            Some(Fault::AnswerFails(error)) => return Err(error),
+            Some(Fault::AnswerLost) => return pending().await,
+            Some(Fault::AnswerSlow(time)) => tokio::time::sleep(time).await,
+            _ => {}
+        }
+        answer
+    }
+}
+
+impl<T: Resource<Scope = NamespaceScope>> Client<T> {
+    /// The same client, whose lists and watches see the objects of one namespace.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Self {
+        Self { namespace: Some(namespace.into()), ..self.clone() }
+    }
+}
+
+impl<T: 'static> ListWatch for Client<T> {
+    type Object = T;
+    type Page = Page;
+    type Events = Events;
+
+    async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
+        self.send(Call::List { options: options.clone() }, |store, _, fault| {
+            let breaks = match fault {
+                Some(Fault::Breaks { after, how }) => Some((*after, how.clone())),
+                _ => None,
+            };
+            Ok(Page::new(store.list(self.namespace.as_deref(), options)?, breaks))
+        })
+        .await
+    }
+
+    async fn watch(&self, options: &WatchOptions) -> Result<Events, ApiError> {
+        self.send(Call::Watch { options: options.clone() }, |store, _, fault| {
+            let id = store.watch(self.namespace.as_deref(), options, fault)?;
+            Ok(Events::new(self.collection.shared.clone(), self.faults.clone(), id))
+        })
+        .await
+    }
+}
+
+impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Client<T> {
+    async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
+        self.send(Call::Get { key: key.clone() }, |store, _, _| store.get(key)).await.and_then(decode)
+    }
+
+    async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        let object = encode(object)?;
+        let call = Call::Create { key: key_of(&object), object: object.clone(), options: options.clone() };
+        self.send(call, |store, now, _| store.create(object, options, now)).await.and_then(decode)
+    }
+
+    async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        let object = encode(object)?;
+        let call = Call::Update { key: key_of(&object), object: object.clone(), options: options.clone() };
+        self.send(call, |store, _, _| store.update(object, Edit::Main, options)).await.and_then(decode)
+    }
+
+    async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        let object = encode(object)?;
+        let call = Call::UpdateStatus { key: key_of(&object), object: object.clone(), options: options.clone() };
+        self.send(call, |store, _, _| store.update(object, Edit::Status, options)).await.and_then(decode)
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
+        let call = Call::Patch { key: key.clone(), patch: patch.clone(), options: options.clone() };
+        self.send(call, |store, now, _| store.patch(key, patch, options, now)).await.and_then(decode)
+    }
+
+    async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
+        let call = Call::Delete { key: key.clone(), options: options.clone() };
+        self.send(call, |store, now, _| store.delete(key, options, now)).await
+    }
+}
+
+/// As a client without a name, and without faults that are not the collection's.
+impl<T: 'static> ListWatch for Collection<T> {
+    type Object = T;
+    type Page = Page;
+    type Events = Events;
+
+    async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
+        nobody(self).list(options).await
+    }
+
+    async fn watch(&self, options: &WatchOptions) -> Result<Events, ApiError> {
+        nobody(self).watch(options).await
+    }
+}
+
+/// As a client without a name, and without faults that are not the collection's.
+impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Collection<T> {
+    async fn get(&self, key: &ObjectKey) -> Result<T, ApiError> {
+        nobody(self).get(key).await
+    }
+
+    async fn create(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        nobody(self).create(object, options).await
+    }
+
+    async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        nobody(self).update(object, options).await
+    }
+
+    async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
+        nobody(self).update_status(object, options).await
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
+        nobody(self).patch(key, patch, options).await
+    }
+
+    async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
+        nobody(self).delete(key, options).await
+    }
+}
+
+fn nobody<T>(collection: &Collection<T>) -> Client<T> {
+    Client::new(collection.clone(), "", collection.faults().clone())
+}
+
+impl<T> Clone for Client<T> {
+    fn clone(&self) -> Self {
+        Self {
+            collection: self.collection.clone(),
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+            faults: self.faults.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Client<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("name", &self.name).field("faults", &self.faults).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! What a list and a watch of a [`Collection`](crate::Collection) give: streams, as the network's are.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::vec;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use pintle_meta::{ApiError, ListPart, WatchEvent};
+
+use crate::collection::Shared;
+use crate::{Break, Faults};
+
+/// A page of a list: its metadata, and then its items.
+#[derive(Debug)]
+pub struct Page {
+    parts: vec::IntoIter<ListPart>,
+    /// How it breaks when the parts are at their end.
+    then: Break,
+}
+
+impl Page {
+    pub(crate) fn new(mut parts: Vec<ListPart>, breaks: Option<(usize, Break)>) -> Self {
+        let (parts, then) = match breaks {
+            None => (parts, Break::End),
+            Some((after, how)) => {
+                parts.truncate(after);
+                (parts, how)
+            }
+        };
+        Self { parts: parts.into_iter(), then }
+    }
+
+    /// The next part, or none at the end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<Result<ListPart, ApiError>> {
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for Page {
+    type Item = Result<ListPart, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(part) = self.parts.next() {
+            return Poll::Ready(Some(Ok(part)));
+        }
+        match std::mem::replace(&mut self.then, Break::End) {
+            Break::End => Poll::Ready(None),
+            Break::Fails(error) => Poll::Ready(Some(Err(error))),
+            Break::Silent => {
+                self.then = Break::Silent;
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// The events of a watch. Dropping it closes the watch.
+pub struct Events {
+    shared: Arc<Shared>,
+    /// Those of the client that opened it.
+    faults: Faults,
+    id: u64,
+}
+
+impl Events {
+    pub(crate) fn new(shared: Arc<Shared>, faults: Faults, id: u64) -> Self {
+        Self { shared, faults, id }
+    }
+
+    /// The next event, or none at the end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<Result<WatchEvent<Bytes>, ApiError>> {
+        poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for Events {
+    type Item = Result<WatchEvent<Bytes>, ApiError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.faults.stall(context.waker()) || self.shared.faults.stall(context.waker()) {
+            return Poll::Pending;
+        }
+        let waker = context.waker().clone();
+        let (item, unused) = self.shared.with(|store, _| store.poll_watch(self.id, waker));
+        // A waker is foreign code: it goes when no lock is held.
+        drop(unused);
+        item
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        let closed = self.shared.with(|store, _| store.close_watch(self.id));
+        drop(closed);
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,127 @@
+//! What was asked, by whom: the lines of the log.
+
+use std::fmt;
+
+use pintle_meta::{
+    DeleteOptions, FieldSelector, LabelSelector, ListOptions, ObjectKey, Patch, PostOptions, WatchOptions,
+};
+use serde_json::Value;
+
+/// A request that was sent, whatever became of it.
+///
+/// It prints as one line: `LIST rv=0 limit=500`, `WATCH rv=7 initial`, `UPDATE team-a/blog`; with its client's name in front, if
+/// that has one: `replica-1 UPDATE team-a/blog`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The name of the [`Client`](crate::Client); empty where the [`Collection`](crate::Collection) itself was asked.
+    pub client: String,
+    /// What it asks for.
+    pub call: Call,
+}
+
+/// What a [`Request`] asks for, in full.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are the arguments of the methods of `ObjectApi` and `ListWatch`")]
+pub enum Call {
+    Get { key: ObjectKey },
+    List { options: ListOptions },
+    Watch { options: WatchOptions },
+    Create { key: ObjectKey, object: Value, options: PostOptions },
+    Update { key: ObjectKey, object: Value, options: PostOptions },
+    UpdateStatus { key: ObjectKey, object: Value, options: PostOptions },
+    Patch { key: ObjectKey, patch: Patch, options: PostOptions },
+    Delete { key: ObjectKey, options: DeleteOptions },
+}
+
+/// The kinds of [`Call`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "they are named as the methods of `ObjectApi` and `ListWatch`")]
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    UpdateStatus,
+    Patch,
+    Delete,
+}
+
+impl Request {
+    /// What kind of call it is.
+    pub fn verb(&self) -> Verb {
+        match self.call {
+            Call::Get { .. } => Verb::Get,
+            Call::List { .. } => Verb::List,
+            Call::Watch { .. } => Verb::Watch,
+            Call::Create { .. } => Verb::Create,
+            Call::Update { .. } => Verb::Update,
+            Call::UpdateStatus { .. } => Verb::UpdateStatus,
+            Call::Patch { .. } => Verb::Patch,
+            Call::Delete { .. } => Verb::Delete,
+        }
+    }
+
+    /// The object it is about; none for a list or a watch.
+    pub fn key(&self) -> Option<&ObjectKey> {
+        match &self.call {
+            Call::List { .. } | Call::Watch { .. } => None,
+            Call::Get { key }
+            | Call::Create { key, .. }
+            | Call::Update { key, .. }
+            | Call::UpdateStatus { key, .. }
+            | Call::Patch { key, .. }
+            | Call::Delete { key, .. } => Some(key),
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.client.is_empty() {
+            write!(f, "{} ", self.client)?;
+        }
+        self.call.fmt(f)
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Get { key } => write!(f, "GET {key}"),
+            Self::List { options } => {
+                let next = if options.continue_token.is_empty() { "" } else { " next" };
+                write!(f, "LIST rv={} limit={}{next}", options.resource_version, options.limit)?;
+                selectors(f, &options.label_selector, &options.field_selector)
+            }
+            Self::Watch { options } => {
+                let initial = if options.send_initial_events { " initial" } else { "" };
+                write!(f, "WATCH rv={}{initial}", options.resource_version)?;
+                selectors(f, &options.label_selector, &options.field_selector)
+            }
+            Self::Create { key, .. } => write!(f, "CREATE {key}"),
+            Self::Update { key, .. } => write!(f, "UPDATE {key}"),
+            Self::UpdateStatus { key, .. } => write!(f, "UPDATE {key} status"),
+            Self::Patch { key, patch, .. } => {
+                let kind = match patch {
+                    Patch::Apply(_) => "apply",
+                    Patch::Json(_) => "json",
+                    Patch::Merge(_) => "merge",
+                    Patch::Strategic(_) => "strategic",
+                };
+                write!(f, "PATCH {key} {kind}")
+            }
+            Self::Delete { key, .. } => write!(f, "DELETE {key}"),
+        }
+    }
+}
+
+fn selectors(f: &mut fmt::Formatter<'_>, labels: &LabelSelector, fields: &FieldSelector) -> fmt::Result {
+    if !labels.is_everything() {
+        write!(f, " labels={labels}")?;
+    }
+    if !fields.is_everything() {
+        write!(f, " fields={fields}")?;
+    }
+    Ok(())
+}

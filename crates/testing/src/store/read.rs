@@ -1,0 +1,74 @@
+//! Lists, in pages.
+
+use std::ops::Bound;
+
+use pintle_meta::{ApiError, ListMeta, ListOptions, ListPart, ObjectKey, ResourceVersionMatch};
+
+use super::select::Selection;
+use super::{Store, refusal};
+
+impl Store {
+    /// A page: its metadata, then its items.
+    pub(crate) fn list(&self, namespace: Option<&str>, options: &ListOptions) -> Result<Vec<ListPart>, ApiError> {
+        let selection = Selection::new(namespace, &options.label_selector, &options.field_selector)?;
+        let (revision, after) = self.place(options)?;
+        let whole = options.limit == 0 || (options.resource_version == "0" && self.watch_cache);
+        let limit = if whole { usize::MAX } else { options.limit as usize };
+        let state = self.state_at(revision);
+        let start = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = state.range((start, Bound::Unbounded)).filter(|(_, stored)| selection.selects(&stored.json));
+        let page: Vec<_> = rest.by_ref().take(limit).collect();
+        let left = rest.count();
+        let next = page.last().filter(|_| left > 0).map(|(last, _)| format!("{revision}:{last}"));
+        let metadata = ListMeta {
+            resource_version: revision.to_string(),
+            continue_token: next.unwrap_or_default(),
+            // A server that selects would have to read on to know.
+            remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
+        };
+        let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone()));
+        Ok([ListPart::Metadata(metadata)].into_iter().chain(items).collect())
+    }
+
+    /// At which revision a list is read, and after which key.
+    fn place(&self, options: &ListOptions) -> Result<(u64, Option<ObjectKey>), ApiError> {
+        let token = &options.continue_token;
+        if token.is_empty() {
+            return Ok((self.list_revision(options)?, None));
+        }
+        if !matches!(&*options.resource_version, "" | "0") {
+            return Err(refusal::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let read = token.split_once(':').and_then(|(revision, key)| Some((revision.parse().ok()?, key.parse().ok()?)));
+        let Some((revision, key)) = read else {
+            return Err(refusal::bad_request(format!("continue key is not valid: {token:?}")));
+        };
+        if revision < self.compacted {
+            let told = "The provided continue parameter is too old to display a consistent list result.";
+            return Err(refusal::expired(told));
+        }
+        Ok((revision, Some(key)))
+    }
+
+    fn list_revision(&self, options: &ListOptions) -> Result<u64, ApiError> {
+        let asked = self.revision_of(&options.resource_version)?;
+        if asked > self.revision {
+            return Err(refusal::too_large(asked, self.revision));
+        }
+        let exact = match options.resource_version_match {
+            Some(how) => how == ResourceVersionMatch::Exact,
+            // As of old: what asks for pages and says no more gets the state at that revision.
+            None => options.limit > 0 && asked > 0,
+        };
+        if exact && asked < self.compacted {
+            return Err(refusal::expired(format!("The provided resource version {asked} is too old")));
+        }
+        Ok(if exact { asked } else { self.revision })
+    }
+
+    /// The revision that a request names; 0 for none.
+    pub(super) fn revision_of(&self, text: &str) -> Result<u64, ApiError> {
+        let unreadable = |_| refusal::bad_request(format!("resourceVersion: Invalid value: {text:?}"));
+        if text.is_empty() { Ok(0) } else { text.parse().map_err(unreadable) }
+    }
+}

@@ -1,0 +1,192 @@
+//! Watches: how far each has read the log, and how it ends.
+
+use std::collections::VecDeque;
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use pintle_meta::{ApiError, Bookmark, ErrorKind, WatchEvent, WatchOptions};
+
+use super::select::Selection;
+use super::{Entry, Store, refusal};
+use crate::{Break, Fault};
+
+pub(crate) type Item = Result<WatchEvent<Bytes>, ApiError>;
+
+pub(crate) struct Watch {
+    selection: Selection,
+    bookmarks: bool,
+    /// Only what is later than this revision is told.
+    after: u64,
+    /// What comes before the log.
+    first: VecDeque<Item>,
+    /// The next entry of the log to look at.
+    next: usize,
+    /// After how many more items it is to break, and how.
+    breaks: Option<(usize, Break)>,
+    /// The entry before which it is broken, and how.
+    broken: Option<(usize, Break)>,
+    pub(super) waker: Option<Waker>,
+}
+
+impl Store {
+    /// Opens a watch; the answer is its number.
+    pub(crate) fn watch(
+        &mut self,
+        namespace: Option<&str>,
+        options: &WatchOptions,
+        fault: Option<&Fault>,
+    ) -> Result<u64, ApiError> {
+        let selection = Selection::new(namespace, &options.label_selector, &options.field_selector)?;
+        let revision = self.revision_of(&options.resource_version)?;
+        let mut watch = Watch {
+            selection,
+            bookmarks: options.allow_bookmarks,
+            after: revision,
+            first: VecDeque::new(),
+            next: self.log.len(),
+            breaks: None,
+            broken: None,
+            waker: None,
+        };
+        if options.send_initial_events && revision > self.revision {
+            watch.end(refusal::too_large(revision, self.revision));
+        } else if options.send_initial_events || revision == 0 {
+            let here = self.objects.values().filter(|stored| watch.selection.selects(&stored.json));
+            watch.first.extend(here.map(|stored| Ok(WatchEvent::Added(stored.bytes.clone()))));
+            if options.send_initial_events && options.allow_bookmarks && !matches!(fault, Some(Fault::NoBookmark)) {
+                let mark = Bookmark { resource_version: self.revision.to_string(), initial_events_end: true };
+                watch.first.push_back(Ok(WatchEvent::Bookmark(mark)));
+            }
+        } else if revision < self.compacted {
+            watch.end(refusal::expired(format!("too old resource version: {revision} ({})", self.compacted)));
+        } else {
+            watch.next = self.log.partition_point(|entry| entry.revision() <= revision);
+        }
+        if let Some(Fault::Breaks { after, how }) = fault {
+            watch.breaks = Some((*after, how.clone()));
+        }
+        self.opened += 1;
+        self.watches.insert(self.opened, watch);
+        Ok(self.opened)
+    }
+
+    /// Puts a bookmark of the present revision into all watches that want some.
+    pub(crate) fn bookmark(&mut self) {
+        self.log.push(Entry::Bookmark(self.revision));
+    }
+
+    /// What has been said so far is heard, and then they break.
+    pub(crate) fn break_watches(&mut self, how: &Break) {
+        let end = self.log.len();
+        for watch in self.watches.values_mut() {
+            match &mut watch.broken {
+                None => watch.broken = Some((end, how.clone())),
+                // It has been silent since then.
+                Some((_, was)) if matches!(was, Break::Silent) => *was = how.clone(),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// How many are open, as far as the server knows.
+    pub(crate) fn open_watches(&self) -> usize {
+        self.watches.values().filter(|watch| !watch.has_ended()).count()
+    }
+
+    /// The next item of a watch. If there is none yet, `waker` is kept; the waker before it, if any, is given back to be dropped.
+    pub(crate) fn poll_watch(&mut self, id: u64, waker: Waker) -> (Poll<Option<Item>>, Option<Waker>) {
+        let Some(watch) = self.watches.get_mut(&id) else { return (Poll::Ready(None), Some(waker)) };
+        match watch.poll(&self.log) {
+            Poll::Pending => (Poll::Pending, watch.waker.replace(waker)),
+            ready => (ready, Some(waker)),
+        }
+    }
+
+    /// Forgets a watch that nobody reads any more.
+    pub(crate) fn close_watch(&mut self, id: u64) -> Option<Watch> {
+        self.watches.remove(&id)
+    }
+}
+
+impl Watch {
+    /// It has nothing to say but this.
+    fn end(&mut self, error: ApiError) {
+        self.broken = Some((self.next, Break::Fails(error)));
+    }
+
+    /// Whether one who found nothing should look again, now that the log ends there.
+    pub(super) fn has_news(&self, end: usize) -> bool {
+        match &self.broken {
+            None => self.next < end,
+            Some((_, how)) => !matches!(how, Break::Silent),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(&self.broken, Some((_, Break::End | Break::Fails(_))))
+            || matches!(&self.breaks, Some((0, Break::End | Break::Fails(_))))
+    }
+
+    fn poll(&mut self, log: &[Entry]) -> Poll<Option<Item>> {
+        // Whoever broke it by hand comes first. So none is overwritten, and no error, which is the user's, dropped here.
+        if let Some((_, how)) = self.breaks.take_if(|(left, _)| *left == 0 && self.broken.is_none()) {
+            self.first.clear();
+            self.broken = Some((self.next, how));
+        }
+        let end = self.broken.as_ref().map_or(log.len(), |(end, _)| *end);
+        while self.first.is_empty() && self.next < end {
+            let event = self.event(&log[self.next]);
+            self.first.extend(event.map(Ok));
+            self.next += 1;
+        }
+        if let Some(item) = self.first.pop_front() {
+            if let Some((left, _)) = &mut self.breaks {
+                *left = left.saturating_sub(1);
+            }
+            return Poll::Ready(Some(item));
+        }
+        match &mut self.broken {
+            None | Some((_, Break::Silent)) => Poll::Pending,
+            Some((_, how)) => match std::mem::replace(how, Break::End) {
+                Break::Fails(error) => Poll::Ready(Some(failing(error))),
+                _ => Poll::Ready(None),
+            },
+        }
+    }
+
+    /// What a change is to those who see only what is selected.
+    fn event(&self, entry: &Entry) -> Option<WatchEvent<Bytes>> {
+        let (revision, before, after) = match entry {
+            Entry::Change { revision, .. } if *revision <= self.after => return None,
+            Entry::Change { revision, before, after, .. } => (revision, before, after),
+            Entry::Bookmark(revision) => {
+                let mark = Bookmark { resource_version: revision.to_string(), initial_events_end: false };
+                return self.bookmarks.then_some(WatchEvent::Bookmark(mark));
+            }
+        };
+        let before = before.as_ref().filter(|stored| self.selection.selects(&stored.json));
+        let after = after.as_ref().filter(|stored| self.selection.selects(&stored.json));
+        match (before, after) {
+            (None, None) => None,
+            (None, Some(after)) => Some(WatchEvent::Added(after.bytes.clone())),
+            (Some(_), Some(after)) => Some(WatchEvent::Modified(after.bytes.clone())),
+            (Some(before), None) => Some(WatchEvent::Deleted(before.at(*revision))),
+        }
+    }
+}
+
+impl Entry {
+    fn revision(&self) -> u64 {
+        match self {
+            Self::Change { revision, .. } | Self::Bookmark(revision) => *revision,
+        }
+    }
+}
+
+/// How the stream tells of it: what a server says comes as an event.
+fn failing(error: ApiError) -> Item {
+    match error.kind() {
+        ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),
+        _ => Err(error),
+    }
+}

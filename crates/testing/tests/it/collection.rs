@@ -1,0 +1,105 @@
+//! What a test does to a collection behind everybody's back.
+
+use std::time::Duration;
+
+use pintle_meta::{ApiError, ApiResource, DynamicObject, ErrorKind, ListOptions, ObjectApi, ObjectMeta, Scope};
+use pintle_testing::{Collection, SteppedClock};
+use serde_json::json;
+
+use crate::support::{State, Website, key, now, page, site, sites, themed};
+
+#[test]
+fn what_is_put_is_stored_whatever_was_there() {
+    let sites = sites(&[]);
+    let first = sites.put(themed("a", "dark"));
+    assert_eq!((first.metadata.resource_version.as_str(), first.metadata.uid.as_str()), ("1", "uid-websites-1"));
+    let mut again = site("a");
+    again.metadata.resource_version = "99".into();
+    let again = sites.put(again);
+    assert_eq!((again.metadata.resource_version.as_str(), again.metadata.uid), ("2", first.metadata.uid.clone()));
+    assert!(sites.remove(&key("a")) && !sites.remove(&key("a")));
+    let other = sites.put(site("a"));
+    assert_ne!(other.metadata.uid, first.metadata.uid, "another object by the same name");
+    assert_eq!(sites.objects(), [other]);
+}
+
+#[test]
+fn what_is_put_keeps_what_it_brings() {
+    let sites = sites(&[]);
+    let mut brought = site("a");
+    brought.metadata.uid = "mine".into();
+    brought.metadata.generation = 7;
+    let put = sites.put(brought);
+    assert_eq!((put.metadata.uid.as_str(), put.metadata.generation), ("mine", 7));
+    assert_eq!(sites.change(&key("a"), |site| site.spec.theme = "dark".into()).metadata.generation, 8);
+    assert_eq!(sites.change(&key("a"), |site| site.metadata.generation = 3).metadata.generation, 3);
+    let ready = sites.change(&key("a"), |site| site.status = Some(State { ready: true }));
+    assert_eq!((ready.status, ready.metadata.generation), (Some(State { ready: true }), 3));
+}
+
+#[test]
+fn a_change_is_made_again_if_the_object_is_written_meanwhile() {
+    let sites = sites(&["a"]);
+    let mut tries = 0;
+    let changed = sites.change(&key("a"), |site| {
+        tries += 1;
+        if tries == 1 {
+            sites.put(themed("a", "dark"));
+        }
+        site.metadata.labels.insert("try".into(), tries.to_string());
+    });
+    assert_eq!((changed.spec.theme.as_str(), changed.metadata.labels["try"].as_str()), ("dark", "2"));
+}
+
+#[test]
+fn an_object_that_cannot_be_decoded_is_one_object() {
+    let sites = sites(&["a"]);
+    sites.put_raw(json!({"metadata": {"namespace": "ns", "name": "broken"}, "spec": 7}));
+    let error: ApiError = now(sites.get(&key("broken"))).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Decode(_)) && error.to_string().contains("ns/broken"), "{error}");
+    assert_eq!(page(&sites, &ListOptions::default()).0, "at 2 a@1 broken@2");
+}
+
+#[test]
+#[should_panic(expected = "websites.example.com live in namespaces, and \"a\" names none")]
+fn an_object_that_cannot_be_there_is_a_slip_of_the_test() {
+    sites(&[]).put(Website { metadata: ObjectMeta::new("", "a"), ..Website::default() });
+}
+
+#[test]
+#[should_panic(expected = "there is no object ns/b")]
+fn only_what_is_there_can_be_changed() {
+    sites(&["a"]).change(&key("b"), |_| {});
+}
+
+#[test]
+fn the_past_can_be_looked_at_even_after_it_was_compacted() {
+    let sites = sites(&["a", "b"]);
+    sites.remove(&key("a"));
+    sites.compact();
+    let names = |revision| {
+        let sites = sites.objects_at(revision);
+        sites.iter().map(|site| site.metadata.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!([0, 1, 2, 3, 9].map(names), ["", "a", "a b", "b", "b"]);
+}
+
+#[test]
+fn times_are_those_of_the_clock() {
+    let clock = SteppedClock::new();
+    let sites = sites(&[]).with_clock(clock.clone());
+    let created = |name| sites.put(site(name)).metadata.creation_timestamp.unwrap().to_string();
+    assert_eq!(created("a"), "2027-01-15T08:00:00Z");
+    clock.advance(Duration::from_secs(90));
+    assert_eq!(created("b"), "2027-01-15T08:01:30Z");
+    assert_eq!(created("a"), "2027-01-15T08:00:00Z", "it is the same object");
+}
+
+#[test]
+fn objects_of_a_kind_that_is_known_at_run_time_have_their_kind() {
+    let resource = ApiResource::new("v1", "Node", "nodes", Scope::Cluster);
+    let nodes = Collection::<DynamicObject>::of_resource(resource);
+    let node = nodes.put(DynamicObject { metadata: ObjectMeta::new("", "a"), ..DynamicObject::default() });
+    assert_eq!((node.types.api_version.as_str(), node.types.kind.as_str()), ("v1", "Node"));
+    assert_eq!(node.metadata.generation, 0, "it has no spec");
+}

@@ -1,0 +1,216 @@
+//! Faults: which request meets which, and what becomes of it.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use pintle_meta::{
+    ApiError, DeleteOptions, ListOptions, ListWatch, ObjectApi, Patch, PostOptions, Reason, WatchOptions,
+};
+use pintle_testing::{Break, Call, Client, Fault, Verb};
+use serde_json::json;
+
+use crate::support::{Website, from, key, log, now, page, poll, site, sites, themed, told};
+
+fn list() -> ListOptions {
+    ListOptions::default()
+}
+
+fn busy() -> Fault {
+    Fault::refused(429, Reason::TooManyRequests)
+}
+
+/// Whether the requests of a client fail: a get, a list, and a get again.
+fn fails(client: &Client<Website>) -> [bool; 3] {
+    [now(client.get(&key("a"))).is_err(), now(client.list(&list())).is_err(), now(client.get(&key("a"))).is_err()]
+}
+
+#[test]
+fn faults_are_met_in_order_one_each() {
+    let sites = sites(&["a"]);
+    let client = sites.client("one");
+    client.faults().next([Fault::Pass, busy(), busy()]);
+    assert_eq!(fails(&client), [false, true, true]);
+    assert_eq!(fails(&client), [false; 3]);
+}
+
+#[test]
+fn a_fault_for_one_verb_waits_for_that() {
+    let sites = sites(&["a"]);
+    let client = sites.client("one");
+    client.faults().next_of(Verb::List, [busy()]);
+    client.faults().next([Fault::Pass, Fault::Pass, busy()]);
+    assert_eq!(fails(&client), [false, true, false]);
+    assert_eq!(fails(&client), [true, false, false]);
+}
+
+#[test]
+fn a_rule_is_for_requests_that_nothing_is_lined_up_for_until_all_is_healed() {
+    let sites = sites(&["a"]);
+    let client = sites.client("one");
+    client.faults().when(|request| matches!(request.call, Call::Get { .. }).then(busy));
+    client.faults().next([Fault::Pass]);
+    assert_eq!(fails(&client), [false, false, true]);
+    assert_eq!(fails(&client), [true, false, true]);
+    client.faults().heal();
+    assert_eq!(fails(&client), [false; 3]);
+}
+
+#[test]
+fn a_rule_may_look_at_the_collection() {
+    let sites = sites(&["a"]);
+    let seen = sites.clone();
+    sites.faults().when(move |_| (seen.requests().len() <= 2).then(busy));
+    assert_eq!(fails(&sites.client("one")), [true, true, false], "its own request is in the log");
+}
+
+#[test]
+fn each_client_has_faults_of_its_own_beside_those_of_all() {
+    let sites = sites(&["a"]);
+    let (one, other) = (sites.client("one"), sites.client("other"));
+    one.faults().next([busy()]);
+    assert_eq!(fails(&other), [false; 3]);
+    assert_eq!(fails(&one), [true, false, false]);
+    sites.faults().next([busy(), busy()]);
+    one.faults().next([Fault::Pass]);
+    assert_eq!(fails(&one), [false, true, true]);
+    sites.faults().next([busy()]);
+    assert!(now(sites.list(&list())).is_err() && now(sites.list(&list())).is_ok(), "the collection's own requests too");
+}
+
+#[test]
+fn what_fails_or_is_lost_is_not_done() {
+    let sites = sites(&[]);
+    sites.faults().next([Fault::Fails(ApiError::timeout("late")), Fault::Lost]);
+    assert!(now(sites.create(&site("a"), &PostOptions::default())).unwrap_err().is_unanswered());
+    assert!(poll(sites.create(&site("a"), &PostOptions::default())).is_pending());
+    assert_eq!(sites.revision(), 0);
+    assert_eq!(log(&sites), ["CREATE ns/a", "CREATE ns/a"], "it was sent all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_answer_or_a_wrong_or_a_late_one_is_done() {
+    let sites = sites(&[]);
+    let post = PostOptions::default();
+    let late = Duration::from_secs(3);
+    sites.faults().next([Fault::AnswerLost, Fault::AnswerFails(ApiError::transport("cut")), Fault::AnswerSlow(late)]);
+    assert!(poll(sites.create(&site("a"), &post)).is_pending());
+    assert!(sites.create(&site("b"), &post).await.unwrap_err().may_have_acted());
+    let start = tokio::time::Instant::now();
+    sites.create(&site("c"), &post).await.unwrap();
+    assert_eq!((start.elapsed(), sites.objects().len()), (late, 3));
+    sites.faults().next([Fault::AnswerLost]);
+    assert!(poll(sites.watch(&from(1))).is_pending());
+    assert_eq!(sites.open_watches(), 0, "who gave up has no watch");
+}
+
+#[test]
+fn a_page_breaks_after_so_many_items() {
+    let sites = sites(&["a", "b", "c"]);
+    for (how, last) in [
+        (Break::End, Poll::Ready(None)),
+        (Break::cut(), Poll::Ready(Some("the connection failed: the connection was cut"))),
+        (Break::Silent, Poll::Pending),
+    ] {
+        sites.faults().next([Fault::Breaks { after: 2, how }]);
+        let mut page = now(sites.list(&list())).unwrap();
+        assert!((0..2).all(|_| now(page.next()).unwrap().is_ok()));
+        let broken = poll(page.next()).map(|part| part.map(|part| part.unwrap_err().to_string()));
+        assert_eq!(broken, last.map(|last| last.map(Into::into)));
+    }
+}
+
+#[test]
+fn a_watch_breaks_after_so_many_events() {
+    let sites = sites(&["a", "b", "c"]);
+    for (after, how, expected) in [
+        (0, Break::End, vec!["end"]),
+        (0, Break::expired(), vec!["ERROR 410", "end"]),
+        (0, Break::Silent, vec![]),
+        (1, Break::End, vec!["ADDED b@2", "end"]),
+        (1, Break::Silent, vec!["ADDED b@2"]),
+        (3, Break::End, vec!["ADDED b@2", "ADDED c@3"]),
+    ] {
+        sites.faults().next_of(Verb::Watch, [Fault::Breaks { after, how }]);
+        assert_eq!(told(&mut now(sites.watch(&from(1))).unwrap()), expected);
+    }
+    sites.faults().next([Fault::Breaks { after: 2, how: Break::End }]);
+    assert_eq!(told(&mut now(sites.watch(&from(0))).unwrap()), ["ADDED a@1", "ADDED b@2", "end"]);
+}
+
+#[test]
+fn a_streaming_list_may_lack_its_bookmark() {
+    let sites = sites(&["a"]);
+    sites.faults().next([Fault::NoBookmark]);
+    let streaming = WatchOptions { send_initial_events: true, ..from(0) };
+    let mut events = now(sites.watch(&streaming)).unwrap();
+    assert_eq!(told(&mut events), ["ADDED a@1"]);
+    sites.put(site("b"));
+    assert_eq!(told(&mut events), ["ADDED b@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_cut_off_hears_nothing_until_it_is_healed() {
+    let sites = sites(&["a"]);
+    let (one, other) = (sites.client("one"), sites.client("other"));
+    let mut events = one.watch(&from(1)).await.unwrap();
+    one.faults().cut_off();
+    sites.put(site("b"));
+    let waiting = tokio::spawn(async move { events.next().await });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!waiting.is_finished() && poll(one.get(&key("a"))).is_pending());
+    assert!(other.get(&key("a")).await.is_ok());
+    one.faults().heal();
+    assert!(waiting.await.unwrap().unwrap().is_ok(), "the watch goes on where it was");
+    assert!(one.get(&key("a")).await.is_ok());
+
+    sites.faults().cut_off();
+    assert!(poll(one.get(&key("a"))).is_pending() && poll(other.get(&key("a"))).is_pending());
+}
+
+#[test]
+fn the_log_tells_who_asked_for_what() {
+    let sites = sites(&["a"]);
+    let client = sites.client("one");
+    let post = PostOptions { field_manager: "m".into(), ..PostOptions::default() };
+    let first = ListOptions { limit: 500, resource_version: "0".into(), ..list() };
+    page(&client, &first);
+    let next = ListOptions { continue_token: "1:ns/a".into(), label_selector: "app=web".parse().unwrap(), ..list() };
+    page(&client, &next);
+    drop(now(client.watch(&from(7))).unwrap());
+    let streaming = WatchOptions {
+        send_initial_events: true,
+        field_selector: "metadata.name=a".parse().unwrap(),
+        ..WatchOptions::default()
+    };
+    drop(now(client.watch(&streaming)).unwrap());
+    now(client.create(&site("b"), &post)).unwrap();
+    now(client.update(&themed("b", "dark"), &post)).unwrap();
+    now(client.update_status(&site("b"), &post)).unwrap();
+    let apply = json!({"apiVersion": "example.com/v1", "kind": "Website"});
+    for patch in [Patch::Merge(json!({})), Patch::Apply(apply)] {
+        now(client.patch(&key("b"), &patch, &post)).unwrap();
+    }
+    now(client.delete(&key("b"), &DeleteOptions::default())).unwrap();
+    now(sites.get(&key("a"))).unwrap();
+
+    let requests = sites.requests();
+    let Call::Update { object, options, .. } = &requests[5].call else { panic!("{:?}", requests[5]) };
+    assert_eq!((&object["spec"]["theme"], options.field_manager.as_str()), (&json!("dark"), "m"));
+    assert_eq!(
+        log(&sites),
+        [
+            "one LIST rv=0 limit=500",
+            "one LIST rv= limit=0 next labels=app=web",
+            "one WATCH rv=7",
+            "one WATCH rv= initial fields=metadata.name=a",
+            "one CREATE ns/b",
+            "one UPDATE ns/b",
+            "one UPDATE ns/b status",
+            "one PATCH ns/b merge",
+            "one PATCH ns/b apply",
+            "one DELETE ns/b",
+            "GET ns/a",
+        ]
+    );
+    assert!(sites.requests().is_empty(), "they were taken");
+}

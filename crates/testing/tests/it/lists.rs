@@ -1,0 +1,111 @@
+//! Lists: pages, revisions, selectors.
+
+use pintle_meta::{ApiError, ListOptions, ListWatch, ResourceVersionMatch};
+use pintle_testing::Collection;
+
+use crate::support::{Website, key, labelled, now, page, site, sites};
+
+fn options(resource_version: &str, limit: u32) -> ListOptions {
+    ListOptions { resource_version: resource_version.into(), limit, ..ListOptions::default() }
+}
+
+fn next(token: &str) -> ListOptions {
+    ListOptions { continue_token: token.into(), ..options("", 2) }
+}
+
+fn fails(sites: &Collection<Website>, options: &ListOptions) -> ApiError {
+    now(sites.list(options)).unwrap_err()
+}
+
+#[test]
+fn pages_are_of_one_revision_whatever_happens_between() {
+    let sites = sites(&["a", "b", "c", "d", "e"]);
+    let (first, token) = page(&sites, &options("", 2));
+    assert_eq!(first, "at 5 a@1 b@2");
+    sites.remove(&key("c"));
+    sites.put(site("dd"));
+    let (second, token) = page(&sites, &next(&token));
+    assert_eq!(second, "at 5 c@3 d@4");
+    assert_eq!(page(&sites, &next(&token)), ("at 5 e@5".into(), String::new()));
+    assert_eq!(page(&sites, &options("", 0)).0, "at 7 a@1 b@2 d@4 dd@7 e@5");
+}
+
+#[test]
+fn a_page_tells_how_many_are_left_unless_it_selects() {
+    let sites: Collection<_> = ["a", "b", "c"].map(|name| labelled(name, &[("app", "web")])).into();
+    let left = |options: &ListOptions| {
+        let mut page = now(sites.list(options)).unwrap();
+        let Some(Ok(pintle_meta::ListPart::Metadata(list))) = now(page.next()) else { panic!("no metadata") };
+        list.remaining_item_count
+    };
+    assert_eq!((left(&options("", 1)), left(&options("", 3))), (Some(2), None));
+    assert_eq!(left(&ListOptions { label_selector: "app=web".parse().unwrap(), ..options("", 1) }), None);
+}
+
+#[test]
+fn at_revision_0_a_list_is_whole_if_there_is_a_watch_cache() {
+    let names = ["a", "b", "c"];
+    assert_eq!(page(&sites(&names), &options("0", 2)).0, "at 3 a@1 b@2 c@3");
+    assert_eq!(page(&sites(&names).without_watch_cache(), &options("0", 2)).0, "at 3 a@1 b@2");
+}
+
+#[test]
+fn a_list_is_at_least_as_new_as_asked_or_exactly_so_old() {
+    let sites = sites(&["a", "b"]);
+    sites.remove(&key("a"));
+    let at = |version: &str, how| ListOptions { resource_version_match: Some(how), ..options(version, 0) };
+    assert_eq!(page(&sites, &options("1", 0)).0, "at 3 b@2");
+    assert_eq!(page(&sites, &at("1", ResourceVersionMatch::NotOlderThan)).0, "at 3 b@2");
+    assert_eq!(page(&sites, &at("2", ResourceVersionMatch::Exact)).0, "at 2 a@1 b@2");
+    assert_eq!(page(&sites, &options("2", 5)).0, "at 2 a@1 b@2", "with a limit, as of old");
+}
+
+#[test]
+fn a_list_from_the_future_the_forgotten_past_or_nowhere_is_refused() {
+    let sites = sites(&["a", "b", "c"]);
+    let error = fails(&sites, &options("9", 0));
+    assert!(error.is_too_large_resource_version() && error.retry_after().is_some(), "{error}");
+    let (_, token) = page(&sites, &options("", 1));
+    sites.put(site("d"));
+    sites.compact();
+    assert!(fails(&sites, &next(&token)).is_expired());
+    let exact = ListOptions { resource_version_match: Some(ResourceVersionMatch::Exact), ..options("3", 0) };
+    assert!(fails(&sites, &exact).is_expired());
+    assert!(fails(&sites, &options("yesterday", 0)).is_bad_request());
+    assert!(fails(&sites, &next("garbage")).is_bad_request());
+    assert!(fails(&sites, &ListOptions { continue_token: "4:ns/a".into(), ..options("4", 0) }).is_bad_request());
+    assert_eq!(page(&sites, &options("3", 0)).0, "at 4 a@1 b@2 c@3 d@4", "at least as new is never too old");
+}
+
+#[test]
+fn selectors_and_namespaces_narrow_a_list() {
+    let sites: Collection<_> =
+        [labelled("a", &[("app", "web"), ("tier", "1")]), labelled("b", &[("app", "db")]), site("c")].into();
+    let mut elsewhere = labelled("d", &[("app", "web")]);
+    elsewhere.metadata.namespace = "other".into();
+    sites.put(elsewhere);
+    let names = |labels: &str, fields: &str| {
+        let options = ListOptions {
+            label_selector: labels.parse().unwrap(),
+            field_selector: fields.parse().unwrap(),
+            ..ListOptions::default()
+        };
+        page(&sites, &options).0
+    };
+    for (labels, fields, expected) in [
+        ("app=web", "", "at 4 a@1 d@4"),
+        ("app==web, tier", "", "at 4 a@1"),
+        ("app!=web", "", "at 4 b@2 c@3"),
+        ("!app", "", "at 4 c@3"),
+        ("app in (db, cache)", "", "at 4 b@2"),
+        ("", "metadata.name=b", "at 4 b@2"),
+        ("app=web", "metadata.namespace!=ns", "at 4 d@4"),
+    ] {
+        assert_eq!(names(labels, fields), expected, "{labels:?} {fields:?}");
+    }
+    let other = sites.client("one").in_namespace("other");
+    assert_eq!(page(&other, &ListOptions::default()).0, "at 4 d@4");
+    let error =
+        fails(&sites, &ListOptions { field_selector: "spec.theme=dark".parse().unwrap(), ..ListOptions::default() });
+    assert!(error.is_bad_request() && error.to_string().contains("field label not supported: spec.theme"), "{error}");
+}

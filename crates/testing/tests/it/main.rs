@@ -1,0 +1,12 @@
+//! The tests of the testing crate: what other tests rely on.
+
+#![allow(clippy::unwrap_used)]
+
+mod clock;
+mod collection;
+mod faults;
+mod lists;
+mod model;
+mod support;
+mod watches;
+mod writes;
