@@ -3,71 +3,52 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use pintle_controller::{Action, Controller, ControllerConfig, Kind, ReconcileError, Request, predicate::GenerationChanged};
+//! use pintle_controller::{Action, Controller, ControllerConfig, Kind, Request, predicate::GenerationChanged};
 //! use pintle_informer::{InformerConfig, SharedInformer};
 //! use pintle_meta::ObjectMeta;
-//! # use std::pin::Pin;
-//! # use std::task::{Context, Poll};
-//! # use pintle_meta::{ApiError, Encoded, List, ListMeta, ListOptions, ObjectSource, WatchEvent, WatchOptions};
+//! use pintle_testing::Collection;
 //! use serde::{Deserialize, Serialize};
 //! use tokio_util::sync::CancellationToken;
 //!
-//! #[derive(Clone, Deserialize, Serialize)]
+//! #[derive(Deserialize, Serialize)]
 //! struct Website {
 //!     metadata: ObjectMeta,
 //! }
 //! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 //!
-//! #[derive(Clone, Deserialize, Serialize)]
+//! #[derive(Deserialize, Serialize)]
 //! struct Deployment {
 //!     metadata: ObjectMeta,
 //! }
 //! pintle_meta::resource!(Deployment, "apps/v1", "Deployment", "deployments", Namespaced);
 //!
-//! # struct Fake<T>(Vec<T>);
-//! # struct Pending<T>(std::marker::PhantomData<T>);
-//! # impl<T> Unpin for Pending<T> {}
-//! # impl<T> futures_core::Stream for Pending<T> {
-//! #     type Item = Result<WatchEvent<T>, ApiError>;
-//! #     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> { Poll::Pending }
-//! # }
-//! # impl<T: Clone + Serialize + Send + Sync + 'static> ObjectSource for Fake<T> {
-//! #     type Object = T;
-//! #     type Events = Pending<T>;
-//! #     async fn list(&self, _: &ListOptions) -> Result<List<T>, ApiError> {
-//! #         let metadata = ListMeta { resource_version: "1".into(), ..Default::default() };
-//! #         Ok(List { types: Default::default(), metadata, items: self.0.clone() })
-//! #     }
-//! #     async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> { Ok(Pending(Default::default())) }
-//! # }
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let website_api = Encoded(Fake(vec![Website { metadata: ObjectMeta::new("team-a", "blog") }]));
-//! # let deployment_api = Encoded(Fake(vec![]));
-//! // Anything that lists and watches a resource will do; a REST client makes such things.
-//! let sites: SharedInformer<Website> = SharedInformer::new(website_api, InformerConfig::default());
-//! let deployments: SharedInformer<Deployment> = SharedInformer::new(deployment_api, InformerConfig::default());
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // Anything that lists and watches a resource will do: what a REST client makes, or objects in memory.
+//!     let websites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog") }]);
+//!     let sites = SharedInformer::new(websites, InformerConfig::default());
+//!     let deployments = SharedInformer::new(Collection::<Deployment>::new(), InformerConfig::default());
 //!
-//! let stop = CancellationToken::new();
-//! let (lister, done) = (sites.lister(), stop.clone());
-//! let controller = Controller::of(Kind::of(&sites).when(GenerationChanged))
-//!     .owns(&deployments)
-//!     .config(ControllerConfig { max_concurrent_reconciles: 4, ..ControllerConfig::default() })
-//!     .reconciler(move |request: Request| {
-//!         let (lister, done) = (lister.clone(), done.clone());
-//!         async move {
-//!             let Some(site) = lister.get(&request.key) else {
-//!                 return Ok(Action::await_change()); // It was deleted.
-//!             };
-//!             println!("{} is to have a deployment", site.metadata.name);
-//!             done.cancel();
-//!             Ok(Action::requeue_after(Duration::from_secs(600)))
-//!         }
-//!     });
-//! controller.run(&stop).await?;
-//! assert_eq!(controller.metrics().reconciles(), 1);
-//! # Ok(())
-//! # }
+//!     let stop = CancellationToken::new();
+//!     let (lister, done) = (sites.lister(), stop.clone());
+//!     let controller = Controller::of(Kind::of(&sites).when(GenerationChanged))
+//!         .owns(&deployments)
+//!         .config(ControllerConfig { max_concurrent_reconciles: 4, ..ControllerConfig::default() })
+//!         .reconciler(move |request: Request| {
+//!             let (lister, done) = (lister.clone(), done.clone());
+//!             async move {
+//!                 let Some(site) = lister.get(&request.key) else {
+//!                     return Ok(Action::await_change()); // It was deleted.
+//!                 };
+//!                 println!("{} is to have a deployment", site.metadata.name);
+//!                 done.cancel();
+//!                 Ok(Action::requeue_after(Duration::from_secs(600)))
+//!             }
+//!         });
+//!     controller.run(&stop).await?;
+//!     assert_eq!(controller.metrics().reconciles(), 1);
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # Nouns

@@ -3,34 +3,40 @@
 //! ```
 //! use pintle_informer::{Event, InformerConfig, SharedInformer};
 //! use pintle_meta::{ObjectKey, ObjectMeta};
-//! use serde::Deserialize;
+//! use pintle_testing::Collection;
+//! use serde::{Deserialize, Serialize};
 //!
-//! #[derive(Deserialize)]
+//! #[derive(Deserialize, Serialize)]
 //! struct Website {
 //!     metadata: ObjectMeta,
 //!     owner: String,
 //! }
 //! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 //!
-//! /// Works on any source: what a REST client makes, or an object of a test.
-//! async fn follow(
-//!     websites: impl pintle_meta::ListWatch<Object = Website>,
-//! ) -> Result<(), Box<dyn std::error::Error>> {
-//!     let informer = SharedInformer::new(websites, InformerConfig::default());
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // Any `ListWatch` will do: one that a REST client makes, or objects in memory.
+//!     let websites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog"), owner: "ann".into() }]);
+//!     let informer = SharedInformer::new(websites.clone(), InformerConfig::default());
 //!     informer.add_index("owner", |site: &Website| vec![site.owner.clone()])?;
 //!
 //!     let mut events = informer.subscribe();
 //!     informer.start();
 //!     informer.wait_for_sync().await?;
-//!
-//!     let sites = informer.lister();
-//!     assert!(sites.get(&ObjectKey::new("team-a", "blog")).is_some());
-//!     assert_eq!(sites.by_index("owner", "ann")?.len(), 1);
-//!
 //!     let Some(Event::Added { object, is_initial: true }) = events.next().await else { panic!("no event") };
 //!     assert_eq!(object.metadata.name, "blog");
 //!
+//!     let blog = ObjectKey::new("team-a", "blog");
+//!     websites.change(&blog, |site| site.owner = "bob".into());
+//!     let Some(Event::Updated { old, new }) = events.next().await else { panic!("no event") };
+//!     assert_eq!((old.owner.as_str(), new.owner.as_str()), ("ann", "bob"));
+//!
+//!     let sites = informer.lister();
+//!     assert!(sites.get(&blog).is_some());
+//!     assert_eq!(sites.by_index("owner", "bob")?.len(), 1);
+//!
 //!     informer.shutdown().await;
+//!     assert!(events.next().await.is_none());
 //!     Ok(())
 //! }
 //! ```

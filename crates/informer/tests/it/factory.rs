@@ -1,22 +1,25 @@
 //! Sharing informers.
 
 use pintle_informer::{InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer};
-use pintle_meta::{ApiResource, Encoded, Resource, Scope};
+use pintle_meta::{ApiResource, Resource, Scope};
+use pintle_testing::{Collection, Fault, Verb};
 
-use crate::support::source::{Fault, Source};
-use crate::support::{Pod, failure, settle};
+use crate::support::{Pod, failure, pod, pods, requests, settle};
 
-fn informer(factory: &InformerFactory, namespace: Option<&str>, source: &Source) -> SharedInformer<Pod> {
-    factory.informer(&Pod::api_resource(), namespace, Encoded(source.clone()), InformerConfig::default())
+fn informer(factory: &InformerFactory, namespace: Option<&str>, source: &Collection<Pod>) -> SharedInformer<Pod> {
+    factory.informer(&Pod::api_resource(), namespace, source.clone(), InformerConfig::default())
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_resource_in_the_same_scope_is_one_informer() {
-    let source = Source::with(&["a"]);
+    let source = pods(&[]);
+    let mut labelled = pod("a", "");
+    labelled.metadata.labels = [("a", "b"), ("c", "x")].map(|(key, value)| (key.into(), value.into())).into();
+    source.put(labelled);
     let factory = InformerFactory::new();
     let informer = |resource: &ApiResource, namespace, name: &str| {
         let config = InformerConfig { name: name.into(), ..InformerConfig::default() };
-        factory.informer(resource, namespace, Encoded(source.clone()), config)
+        factory.informer(resource, namespace, source.clone(), config)
     };
     let pods = Pod::api_resource();
     let all = informer(&pods, None, "all");
@@ -28,7 +31,7 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
         let label_selector = selector.parse().unwrap();
         let reflector = ReflectorConfig { label_selector, ..ReflectorConfig::default() };
         let config = InformerConfig { name: name.into(), reflector, ..InformerConfig::default() };
-        factory.informer(&pods, None, Encoded(source.clone()), config)
+        factory.informer(&pods, None, source.clone(), config)
     };
     let same = selected("c in (y,x), a==b", "selected");
     let selected = selected("a=b,c in (x,y)", "again");
@@ -53,7 +56,7 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
 
 #[tokio::test(start_paused = true)]
 async fn who_asks_later_is_started_by_the_next_start() {
-    let (first, second) = (Source::with(&["a"]), Source::with(&["b"]));
+    let (first, second) = (pods(&["a"]), pods(&["b"]));
     let factory = InformerFactory::new();
     informer(&factory, Some("first"), &first);
     factory.start();
@@ -62,10 +65,10 @@ async fn who_asks_later_is_started_by_the_next_start() {
     assert!(!late.has_synced());
     factory.start();
     factory.wait_for_sync().await.unwrap();
-    assert_eq!(first.requests().len(), 2, "the first was not started again");
+    assert_eq!(requests(&first).len(), 2, "the first was not started again");
 
     factory.shutdown().await;
-    let too_late = informer(&factory, Some("third"), &Source::default());
+    let too_late = informer(&factory, Some("third"), &pods(&[]));
     factory.start();
     settle().await;
     assert!(!too_late.has_synced());
@@ -73,12 +76,12 @@ async fn who_asks_later_is_started_by_the_next_start() {
 
 #[tokio::test(start_paused = true)]
 async fn who_holds_up_the_others_is_named() {
-    let (good, bad) = (Source::default(), Source::default());
-    bad.fail_list(Fault::Fails(failure(403, pintle_meta::Reason::Forbidden)));
+    let (good, bad) = (pods(&[]), pods(&[]));
+    bad.faults().next_of(Verb::List, [Fault::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
     let factory = InformerFactory::new();
     let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
-    factory.informer(&Pod::api_resource(), Some("x"), Encoded(bad), named("bad"));
-    factory.informer(&Pod::api_resource(), None, Encoded(good), named("good"));
+    factory.informer(&Pod::api_resource(), Some("x"), bad, named("bad"));
+    factory.informer(&Pod::api_resource(), None, good, named("good"));
     assert_eq!(factory.unsynced(), ["bad", "good"]);
     factory.start();
     settle().await;
@@ -89,7 +92,7 @@ async fn who_holds_up_the_others_is_named() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_factory_leaves_running_what_others_hold() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let factory = InformerFactory::new();
     let held = informer(&factory, None, &source);
     informer(&factory, Some("ns"), &source);

@@ -4,34 +4,35 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_informer::{InformerConfig, InformerState, ReflectorConfig, SharedInformer};
-use pintle_meta::{Encoded, Reason};
+use pintle_meta::Reason;
+use pintle_testing::{Break, Collection, Fault, Verb};
 
-use crate::support::source::{Break, Fault, Source};
 use crate::support::{
-    Pod, cut, drain, drain_sorted, expired, failure, pod, refused, settle, too_large, too_many_requests,
+    Pod, cut, drain, drain_sorted, empty, event, expired, failure, key, pod, pods, refused, requests, settle, silent,
+    too_large, too_many_requests,
 };
 
 /// Longer than any delay.
 const LONG: Duration = Duration::from_secs(120);
 
-async fn synced(source: &Source) -> SharedInformer<Pod> {
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     settle().await;
-    source.requests();
+    requests(source);
     informer
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_resource_shows_and_is_found_when_it_comes() {
-    let source = Source::with(&["a"]);
-    source.fail_list(Fault::Fails(failure(404, Reason::NotFound)));
-    source.fail_list(Fault::Fails(failure(403, Reason::Forbidden)));
+    let source = pods(&["a"]);
+    source.faults().next_of(Verb::List, [Fault::Fails(failure(404, Reason::NotFound))]);
+    source.faults().next_of(Verb::List, [Fault::Fails(failure(403, Reason::Forbidden))]);
     let errors = Arc::new(Mutex::new(Vec::new()));
     let log = errors.clone();
     let informer: SharedInformer<Pod> = SharedInformer::new(
-        Encoded(source.clone()),
+        source.clone(),
         InformerConfig {
             on_error: Some(Box::new(move |error| log.lock().unwrap().push(error.to_string()))),
             ..InformerConfig::default()
@@ -51,57 +52,58 @@ async fn a_missing_resource_shows_and_is_found_when_it_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn whatever_goes_wrong_the_cache_comes_to_hold_what_the_source_holds() {
-    let faults: [fn(&Source); 12] = [
+    let faults: [fn(&Collection<Pod>); 12] = [
         |source| source.break_watches(Break::End),
-        |source| source.break_watches(Break::Cut),
-        |source| source.break_watches(Break::Throttle),
+        |source| source.break_watches(Break::cut()),
+        |source| source.break_watches(Break::Fails(too_many_requests())),
         |source| {
             source.compact();
-            source.break_watches(Break::Expire);
+            source.break_watches(Break::expired());
         },
         |source| {
-            source.fail_watch(Fault::Fails(refused()));
+            source.faults().next_of(Verb::Watch, [Fault::Fails(refused())]);
             source.break_watches(Break::End);
         },
         |source| {
-            source.fail_watch(Fault::Fails(too_many_requests()));
-            source.break_watches(Break::Cut);
+            source.faults().next_of(Verb::Watch, [Fault::Fails(too_many_requests())]);
+            source.break_watches(Break::cut());
         },
         |source| {
-            source.fail_watch(Fault::Fails(failure(500, Reason::InternalError)));
-            source.fail_list(Fault::Fails(too_large()));
+            source.faults().next_of(Verb::Watch, [Fault::Fails(failure(500, Reason::InternalError))]);
+            source.faults().next_of(Verb::List, [Fault::Fails(too_large())]);
             source.break_watches(Break::End);
         },
         |source| {
-            source.fail_watch(Fault::Event(expired()));
-            source.fail_list(Fault::Fails(expired()));
+            source.faults().next_of(Verb::Watch, [event(expired())]);
+            source.faults().next_of(Verb::List, [Fault::Fails(expired())]);
             source.break_watches(Break::End);
         },
         |source| {
-            (0..5).for_each(|_| source.fail_watch(Fault::Empty));
+            source.faults().next_of(Verb::Watch, vec![empty(); 5]);
             source.break_watches(Break::End);
         },
         |source| {
-            source.fail_watch(Fault::Event(cut()));
+            source.faults().next_of(Verb::Watch, [event(cut())]);
             source.break_watches(Break::End);
         },
         |source| {
-            source.fail_watch(Fault::Silent);
+            source.faults().next_of(Verb::Watch, [silent()]);
             source.break_watches(Break::End);
         },
         |source| {
-            source.fail_watch(Fault::Fails(cut()));
-            source.fail_list(Fault::Fails(cut()));
+            source.faults().next_of(Verb::Watch, [Fault::Fails(cut())]);
+            source.faults().next_of(Verb::List, [Fault::Fails(cut())]);
             source.break_watches(Break::End);
         },
     ];
     for (number, fault) in faults.into_iter().enumerate() {
-        let source = Source::with(&["a", "b"]);
+        let source = pods(&["a", "b"]);
         let informer = synced(&source).await;
         let mut events = informer.subscribe();
         drain(&mut events).await;
-        source.delete_silently("a");
-        source.put_silently(pod("c", ""));
+        source.break_watches(Break::Silent);
+        source.remove(&key("a"));
+        source.put(pod("c", ""));
         fault(&source);
         // A silent watch is found out by its timeout, 600 s at most, and the grace.
         tokio::time::sleep(Duration::from_secs(640)).await;
@@ -120,60 +122,60 @@ async fn whatever_goes_wrong_the_cache_comes_to_hold_what_the_source_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_watch_lists_again_and_a_cut_one_does_not() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let _informer = synced(&source).await;
-    source.break_watches(Break::Cut);
+    source.break_watches(Break::cut());
     tokio::time::sleep(LONG).await;
-    let requests = source.requests();
-    assert!(requests.iter().all(|request| request == "WATCH rv=1"), "{requests:?}");
-    source.break_watches(Break::Expire);
+    let watches = requests(&source);
+    assert!(watches.iter().all(|request| request == "WATCH rv=1"), "{watches:?}");
+    source.break_watches(Break::expired());
     tokio::time::sleep(LONG).await;
-    assert_eq!(source.requests(), ["LIST rv=1 limit=0", "WATCH rv=1"]);
+    assert_eq!(requests(&source), ["LIST rv=1 limit=0", "WATCH rv=1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_refuses_for_an_hour_is_not_asked_too_often() {
-    let source = Source::with(&["a"]);
-    (0..1000).for_each(|_| source.fail_list(Fault::Fails(refused())));
-    let informer: SharedInformer<Pod> = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a"]);
+    source.faults().next_of(Verb::List, vec![Fault::Fails(refused()); 1000]);
+    let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    let requests = source.requests().len();
+    let requests = requests(&source).len();
     assert!((60..=130).contains(&requests), "{requests} lists in an hour, with delays of 30 to 60 s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn watches_that_end_at_once_do_not_become_a_hot_loop() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = synced(&source).await;
-    (0..1000).for_each(|_| source.fail_watch(Fault::Empty));
+    source.faults().next_of(Verb::Watch, vec![empty(); 1000]);
     source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let requests = source.requests().len();
+    let requests = requests(&source).len();
     assert!((10..=40).contains(&requests), "{requests} requests in 10 minutes");
     assert!(matches!(informer.state(), InformerState::Degraded { .. }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_without_its_end_gives_way_to_a_list() {
-    let source = Source::with(&["a"]);
-    source.fail_watch(Fault::NoBookmark);
+    let source = pods(&["a"]);
+    source.faults().next_of(Verb::Watch, [Fault::NoBookmark]);
     let config = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
     let informer: SharedInformer<Pod> =
-        SharedInformer::new(Encoded(source.clone()), InformerConfig { reflector: config, ..InformerConfig::default() });
+        SharedInformer::new(source.clone(), InformerConfig { reflector: config, ..InformerConfig::default() });
     informer.start();
     tokio::time::sleep(Duration::from_secs(59)).await;
     assert!(!informer.has_synced() && matches!(informer.state(), InformerState::Streaming));
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(informer.has_synced());
-    assert_eq!(source.requests(), ["WATCH rv= initial", "LIST rv=0 limit=500", "WATCH rv=1"]);
+    assert_eq!(requests(&source), ["WATCH rv= initial", "LIST rv=0 limit=500", "WATCH rv=1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_takes_one_request() {
-    let source = Source::with(&["a", "b"]);
+    let source = pods(&["a", "b"]);
     let informer: SharedInformer<Pod> = SharedInformer::new(
-        Encoded(source.clone()),
+        source.clone(),
         InformerConfig {
             reflector: ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() },
             ..InformerConfig::default()
@@ -184,35 +186,34 @@ async fn a_streaming_list_takes_one_request() {
     informer.wait_for_sync().await.unwrap();
     source.put(pod("c", ""));
     assert_eq!(drain_sorted(&mut events).await, ["A c@3", "A! a@1", "A! b@2"]);
-    assert_eq!(source.requests(), ["WATCH rv= initial"]);
+    assert_eq!(requests(&source), ["WATCH rv= initial"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pages_are_followed_to_the_end() {
     let names: Vec<String> = (0..1234).map(|number| format!("p{number:04}")).collect();
-    let source = Source::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    source.always_page();
-    let informer = SharedInformer::<Pod>::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&names.iter().map(String::as_str).collect::<Vec<_>>()).without_watch_cache();
+    let informer = SharedInformer::<Pod>::new(source.clone(), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     settle().await;
     assert_eq!(informer.lister().len(), 1234);
     let next = "LIST rv= limit=500 next";
-    assert_eq!(source.requests(), ["LIST rv=0 limit=500", next, next, "WATCH rv=1234"]);
+    assert_eq!(requests(&source), ["LIST rv=0 limit=500", next, next, "WATCH rv=1234"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_waits_for_no_answer() {
-    let hung: [fn(&Source); 4] = [
-        |source| source.fail_list(Fault::Hangs),
-        |source| source.fail_watch(Fault::Hangs),
-        |source| source.fail_watch(Fault::Silent),
-        |source| source.fail_list(Fault::Fails(refused())),
+    let hung: [fn(&Collection<Pod>); 4] = [
+        |source| source.faults().next_of(Verb::List, [Fault::Lost]),
+        |source| source.faults().next_of(Verb::Watch, [Fault::Lost]),
+        |source| source.faults().next_of(Verb::Watch, [silent()]),
+        |source| source.faults().next_of(Verb::List, [Fault::Fails(refused())]),
     ];
     for hang in hung {
-        let source = Source::with(&["a"]);
+        let source = pods(&["a"]);
         hang(&source);
-        let informer: SharedInformer<Pod> = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+        let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), InformerConfig::default());
         informer.start();
         settle().await;
         let before = tokio::time::Instant::now();

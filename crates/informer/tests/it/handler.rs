@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_informer::{Event, EventHandler, FilteringHandler, HandlerGuard, InformerConfig, SharedInformer};
-use pintle_meta::Encoded;
 
-use crate::support::source::Source;
-use crate::support::{Pod, pod, settle, shorthand};
+use crate::support::{Pod, key, pod, pods, settle, shorthand};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -25,8 +23,8 @@ fn take(log: &Log) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn each_handler_hears_of_everything() {
-    let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let (mut first, first_log) = logging(&informer);
     informer.start();
     assert!(first.synced().await);
@@ -34,7 +32,7 @@ async fn each_handler_hears_of_everything() {
     assert!(late.synced().await);
     source.put(pod("a", "node"));
     settle().await;
-    source.delete("a");
+    source.remove(&key("a"));
     settle().await;
     assert_eq!(take(&first_log), ["A! a@1", "U a@1..2", "D a@3"]);
     assert_eq!(take(&late_log), ["A! a@1", "U a@1..2", "D a@3"]);
@@ -42,8 +40,8 @@ async fn each_handler_hears_of_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_is_removed_hears_no_more() {
-    let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let ((dropped, dropped_log), (removed, removed_log), (_kept, kept_log)) =
         (logging(&informer), logging(&informer), logging(&informer));
     informer.start();
@@ -59,8 +57,8 @@ async fn a_handler_that_is_removed_hears_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
-    let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let (guard, _log) = logging(&informer);
     assert!(!guard.has_synced());
     informer.start();
@@ -68,7 +66,7 @@ async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
     settle().await;
     assert!(guard.has_synced());
 
-    let (mut never, _log) = logging(&SharedInformer::new(Encoded(Source::default()), InformerConfig::default()));
+    let (mut never, _log) = logging(&SharedInformer::new(pods(&[]), InformerConfig::default()));
     assert!(!never.synced().await, "its informer ended before it began");
 }
 
@@ -83,8 +81,8 @@ async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
         fn on_update(&self, _: &Arc<Pod>, _: &Arc<Pod>) {}
         fn on_delete(&self, _: &Arc<Pod>, _: bool) {}
     }
-    let source = Source::with(&["a", "b", "c", "d", "e"]);
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a", "b", "c", "d", "e"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let calls = Arc::new(AtomicUsize::new(0));
     let _guard = informer.add_event_handler(Panics(calls.clone()));
     let (mut calm, log) = logging(&informer);
@@ -100,8 +98,8 @@ async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_filter_makes_objects_come_and_go() {
-    let source = Source::default();
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&[]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let log = Log::default();
     let told = log.clone();
     let handler = move |event: &Event<Pod>| told.lock().unwrap().push(shorthand(event));
@@ -112,20 +110,20 @@ async fn a_filter_makes_objects_come_and_go() {
         source.put(pod("a", node));
         settle().await;
     }
-    source.delete("a");
+    source.remove(&key("a"));
     settle().await;
     assert_eq!(take(&log), ["A a@3", "U a@3..4", "D a@4"]);
     source.put(pod("b", "mine"));
     settle().await;
-    source.delete("b");
+    source.remove(&key("b"));
     settle().await;
     assert_eq!(take(&log), ["A b@7", "D b@8"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_have_a_resync_period_of_its_own() {
-    let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let count = Arc::new(AtomicUsize::new(0));
     let counter = count.clone();
     let handler = move |_: &Event<Pod>| _ = counter.fetch_add(1, Ordering::Relaxed);

@@ -6,17 +6,13 @@ use std::time::Duration;
 use pintle_informer::{
     BackoffConfig, Event, InformerConfig, InformerState, ReflectorConfig, SharedInformer, Subscription, WaitError,
 };
-use pintle_meta::{Encoded, LabelSelector, ObjectKey};
+use pintle_meta::{LabelSelector, ObjectKey};
+use pintle_testing::{Break, Collection};
 
-use crate::support::source::{Break, Source};
-use crate::support::{Pod, drain, drain_sorted, pod, settle, shorthand};
+use crate::support::{Pod, drain, drain_sorted, key, pod, pods, requests, settle, shorthand, state_at};
 
-fn key(name: &str) -> ObjectKey {
-    ObjectKey::new("ns", name)
-}
-
-async fn synced(source: &Source) -> SharedInformer<Pod> {
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     informer
@@ -24,8 +20,8 @@ async fn synced(source: &Source) -> SharedInformer<Pod> {
 
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_hears_of_what_is_there_and_then_of_each_change() {
-    let source = Source::with(&["a", "b"]);
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a", "b"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut events = informer.subscribe();
     assert!(matches!(informer.state(), InformerState::Starting));
     informer.start();
@@ -35,15 +31,15 @@ async fn a_subscriber_hears_of_what_is_there_and_then_of_each_change() {
 
     source.put(pod("c", ""));
     source.put(pod("a", "node"));
-    source.delete("b");
+    source.remove(&key("b"));
     assert_eq!(drain(&mut events).await, ["A c@3", "U a@1..4", "D b@5"]);
-    assert_eq!(source.requests(), ["LIST rv=0 limit=500", "WATCH rv=2"]);
+    assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=2"]);
     assert!(informer.state().is_synced());
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_cache_changes_before_anybody_hears_of_it() {
-    let source = Source::default();
+    let source = pods(&[]);
     let informer = synced(&source).await;
     let (lister, mut events) = (informer.lister(), informer.subscribe());
     for _ in 0..3 {
@@ -51,14 +47,14 @@ async fn the_cache_changes_before_anybody_hears_of_it() {
         let event = events.next().await.unwrap();
         assert_eq!(lister.get(&event.key()).unwrap().metadata, event.object().metadata);
     }
-    source.delete("a");
+    source.remove(&key("a"));
     assert!(events.next().await.unwrap().is_deleted());
     assert!(lister.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_subscriber_begins_with_what_is_in_the_cache() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = synced(&source).await;
     source.put(pod("a", "node"));
     settle().await;
@@ -69,8 +65,8 @@ async fn a_late_subscriber_begins_with_what_is_in_the_cache() {
 
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_has_synced_once_it_is_through_with_what_was_there() {
-    let source = Source::with(&["a", "b"]);
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a", "b"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut events = informer.subscribe();
     let mut handle = events.sync_handle();
     informer.start();
@@ -82,16 +78,16 @@ async fn a_subscriber_has_synced_once_it_is_through_with_what_was_there() {
     assert!(events.try_next().is_none());
     assert!(events.has_synced() && handle.synced().await);
 
-    let mut empty = synced(&Source::default()).await.subscribe();
+    let mut empty = synced(&pods(&[])).await.subscribe();
     assert!(empty.has_synced() && empty.try_next().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_initial_object_that_is_gone_before_it_was_told_does_not_hold_up_syncing() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
-    source.delete("a");
+    source.remove(&key("a"));
     settle().await;
     assert!(events.has_synced());
     assert!(events.try_next().is_none(), "what came and went unheard is not told");
@@ -99,30 +95,31 @@ async fn an_initial_object_that_is_gone_before_it_was_told_does_not_hold_up_sync
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_subscriber_hears_of_the_newest_state_and_holds_no_more_than_that() {
-    let source = Source::with(&["a", "b"]);
+    let source = pods(&["a", "b"]);
     let informer = synced(&source).await;
     let (mut slow, mut quick) = (informer.subscribe(), informer.subscribe());
     assert_eq!((drain(&mut slow).await.len(), drain(&mut quick).await.len()), (2, 2));
     for round in 0..100 {
         source.put(pod("a", &round.to_string()));
         source.put(pod(&format!("brief-{round}"), ""));
-        source.delete(&format!("brief-{round}"));
+        source.remove(&key(&format!("brief-{round}")));
         settle().await;
         assert!(slow.len() <= 1);
         assert_eq!(drain(&mut quick).await.len(), 1, "others do not wait for it");
     }
-    source.delete("b");
+    source.remove(&key("b"));
     assert_eq!(drain(&mut slow).await, ["U a@1..300", "D b@303"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_object_by_the_same_name_is_told_as_deleted_and_added() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
     drain(&mut events).await;
-    source.delete_silently("a");
-    source.put_silently(pod("a", ""));
+    source.break_watches(Break::Silent);
+    source.remove(&key("a"));
+    source.put(pod("a", ""));
     source.compact();
     source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -131,15 +128,16 @@ async fn another_object_by_the_same_name_is_told_as_deleted_and_added() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relist_tells_only_what_changed() {
-    let source = Source::with(&["same", "changed", "gone"]);
+    let source = pods(&["same", "changed", "gone"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
     drain(&mut events).await;
-    source.put_silently(pod("changed", "node"));
-    source.put_silently(pod("new", ""));
-    source.delete_silently("gone");
+    source.break_watches(Break::Silent);
+    source.put(pod("changed", "node"));
+    source.put(pod("new", ""));
+    source.remove(&key("gone"));
     source.compact();
-    source.break_watches(Break::Expire);
+    source.break_watches(Break::expired());
     tokio::time::sleep(Duration::from_secs(10)).await;
     let told = drain(&mut events).await;
     assert_eq!(told, ["D? gone@3", "U changed@2..4", "A new@5"], "deletions, and then the list in its order");
@@ -148,9 +146,9 @@ async fn a_relist_tells_only_what_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_resync_reminds_each_subscriber_at_its_own_period() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = SharedInformer::new(
-        Encoded(source.clone()),
+        source.clone(),
         InformerConfig { resync: Some(Duration::from_secs(3)), ..InformerConfig::default() },
     );
     informer.start();
@@ -180,14 +178,14 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
         told.push(if count == 0 { "nobody" } else { "|" });
     }
     assert_eq!(told.join(" "), "1 | 2 1 | 3 1 | 2 1 | 1 | 2 3 1 |");
-    assert_eq!(source.requests().len(), 2, "the server is not asked");
+    assert_eq!(requests(&source).len(), 2, "the server is not asked");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_resync_does_not_put_old_news_before_new_ones() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = SharedInformer::new(
-        Encoded(source.clone()),
+        source.clone(),
         InformerConfig { resync: Some(Duration::from_secs(1)), ..InformerConfig::default() },
     );
     informer.start();
@@ -201,9 +199,9 @@ async fn a_resync_does_not_put_old_news_before_new_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn everything_is_transformed_once() {
-    let source = Source::with(&["a", "b"]);
+    let source = pods(&["a", "b"]);
     let informer = SharedInformer::new(
-        Encoded(source.clone()),
+        source.clone(),
         InformerConfig {
             transform: Some(Box::new(|pod: &mut Pod| pod.node.push('!'))),
             resync: Some(Duration::from_secs(1)),
@@ -214,7 +212,7 @@ async fn everything_is_transformed_once() {
     informer.start();
     informer.wait_for_sync().await.unwrap();
     source.put(pod("a", "node"));
-    source.delete("b");
+    source.remove(&key("b"));
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut nodes = Vec::new();
     while let Some(event) = events.try_next() {
@@ -229,9 +227,9 @@ async fn everything_is_transformed_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transform_may_rename() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = SharedInformer::new(
-        Encoded(source.clone()),
+        source.clone(),
         InformerConfig {
             transform: Some(Box::new(|pod: &mut Pod| pod.metadata.name.insert_str(0, "x-"))),
             ..InformerConfig::default()
@@ -241,16 +239,16 @@ async fn a_transform_may_rename() {
     informer.start();
     informer.wait_for_sync().await.unwrap();
     assert_eq!(drain(&mut events).await, ["A! x-a@1"]);
-    source.delete("a");
+    source.remove(&key("a"));
     assert_eq!(drain(&mut events).await, ["D x-a@2"]);
     assert!(informer.lister().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn indices_may_come_before_the_start_or_at_any_time_later() {
-    let source = Source::default();
+    let source = pods(&[]);
     source.put(pod("a", "left"));
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.add_index("node", |pod: &Pod| vec![pod.node.clone()]).unwrap();
     informer.start();
     informer.wait_for_sync().await.unwrap();
@@ -264,7 +262,7 @@ async fn indices_may_come_before_the_start_or_at_any_time_later() {
     informer.add_index("name", |pod| vec![pod.metadata.name.clone()]).unwrap();
     assert_eq!(by("name", "b"), ["b"]);
     assert!(informer.add_index("name", |_| vec![]).is_err());
-    source.delete("a");
+    source.remove(&key("a"));
     settle().await;
     assert_eq!(by("node", "left"), ["b"]);
     let error = informer.lister().by_index("nod", "left").unwrap_err();
@@ -273,7 +271,7 @@ async fn indices_may_come_before_the_start_or_at_any_time_later() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lister_reads_by_key_namespace_and_label() {
-    let source = Source::default();
+    let source = pods(&[]);
     let mut labelled = pod("a", "");
     labelled.metadata.labels.insert("app".into(), "web".into());
     source.put(labelled);
@@ -300,7 +298,7 @@ async fn a_lister_reads_by_key_namespace_and_label() {
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_its_own_write_reads_it() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = synced(&source).await;
     let lister = informer.lister();
     lister.wait_for("1").await.unwrap();
@@ -314,7 +312,7 @@ async fn who_waits_for_its_own_write_reads_it() {
     source.put(pod("a", "node"));
     settle().await;
     assert!(!waiting.is_finished());
-    source.delete("a");
+    source.remove(&key("a"));
     assert!(waiting.await.unwrap(), "deletions count as well");
 
     let opaque = lister.wait_for("x1").await;
@@ -327,19 +325,19 @@ async fn who_waits_for_its_own_write_reads_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_moves_the_cache_on() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = synced(&source).await;
     source.advance();
     source.bookmark();
     informer.lister().wait_for("2").await.unwrap();
     source.break_watches(Break::End);
     settle().await;
-    assert_eq!(source.requests().last().unwrap(), "WATCH rv=2");
+    assert_eq!(requests(&source).last().unwrap(), "WATCH rv=2");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_is_dropped_takes_nothing_more() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = synced(&source).await;
     let (dropped, mut kept) = (informer.subscribe(), informer.subscribe());
     let mut handle = dropped.sync_handle();
@@ -351,7 +349,7 @@ async fn a_subscription_that_is_dropped_takes_nothing_more() {
 
 #[tokio::test(start_paused = true)]
 async fn next_loses_nothing_when_it_is_dropped() {
-    let source = Source::default();
+    let source = pods(&[]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
     for round in 1..20 {
@@ -368,7 +366,7 @@ async fn next_loses_nothing_when_it_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_ends_everything_that_depends_on_it() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = synced(&source).await;
     let mut events = informer.subscribe();
     source.put(pod("b", ""));
@@ -394,7 +392,7 @@ async fn shutdown_ends_everything_that_depends_on_it() {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_never_ran_ends_as_well() {
-    let informer = SharedInformer::new(Encoded(Source::default()), InformerConfig::default());
+    let informer = SharedInformer::new(pods(&[]), InformerConfig::default());
     let mut events = informer.subscribe();
     let waiting = tokio::spawn({
         let informer = informer.clone();
@@ -412,13 +410,13 @@ async fn no_task_is_left_behind() {
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let ignore = |_: &Event<Pod>| {};
     let before = tasks();
-    let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let early = informer.add_event_handler(ignore);
     informer.start();
     informer.wait_for_sync().await.unwrap();
     let late = informer.add_event_handler(ignore);
-    let never = SharedInformer::<Pod>::new(Encoded(source.clone()), InformerConfig::default());
+    let never = SharedInformer::<Pod>::new(source.clone(), InformerConfig::default());
     let never_called = never.add_event_handler(ignore);
     settle().await;
     assert_eq!(tasks(), before + 4, "one of the informer, and one of each handler");
@@ -431,7 +429,7 @@ async fn no_task_is_left_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_last_handle_ends_the_task() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = synced(&source).await;
     let (another, mut events, lister) = (informer.clone(), informer.subscribe(), informer.lister());
     drop(informer);
@@ -447,9 +445,9 @@ async fn dropping_the_last_handle_ends_the_task() {
 
 #[tokio::test(start_paused = true)]
 async fn a_transform_that_panics_stops_the_informer_for_all_to_see() {
-    let source = Source::with(&["a"]);
+    let source = pods(&["a"]);
     let informer = SharedInformer::new(
-        Encoded(source.clone()),
+        source.clone(),
         InformerConfig {
             transform: Some(Box::new(|pod: &mut Pod| assert_ne!(pod.node, "bad", "a panic that the test wants"))),
             ..InformerConfig::default()
@@ -468,8 +466,8 @@ async fn a_transform_that_panics_stops_the_informer_for_all_to_see() {
 
 #[test]
 fn a_thread_may_wait_for_events_without_a_runtime() {
-    let source = Source::with(&["a"]);
-    let informer = SharedInformer::new(Encoded(source.clone()), InformerConfig::default());
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let mut events = informer.subscribe();
     let listener = std::thread::spawn(move || {
         let mut told = Vec::new();
@@ -491,11 +489,11 @@ fn a_thread_may_wait_for_events_without_a_runtime() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn many_writers_and_listeners_on_many_threads_agree_in_the_end() {
-    let source = Source::default();
+    let source = pods(&[]);
     let quick =
         BackoffConfig { base: Duration::from_millis(1), cap: Duration::from_millis(5), ..BackoffConfig::default() };
     let informer = SharedInformer::new(
-        Encoded(source.clone()),
+        source.clone(),
         InformerConfig {
             reflector: ReflectorConfig { backoff: quick, ..ReflectorConfig::default() },
             ..InformerConfig::default()
@@ -519,9 +517,9 @@ async fn many_writers_and_listeners_on_many_threads_agree_in_the_end() {
             for round in 0..200 {
                 let name = format!("{writer}{}", round % 10);
                 if round % 7 == 3 {
-                    source.delete(&name)
+                    source.remove(&key(&name));
                 } else {
-                    source.put(pod(&name, ""))
+                    source.put(pod(&name, ""));
                 }
                 if writer == "x" && round % 60 == 30 {
                     source.break_watches(Break::End);
@@ -539,7 +537,7 @@ async fn many_writers_and_listeners_on_many_threads_agree_in_the_end() {
     folds.push(tokio::spawn(fold(informer.subscribe())));
     informer.lister().wait_for(&source.revision().to_string()).await.unwrap();
     informer.shutdown().await;
-    let truth = source.state();
+    let truth = state_at(&source, u64::MAX);
     for fold in folds {
         let known = fold.await.unwrap();
         assert!(known.iter().map(|(key, pod)| (key, &**pod)).eq(truth.iter()), "{known:?} is not {truth:?}");

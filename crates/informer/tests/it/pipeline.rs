@@ -1,29 +1,40 @@
 //! The parts put together by hand, as in client-go of old: reflector, DeltaFIFO, indexer.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use pintle_delta_fifo::{Delta, DeltaFifo, Popped};
 use pintle_informer::reflector::{Command, Input, Output};
 use pintle_informer::{Indexer, Reflector, ReflectorConfig};
-use pintle_meta::{Object, ObjectKey, ObjectSource};
+use pintle_meta::{ApiError, List, ListOptions, ListPart, ListWatch, Object, ObjectKey};
+use pintle_testing::{Break, Collection, Events};
 
-use crate::support::source::{Break, Events, Source};
-use crate::support::{Pod, pod};
+use crate::support::{Pod, key, pod, pods};
 
 type Fifo = DeltaFifo<ObjectKey, Arc<Pod>>;
 
 /// Drives a reflector until it has nothing more to read.
-async fn drive(source: &Source, reflector: &mut Reflector<Pod>, mut command: Command, fifo: &mut Fifo) -> Command {
+async fn drive(
+    source: &Collection<Pod>,
+    reflector: &mut Reflector<Pod>,
+    mut command: Command,
+    fifo: &mut Fifo,
+) -> Command {
     let mut events: Option<Events> = None;
     loop {
         let input = match &command {
-            Command::List(options) => Input::Listed(source.list(options).await),
+            Command::List(options) => Input::Listed(list(source, options).await),
             Command::Watch(options) => Input::Opened(source.watch(options).await.map(|opened| events = Some(opened))),
             Command::Sleep(_) => Input::Woke,
-            Command::Read { .. } => match events.as_mut().and_then(Events::ready) {
-                Some(event) => Input::Received(event),
-                None => return command,
-            },
+            Command::Read { .. } => {
+                let Some(events) = &mut events else { return command };
+                match pin!(events.next()).poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(event) => Input::Received(event.map(|event| event?.decode())),
+                    Poll::Pending => return command,
+                }
+            }
         };
         let step = reflector.step(std::time::Instant::now(), input);
         match step.output {
@@ -37,6 +48,18 @@ async fn drive(source: &Source, reflector: &mut Reflector<Pod>, mut command: Com
         }
         command = step.command;
     }
+}
+
+async fn list(source: &Collection<Pod>, options: &ListOptions) -> Result<List<Pod>, ApiError> {
+    let mut page = source.list(options).await?;
+    let mut list = List { types: Default::default(), metadata: Default::default(), items: Vec::new() };
+    while let Some(part) = page.next().await {
+        match part? {
+            ListPart::Item(json) => list.items.push(serde_json::from_slice(&json).unwrap()),
+            ListPart::Metadata(metadata) => list.metadata = metadata,
+        }
+    }
+    Ok(list)
 }
 
 /// What a consumer does: the cache decides whether something is new.
@@ -59,7 +82,7 @@ fn process(indexer: &Indexer<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<S
 
 #[tokio::test(start_paused = true)]
 async fn a_delta_fifo_before_an_indexer_follows_the_source() {
-    let source = Source::with(&["a", "b", "c"]);
+    let source = pods(&["a", "b", "c"]);
     let indexer = Arc::new(Indexer::<Pod>::new());
     let mut fifo = DeltaFifo::new(|pod: &Arc<Pod>| Ok(pod.key())).with_known_objects(indexer.clone()).emit_replaced();
     let mut reflector = Reflector::new(ReflectorConfig::default(), 1);
@@ -74,9 +97,10 @@ async fn a_delta_fifo_before_an_indexer_follows_the_source() {
     assert!(fifo.has_synced());
 
     // "a" is gone and "d" is there, unseen; "b" changes while it waits in the queue.
-    fifo.update(Arc::new(source.state()[&ObjectKey::new("ns", "b")].clone())).unwrap();
-    source.delete_silently("a");
-    source.put_silently(pod("d", ""));
+    fifo.update(Arc::new(source.object(&key("b")).unwrap())).unwrap();
+    source.break_watches(Break::Silent);
+    source.remove(&key("a"));
+    source.put(pod("d", ""));
     source.compact();
     source.break_watches(Break::End);
     let again = reflector_after_expiry(&mut reflector);
@@ -91,7 +115,7 @@ async fn a_delta_fifo_before_an_indexer_follows_the_source() {
     assert_eq!(fifo.len(), 3);
     let mut cached: Vec<Pod> = indexer.list().iter().map(|pod| (**pod).clone()).collect();
     cached.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
-    assert_eq!(cached, source.state().into_values().collect::<Vec<_>>());
+    assert_eq!(cached, source.objects());
 }
 
 /// The watch tells that it has expired.

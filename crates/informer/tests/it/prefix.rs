@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_informer::{Event, InformerConfig, ReflectorConfig, SharedInformer, Subscription};
-use pintle_meta::{Encoded, Object, ObjectKey, Reason};
+use pintle_meta::{Object, ObjectKey, Reason};
+use pintle_testing::{Break, Collection, Fault, Verb};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::support::source::{Break, Fault, Source};
-use crate::support::{Pod, cut, expired, failure, pod, refused, settle, too_large, too_many_requests};
+use crate::support::{
+    Pod, cut, empty, event, expired, failure, key, pod, pods, refused, settle, silent, state_at, too_large,
+    too_many_requests,
+};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -31,7 +34,12 @@ enum Operation {
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let key = || 0..5_usize;
-    let breaks = prop_oneof![Just(Break::End), Just(Break::Cut), Just(Break::Expire), Just(Break::Throttle)];
+    let breaks = prop_oneof![
+        Just(Break::End),
+        Just(Break::cut()),
+        Just(Break::expired()),
+        Just(Break::Fails(too_many_requests()))
+    ];
     let fault = || {
         prop_oneof![
             Just(Fault::Fails(expired())),
@@ -44,13 +52,15 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     };
     let watch_fault = prop_oneof![
         3 => fault(),
-        1 => Just(Fault::Empty),
-        1 => Just(Fault::Silent),
+        1 => Just(empty()),
+        1 => Just(silent()),
         1 => Just(Fault::NoBookmark),
-        1 => Just(Fault::Event(expired())),
-        1 => Just(Fault::Event(too_many_requests())),
-        1 => Just(Fault::Event(failure(500, Reason::InternalError))),
+        1 => Just(event(expired())),
+        1 => Just(event(too_many_requests())),
+        1 => Just(event(failure(500, Reason::InternalError))),
     ];
+    let broken = (0..4_usize).prop_map(|after| Fault::Breaks { after, how: Break::cut() });
+    let list_fault = prop_oneof![3 => fault(), 1 => broken];
     let operation = prop_oneof![
         8 => key().prop_map(Operation::Put),
         4 => key().prop_map(Operation::Delete),
@@ -60,7 +70,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         3 => breaks.prop_map(Operation::Break),
         1 => Just(Operation::Compact),
         2 => watch_fault.prop_map(Operation::FailWatch),
-        1 => fault().prop_map(Operation::FailList),
+        1 => list_fault.prop_map(Operation::FailList),
         4 => (0..40_u64).prop_map(Operation::Pass),
         6 => (0..4_usize, 0..4_usize).prop_map(|(who, many)| Operation::Take(who, many)),
         1 => Just(Operation::Subscribe),
@@ -75,7 +85,7 @@ struct Folder {
 }
 
 impl Folder {
-    fn take(&mut self, source: &Source, many: usize) -> Result<(), TestCaseError> {
+    fn take(&mut self, source: &Collection<Pod>, many: usize) -> Result<(), TestCaseError> {
         for _ in 0..many {
             let Some(event) = self.events.try_next() else { break };
             let key = event.key();
@@ -94,9 +104,9 @@ impl Folder {
                     prop_assert_eq!(before.as_ref().map(|before| before.uid()), Some(object.uid()));
                     let revision: u64 = object.resource_version().parse().unwrap();
                     if final_state_known {
-                        prop_assert!(!source.state_at(revision).contains_key(&key), "it is the state of its deletion");
+                        prop_assert!(!state_at(source, revision).contains_key(&key), "it is the state of its deletion");
                     } else {
-                        prop_assert!(source.state_at(revision).contains_key(&key), "it is a state that there was");
+                        prop_assert!(state_at(source, revision).contains_key(&key), "it is a state that there was");
                     }
                 }
             }
@@ -106,24 +116,24 @@ impl Folder {
     }
 }
 
-fn check_prefix(source: &Source, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
+fn check_prefix(source: &Collection<Pod>, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let snapshot = informer.lister().snapshot();
     let Ok(revision) = snapshot.resource_version().parse() else {
         prop_assert!(snapshot.objects().is_empty());
         return Ok(());
     };
     let cached: BTreeMap<ObjectKey, Pod> = snapshot.into_iter().map(|pod| (pod.key(), (*pod).clone())).collect();
-    prop_assert_eq!(cached, source.state_at(revision), "the cache is at revision {}", revision);
+    prop_assert_eq!(cached, state_at(source, revision), "the cache is at revision {}", revision);
     Ok(())
 }
 
 async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Result<(), TestCaseError> {
-    let name = |key: usize| ["a", "b", "c", "d", "e"][key];
-    let source = Source::with(&["a", "b"]);
+    let name = |at: usize| ["a", "b", "c", "d", "e"][at];
+    let source = pods(&["a", "b"]);
     let config =
         ReflectorConfig { streaming_list, page_size: seed.is_multiple_of(3).then_some(2), ..Default::default() };
     let informer = SharedInformer::new(
-        Encoded(source.clone()),
+        source.clone(),
         InformerConfig {
             reflector: config,
             seed: Some(seed),
@@ -138,18 +148,24 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
     informer.start();
     for operation in operations {
         match operation {
-            Operation::Put(key) => source.put(pod(name(key), &told_of.to_string())),
-            Operation::PutSilently(key) => source.put_silently(pod(name(key), "")),
-            Operation::Delete(key) => source.delete(name(key)),
-            Operation::DeleteSilently(key) => source.delete_silently(name(key)),
+            Operation::Put(at) => _ = source.put(pod(name(at), &told_of.to_string())),
+            Operation::PutSilently(at) => {
+                source.break_watches(Break::Silent);
+                source.put(pod(name(at), ""));
+            }
+            Operation::Delete(at) => _ = source.remove(&key(name(at))),
+            Operation::DeleteSilently(at) => {
+                source.break_watches(Break::Silent);
+                source.remove(&key(name(at)));
+            }
             Operation::Bookmark => {
                 source.advance();
                 source.bookmark();
             }
             Operation::Break(how) => source.break_watches(how),
             Operation::Compact => source.compact(),
-            Operation::FailWatch(fault) => source.fail_watch(fault),
-            Operation::FailList(fault) => source.fail_list(fault),
+            Operation::FailWatch(fault) => source.faults().next_of(Verb::Watch, [fault]),
+            Operation::FailList(fault) => source.faults().next_of(Verb::List, [fault]),
             Operation::Pass(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
             Operation::Take(who, many) => {
                 let who = who % folders.len();
@@ -170,7 +186,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
     check_prefix(&source, &informer)?;
     let cached: BTreeMap<ObjectKey, Arc<Pod>> =
         informer.lister().list().into_iter().map(|pod| (pod.key(), pod)).collect();
-    let truth = source.state();
+    let truth = state_at(&source, u64::MAX);
     prop_assert_eq!(cached.keys().collect::<Vec<_>>(), truth.keys().collect::<Vec<_>>());
     prop_assert!(cached.iter().all(|(key, pod)| truth[key] == **pod));
     for folder in &mut folders {

@@ -1,100 +1,36 @@
 //! Objects that cannot be decoded: they are shown, and hold nobody up.
 
-use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_informer::{InformerConfig, ReflectorConfig, SharedInformer, Subscription};
-use pintle_meta::{
-    ApiError, Bookmark, ListMeta, ListOptions, ListPart, ListWatch, ObjectKey, Parts, WatchEvent, WatchOptions,
-};
-use tokio::sync::mpsc;
+use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, Parts, WatchOptions};
+use pintle_testing::{Break, Collection, Events};
+use serde_json::{Value, json};
 
-use crate::support::{Pod, drain, drain_sorted, settle};
+use crate::support::{Pod, drain, drain_sorted, key, settle};
 
-/// A source of whatever bytes the test wants.
-#[derive(Clone, Default)]
-struct Raw(Arc<Mutex<Inner>>);
-
-#[derive(Default)]
-struct Inner {
-    items: Vec<Bytes>,
-    revision: u64,
-    watch: Option<mpsc::UnboundedSender<Item>>,
+/// A source at revision 7, with pods of these names, uids and nodes.
+fn listing(pods: &[(&str, &str, Value)]) -> Collection<Pod> {
+    let source = Collection::new();
+    pods.iter().for_each(|(name, uid, node)| put(&source, name, uid, node.clone()));
+    (source.revision()..7).for_each(|_| source.advance());
+    source
 }
 
-type Item = Result<WatchEvent<Bytes>, ApiError>;
-
-struct Events(mpsc::UnboundedReceiver<Item>);
-
-impl futures_core::Stream for Events {
-    type Item = Item;
-
-    fn poll_next(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Item>> {
-        self.0.poll_recv(context)
-    }
+/// Puts a pod, or with a number for its node what is none.
+fn put(source: &Collection<Pod>, name: &str, uid: &str, node: impl Into<Value>) {
+    source.put_raw(json!({"metadata": {"namespace": "ns", "name": name, "uid": uid}, "node": node.into()}));
 }
 
-impl Raw {
-    fn listing(items: &[Bytes]) -> Self {
-        let raw = Self::default();
-        raw.list_from_now(items, 7);
-        raw
-    }
-
-    fn list_from_now(&self, items: &[Bytes], revision: u64) {
-        let mut inner = self.0.lock().unwrap();
-        (inner.items, inner.revision) = (items.to_vec(), revision);
-    }
-
-    fn tell(&self, event: WatchEvent<Bytes>) {
-        self.0.lock().unwrap().watch.as_ref().unwrap().send(Ok(event)).unwrap();
-    }
-
-    /// The server has lost track, and is listed anew.
-    fn expire(&self) {
-        let expired = pintle_meta::Status::failure(410, pintle_meta::Reason::Expired, "too old");
-        self.tell(WatchEvent::Error(Box::new(expired)));
-    }
+/// The server has lost track, and is listed anew.
+async fn expire(source: &Collection<Pod>) {
+    source.compact();
+    source.break_watches(Break::expired());
+    tokio::time::sleep(Duration::from_secs(5)).await;
 }
 
-impl ListWatch for Raw {
-    type Object = Pod;
-    type Page = Parts;
-    type Events = Events;
-
-    async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
-        let inner = self.0.lock().unwrap();
-        let mut parts: Vec<_> = inner.items.iter().map(|item| Ok(ListPart::Item(item.clone()))).collect();
-        let metadata = ListMeta { resource_version: inner.revision.to_string(), ..ListMeta::default() };
-        parts.push(Ok(ListPart::Metadata(metadata)));
-        Ok(Parts::new(parts))
-    }
-
-    async fn watch(&self, options: &WatchOptions) -> Result<Events, ApiError> {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let mut inner = self.0.lock().unwrap();
-        if options.send_initial_events {
-            for item in &inner.items {
-                sender.send(Ok(WatchEvent::Added(item.clone()))).unwrap();
-            }
-            let resource_version = inner.revision.to_string();
-            sender.send(Ok(WatchEvent::Bookmark(Bookmark { resource_version, initial_events_end: true }))).unwrap();
-        }
-        inner.watch = Some(sender);
-        Ok(Events(receiver))
-    }
-}
-
-/// A pod, or with a number for its node what is none.
-fn pod(name: &str, uid: &str, revision: u64, node: &str) -> Bytes {
-    let metadata = format!(r#"{{"namespace":"ns","name":"{name}","uid":"{uid}","resourceVersion":"{revision}"}}"#);
-    format!(r#"{{"metadata":{metadata},"node":{node}}}"#).into()
-}
-
-async fn start(source: &Raw, streaming_list: bool) -> (SharedInformer<Pod>, Subscription<Pod>) {
+async fn start(source: &Collection<Pod>, streaming_list: bool) -> (SharedInformer<Pod>, Subscription<Pod>) {
     let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
     let informer = SharedInformer::new(source.clone(), InformerConfig { reflector, ..InformerConfig::default() });
     let events = informer.subscribe();
@@ -112,19 +48,19 @@ fn shown(informer: &SharedInformer<Pod>) -> Vec<String> {
 }
 
 fn node(informer: &SharedInformer<Pod>, name: &str) -> Option<String> {
-    informer.lister().get(&ObjectKey::new("ns", name)).map(|pod| pod.node.clone())
+    informer.lister().get(&key(name)).map(|pod| pod.node.clone())
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_in_the_first_list_is_shown_and_the_others_are_there() {
     for streaming_list in [false, true] {
-        let source = Raw::listing(&[pod("a", "1", 1, "\"x\""), pod("b", "2", 2, "7"), pod("c", "3", 3, "\"x\"")]);
+        let source = listing(&[("a", "1", "x".into()), ("b", "2", 7.into()), ("c", "3", "x".into())]);
         let (informer, mut events) = start(&source, streaming_list).await;
         assert!(informer.state().is_synced(), "{:?}", informer.state());
         assert_eq!(drain_sorted(&mut events).await, ["A! a@1", "A! c@3"]);
         assert_eq!(shown(&informer), ["ns/b@2"]);
 
-        source.tell(WatchEvent::Modified(pod("b", "2", 8, "\"x\"")));
+        put(&source, "b", "2", "x");
         assert_eq!(drain(&mut events).await, ["A b@8"], "it heals");
         assert!(shown(&informer).is_empty());
     }
@@ -132,59 +68,58 @@ async fn one_in_the_first_list_is_shown_and_the_others_are_there() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_was_known_keeps_its_last_good_state_until_it_is_mended() {
-    let source = Raw::listing(&[pod("a", "1", 1, "\"x\"")]);
+    let source = listing(&[("a", "1", "x".into())]);
     let (informer, mut events) = start(&source, false).await;
     drain(&mut events).await;
-    source.tell(WatchEvent::Modified(pod("a", "1", 8, "7")));
-    source.tell(WatchEvent::Added(pod("b", "2", 9, "\"y\"")));
+    put(&source, "a", "1", 7);
+    put(&source, "b", "2", "y");
     assert_eq!(drain(&mut events).await, ["A b@9"], "nobody is told of a deletion");
     assert_eq!((node(&informer, "a").unwrap().as_str(), shown(&informer)), ("x", vec!["ns/a@8".into()]));
 
-    source.list_from_now(&[pod("a", "1", 8, "7"), pod("b", "2", 9, "\"y\"")], 9);
-    source.expire();
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    expire(&source).await;
     assert!(drain(&mut events).await.is_empty(), "nor by a list");
     assert_eq!((node(&informer, "a").unwrap().as_str(), shown(&informer)), ("x", vec!["ns/a@8".into()]));
 
-    source.tell(WatchEvent::Modified(pod("a", "1", 10, "\"z\"")));
+    put(&source, "a", "1", "z");
     assert_eq!(drain(&mut events).await, ["U a@1..10"]);
     assert!(shown(&informer).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_deleted_goes_from_the_cache_and_from_what_is_shown() {
-    let source = Raw::listing(&[pod("a", "1", 1, "\"x\""), pod("b", "2", 2, "7")]);
+    let source = listing(&[("a", "1", "x".into()), ("b", "2", 7.into())]);
     let (informer, mut events) = start(&source, false).await;
     drain(&mut events).await;
-    source.tell(WatchEvent::Modified(pod("a", "1", 8, "7")));
-    source.tell(WatchEvent::Deleted(pod("a", "1", 9, "7")));
-    source.tell(WatchEvent::Deleted(pod("b", "2", 10, "7")));
+    put(&source, "a", "1", 7);
+    source.remove(&key("a"));
+    source.remove(&key("b"));
     assert_eq!(drain(&mut events).await, ["D? a@1"], "the last state cannot be told");
     assert!(shown(&informer).is_empty() && informer.lister().is_empty());
 
-    source.tell(WatchEvent::Added(pod("c", "3", 11, "7")));
+    put(&source, "c", "3", 7);
     settle().await;
     assert_eq!(shown(&informer), ["ns/c@11"]);
-    source.list_from_now(&[], 12);
-    source.expire();
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    source.break_watches(Break::Silent);
+    source.remove(&key("c"));
+    expire(&source).await;
     assert!(shown(&informer).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_was_made_anew_is_another_object() {
-    let source = Raw::listing(&[pod("a", "1", 1, "\"x\"")]);
+    let source = listing(&[("a", "1", "x".into())]);
     let (informer, mut events) = start(&source, false).await;
     drain(&mut events).await;
-    source.tell(WatchEvent::Modified(pod("a", "other", 8, "7")));
+    put(&source, "a", "other", 7);
     assert_eq!(drain(&mut events).await, ["D? a@1"]);
     assert_eq!((node(&informer, "a"), shown(&informer)), (None, vec!["ns/a@8".into()]));
 
-    source.tell(WatchEvent::Added(pod("b", "2", 9, "\"y\"")));
+    put(&source, "b", "2", "y");
     drain(&mut events).await;
-    source.list_from_now(&[pod("b", "other", 10, "7")], 10);
-    source.expire();
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    source.break_watches(Break::Silent);
+    put(&source, "b", "other", 7);
+    source.remove(&key("a"));
+    expire(&source).await;
     assert_eq!(drain(&mut events).await, ["D? b@9"], "also when a list tells it");
     assert_eq!(shown(&informer), ["ns/b@10"]);
 }
@@ -197,7 +132,8 @@ async fn a_list_without_its_metadata_is_no_list() {
         type Page = Parts;
         type Events = Events;
         async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
-            Ok(Parts::new(vec![Ok(ListPart::Item(pod("a", "1", 1, "\"x\"")))]))
+            let pod = br#"{"metadata":{"namespace":"ns","name":"a","uid":"1","resourceVersion":"1"},"node":"x"}"#;
+            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from_static(pod)))]))
         }
         async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
             unreachable!("there is nothing to watch from")

@@ -1,12 +1,13 @@
 //! Pods, and a source of them that fails on demand.
 
 pub(crate) mod rig;
-pub(crate) mod source;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pintle_informer::{Event, Subscription};
-use pintle_meta::{ApiError, ObjectMeta, Reason, Status};
+use pintle_meta::{ApiError, Object, ObjectKey, ObjectMeta, Reason, Status};
+use pintle_testing::{Break, Collection, Fault};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -22,7 +23,41 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
     Pod { metadata: ObjectMeta::new("ns", name), node: node.into() }
 }
 
-/// The same at a revision.
+/// A source of such pods, which are there at revisions 1 and so on.
+pub(crate) fn pods(names: &[&str]) -> Collection<Pod> {
+    names.iter().map(|name| pod(name, "")).collect()
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("ns", name)
+}
+
+/// All pods as they were after that revision.
+pub(crate) fn state_at(source: &Collection<Pod>, revision: u64) -> BTreeMap<ObjectKey, Pod> {
+    source.objects_at(revision).into_iter().map(|pod| (pod.key(), pod)).collect()
+}
+
+/// The requests since the last call, such as `LIST rv=0 limit=500` and `WATCH rv=7`.
+pub(crate) fn requests(source: &Collection<Pod>) -> Vec<String> {
+    source.take_requests().iter().map(ToString::to_string).collect()
+}
+
+/// A watch that ends as soon as it begins.
+pub(crate) fn empty() -> Fault {
+    Fault::Breaks { after: 0, how: Break::End }
+}
+
+/// A watch that says nothing, not even what it should, and does not end.
+pub(crate) fn silent() -> Fault {
+    Fault::Breaks { after: 0, how: Break::Silent }
+}
+
+/// A watch that is opened well, and fails at once.
+pub(crate) fn event(error: ApiError) -> Fault {
+    Fault::Breaks { after: 0, how: Break::Fails(error) }
+}
+
+/// A pod as it is at a revision.
 pub(crate) fn pod_at(name: &str, revision: u64) -> Pod {
     let mut pod = pod(name, "");
     pod.metadata.resource_version = revision.to_string();

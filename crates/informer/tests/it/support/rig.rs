@@ -6,7 +6,8 @@ use pintle_informer::reflector::{Command, Input, Output, Step};
 use pintle_informer::{BackoffConfig, InformerState, Reflector, ReflectorConfig};
 use pintle_meta::{ApiError, Bookmark, ErrorKind, List, ListMeta, WatchEvent};
 
-use super::source::{describe_list, describe_watch};
+use pintle_testing::Call;
+
 use super::{Pod, pod_at};
 
 /// A reflector whose requests are answered by hand.
@@ -51,8 +52,8 @@ impl Rig {
     /// What it is asked to do: `LIST rv=0 limit=500`, `WATCH rv=7`, `READ`, `SLEEP 800`.
     pub(crate) fn asks(&self) -> String {
         match &self.command {
-            Command::List(options) => describe_list(options),
-            Command::Watch(options) => describe_watch(options),
+            Command::List(options) => Call::List { options: options.clone() }.to_string(),
+            Command::Watch(options) => Call::Watch { options: options.clone() }.to_string(),
             Command::Read { .. } => "READ".into(),
             Command::Sleep(delay) => format!("SLEEP {}", delay.as_millis()),
         }
