@@ -6,21 +6,22 @@ use std::time::Duration;
 use pintle_controller::predicate::{GenerationChanged, ResourceVersionChanged};
 use pintle_controller::{Action, Controller, ControllerConfig, EnqueueMapped, Kind, QueueSetup, Trigger};
 use pintle_meta::{ObjectKey, Resource};
+use pintle_testing::Collection;
 use pintle_workqueue::Priority;
 
-use crate::fake::{Child, Collection, Site, Stored, Trouble};
 use crate::log::Log;
 use crate::recorder::{Recorder, pass, run};
+use crate::support::{Child, Site, delete_unseen, forbid, informer, key, sites_named, touch};
 
 #[tokio::test(start_paused = true)]
 async fn each_object_is_reconciled_at_the_start_and_after_each_change() {
-    let sites = Collection::<Site>::of(&["a", "b", "c"]);
+    let sites = sites_named(&["a", "b", "c"]);
     let calls = Recorder::new();
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     assert_eq!(controller.name(), "site");
     let running = run(&controller).await;
     assert_eq!(calls.take_sorted(), ["a", "b", "c"]);
-    sites.touch("b");
+    touch(&sites, "b");
     pass(1.0).await;
     assert_eq!(calls.take(), ["b"]);
     sites.put(Site::named("d"));
@@ -31,14 +32,14 @@ async fn each_object_is_reconciled_at_the_start_and_after_each_change() {
 
 #[tokio::test(start_paused = true)]
 async fn the_key_of_a_deleted_object_is_reconciled() {
-    let sites = Collection::<Site>::of(&["a", "b"]);
+    let sites = sites_named(&["a", "b"]);
     let calls = Recorder::new();
-    let informer = sites.informer();
+    let informer = informer(&sites);
     let lister = informer.lister();
     let controller = Controller::of(Kind::of(&informer).when(GenerationChanged)).reconciler(calls.clone());
     let _running = run(&controller).await;
     calls.take();
-    sites.delete("a");
+    assert!(sites.remove(&key("a")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["a"], "a predicate swallowed a deletion");
     assert!(lister.get(&ObjectKey::new("ns", "a")).is_none());
@@ -46,23 +47,23 @@ async fn the_key_of_a_deleted_object_is_reconciled() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_no_watch_told_is_reconciled() {
-    let sites = Collection::<Site>::of(&["a", "b"]);
+    let sites = sites_named(&["a", "b"]);
     let calls = Recorder::new();
-    let controller = Controller::of(Kind::of(&sites.informer()).when(ResourceVersionChanged)).reconciler(calls.clone());
+    let controller = Controller::of(Kind::of(&informer(&sites)).when(ResourceVersionChanged)).reconciler(calls.clone());
     let _running = run(&controller).await;
     calls.take();
-    sites.delete_unseen("b");
+    delete_unseen(&sites, "b");
     pass(60.0).await;
     assert_eq!(calls.take(), ["b"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_reconciled_before_all_caches_are_complete() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let children = Collection::<Child>::new();
-    children.trouble(Trouble::Forbidden);
+    forbid(children.faults());
     let calls = Recorder::new();
-    let controller = Controller::of(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(300.0).await;
     assert!(calls.take().is_empty());
@@ -70,7 +71,7 @@ async fn nothing_is_reconciled_before_all_caches_are_complete() {
     assert_eq!(unsynced.len(), 1, "{unsynced:?}");
     assert!(unsynced[0].0 == "Child" && unsynced[0].1.contains("you may not list this"), "{unsynced:?}");
     // A missing permission may come: nothing has to be started anew.
-    children.trouble(Trouble::None);
+    children.faults().heal();
     pass(120.0).await;
     assert_eq!(calls.take(), ["a"]);
     assert!(controller.unsynced().is_empty());
@@ -78,11 +79,11 @@ async fn nothing_is_reconciled_before_all_caches_are_complete() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_a_dependent_reconciles_its_owner() {
-    let sites = Collection::<Site>::new();
+    let sites = sites_named(&[]);
     let site = sites.put(Site::named("site"));
     let children = Collection::<Child>::new();
     let calls = Recorder::new();
-    let controller = Controller::of(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
     let _running = run(&controller).await;
     calls.take();
     children.put(Child::of(&site, "child"));
@@ -91,40 +92,40 @@ async fn a_change_of_a_dependent_reconciles_its_owner() {
     children.put(Child::named("orphan"));
     pass(1.0).await;
     assert!(calls.take().is_empty());
-    children.delete("child");
+    assert!(children.remove(&key("child")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["site"], "a child that is deleted by hand has to be made again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_was_made_anew_hears_of_the_end_of_its_old_child() {
-    let sites = Collection::<Site>::new();
+    let sites = sites_named(&[]);
     let children = Collection::<Child>::new();
     let old = sites.put(Site::named("site"));
     children.put(Child::of(&old, "child"));
     let calls = Recorder::new();
-    let controller = Controller::of(&sites.informer()).owns(&children.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
     let _running = run(&controller).await;
-    sites.delete("site");
+    assert!(sites.remove(&key("site")));
     let new = sites.put(Site::named("site"));
     assert_ne!(old.metadata.uid, new.metadata.uid);
     pass(1.0).await;
     calls.take();
     // It is in the way of the child that the new owner needs, until the garbage collector has removed it.
-    children.delete("child");
+    assert!(children.remove(&key("child")));
     pass(1.0).await;
     assert_eq!(calls.take(), ["site"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watched_object_reconciles_what_a_function_names() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let children = Collection::<Child>::new();
     let calls = Recorder::new();
     let named = EnqueueMapped::new(|child: &Child| {
         child.metadata.labels.values().map(|name| ObjectKey::new("ns", name)).collect::<Vec<_>>()
     });
-    let controller = Controller::of(&sites.informer()).watches(&children.informer(), named).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).watches(&informer(&children), named).reconciler(calls.clone());
     let _running = run(&controller).await;
     calls.take();
     let mut child = Child::named("child");
@@ -137,13 +138,13 @@ async fn a_watched_object_reconciles_what_a_function_names() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_costs_one_event() {
     let (log, _guard) = Log::here();
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let calls = Recorder::new();
     let handler = EnqueueMapped::new(|site: &Site| {
         assert!(site.metadata.name != "bad", "bad");
         [ObjectKey::new("ns", &site.metadata.name)]
     });
-    let controller = Controller::named("sites").watches(&sites.informer(), handler).reconciler(calls.clone());
+    let controller = Controller::named("sites").watches(&informer(&sites), handler).reconciler(calls.clone());
     let running = run(&controller).await;
     sites.put(Site::named("bad"));
     sites.put(Site::named("good"));
@@ -156,15 +157,15 @@ async fn a_handler_that_panics_costs_one_event() {
 #[tokio::test(start_paused = true)]
 async fn as_many_calls_run_as_allowed_and_never_two_of_one_key() {
     let names: Vec<_> = (0..20).map(|index| format!("site-{index}")).collect();
-    let sites = Collection::<Site>::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
     // It panics when a key is reconciled twice at once.
     let calls = Recorder::taking(1.0);
-    let controller = Controller::of(&sites.informer())
+    let controller = Controller::of(&informer(&sites))
         .config(ControllerConfig { max_concurrent_reconciles: 4, ..Default::default() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;
     for _ in 0..50 {
-        names.iter().for_each(|name| sites.touch(name));
+        names.iter().for_each(|name| touch(&sites, name));
         pass(0.1).await;
     }
     pass(30.0).await;
@@ -175,14 +176,14 @@ async fn as_many_calls_run_as_allowed_and_never_two_of_one_key() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_during_a_call_is_followed_by_one_more() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let calls = Recorder::taking(10.0);
-    let controller = Controller::of(&sites.informer())
+    let controller = Controller::of(&informer(&sites))
         .config(ControllerConfig { max_concurrent_reconciles: 2, ..Default::default() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(1.0).await;
-    (0..5).for_each(|_| sites.touch("a"));
+    (0..5).for_each(|_| touch(&sites, "a"));
     pass(100.0).await;
     assert_eq!(calls.take(), ["a", "a"]);
 }
@@ -190,10 +191,10 @@ async fn a_change_during_a_call_is_followed_by_one_more() {
 #[tokio::test(start_paused = true)]
 async fn keys_that_always_want_to_come_again_are_served_evenly() {
     let names: Vec<_> = (0..50).map(|index| format!("site-{index:02}")).collect();
-    let sites = Collection::<Site>::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let calls = Recorder::taking(0.001);
     names.iter().for_each(|name| calls.plan(name, |_| Ok(Action::requeue_after(Duration::ZERO))));
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(2.0).await;
     let called = calls.take();
@@ -205,13 +206,13 @@ async fn keys_that_always_want_to_come_again_are_served_evenly() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_comes_again_when_the_action_says_or_when_something_changes_before() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let calls = Recorder::new();
     calls.plan("a", |_| Ok(Action::requeue_after(Duration::from_secs(10))));
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(4.0).await;
-    sites.touch("a");
+    touch(&sites, "a");
     pass(25.0).await;
     let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
     assert_eq!(times[..3], [0.0, 4.0, 10.0], "{times:?}");
@@ -241,9 +242,9 @@ async fn a_trigger_keeps_its_keys_until_the_controller_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics_tell_what_happened() {
-    let sites = Collection::<Site>::of(&["a", "b", "c", "d"]);
+    let sites = sites_named(&["a", "b", "c", "d"]);
     let calls = Recorder::taking(1.0);
-    let controller = Controller::of(Kind::dynamic(&Site::api_resource(), &sites.informer())).reconciler(calls);
+    let controller = Controller::of(Kind::dynamic(&Site::api_resource(), &informer(&sites))).reconciler(calls);
     let _running = run(&controller).await;
     let busy = controller.metrics();
     assert_eq!((busy.active_workers, busy.depth, busy.adds), (1, 3, 4));
@@ -259,13 +260,13 @@ async fn the_metrics_tell_what_happened() {
 #[tokio::test(start_paused = true)]
 async fn with_an_order_by_priority_a_change_goes_before_the_first_list() {
     let names: Vec<_> = (0..100).map(|index| format!("site-{index:03}")).collect();
-    let sites = Collection::<Site>::of(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let calls = Recorder::taking(1.0);
     let by_priority: QueueSetup = Arc::new(|queue| queue.order = Box::new(Priority::strict()));
     let config = ControllerConfig { queue: Some(by_priority), ..Default::default() };
-    let controller = Controller::of(&sites.informer()).config(config).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).config(config).reconciler(calls.clone());
     let _running = run(&controller).await;
-    sites.touch("site-099");
+    touch(&sites, "site-099");
     pass(2.5).await;
     let called = calls.take();
     assert_eq!((called.len(), &*called[1]), (3, "site-099"), "{called:?}");

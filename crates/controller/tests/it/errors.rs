@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pintle_controller::{Action, Controller, ControllerConfig, ReconcileError, Request};
 
-use crate::fake::{Collection, Site};
 use crate::recorder::{Recorder, pass, run};
+use crate::support::{informer, sites_named, touch};
 
 fn millis(calls: Vec<(f64, String)>) -> Vec<u64> {
     let start = calls[0].0;
@@ -15,7 +15,7 @@ fn millis(calls: Vec<(f64, String)>) -> Vec<u64> {
 
 #[tokio::test(start_paused = true)]
 async fn the_delay_doubles_with_each_error_of_a_key_and_a_success_resets_it() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let calls = Recorder::new();
     let tries = AtomicU32::new(0);
     calls.plan("a", move |request| match tries.fetch_add(1, Ordering::Relaxed) {
@@ -27,7 +27,7 @@ async fn the_delay_doubles_with_each_error_of_a_key_and_a_success_resets_it() {
         6 => Err(ReconcileError::new("once more")),
         _ => Ok(Action::await_change()),
     });
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(60.0).await;
     let expected = [0, 5, 15, 35, 75, 155, 1_155, 1_160];
@@ -42,28 +42,28 @@ async fn the_delay_doubles_with_each_error_of_a_key_and_a_success_resets_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_fails_delays_no_other() {
-    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(ReconcileError::new("never")));
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(100.0).await;
     calls.take();
-    sites.touch("good");
+    touch(&sites, "good");
     pass(0.01).await;
     assert_eq!(calls.take(), ["good"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_terminal_error_waits_for_a_change() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let calls = Recorder::new();
     calls.plan("a", |_| Err(ReconcileError::terminal("the spec makes no sense")));
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(10_000.0).await;
     assert_eq!(calls.take(), ["a"]);
-    sites.touch("a");
+    touch(&sites, "a");
     pass(1.0).await;
     assert_eq!(calls.take(), ["a"]);
     let metrics = controller.metrics();
@@ -72,13 +72,13 @@ async fn a_terminal_error_waits_for_a_change() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_an_error_of_its_key() {
-    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |request| match request.failures {
         0..3 => panic!("fell over"),
         _ => Ok(Action::await_change()),
     });
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let running = run(&controller).await;
     pass(1.0).await;
     assert_eq!(calls.take_sorted(), ["bad", "bad", "bad", "bad", "good"]);
@@ -89,8 +89,8 @@ async fn a_panic_is_an_error_of_its_key() {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_before_the_future_is_made_is_no_different() {
-    let sites = Collection::<Site>::of(&["a"]);
-    let controller = Controller::of(&sites.informer()).reconciler(|request: Request| {
+    let sites = sites_named(&["a"]);
+    let controller = Controller::of(&informer(&sites)).reconciler(|request: Request| {
         assert!(request.failures > 0, "fell over at once");
         async { Ok(Action::await_change()) }
     });
@@ -102,9 +102,9 @@ async fn a_panic_before_the_future_is_made_is_no_different() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_takes_too_long_is_dropped_and_tried_again() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let calls = Recorder::taking(100.0);
-    let controller = Controller::of(&sites.informer())
+    let controller = Controller::of(&informer(&sites))
         .config(ControllerConfig { reconcile_timeout: Some(Duration::from_secs(2)), ..Default::default() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;

@@ -4,12 +4,10 @@
 
 mod controller;
 mod errors;
-mod fake;
-mod leases;
 mod log;
 mod manager;
 mod panics;
 mod probes;
 mod recorder;
-mod sink;
 mod stop;
+mod support;

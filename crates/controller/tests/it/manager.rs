@@ -7,53 +7,53 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_controller::{Controller, Manager, ManagerError, ManagerStatus};
-use pintle_events::{EventBroadcaster, EventSource};
+use pintle_events::{Event, EventBroadcaster, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory};
-use pintle_meta::{Encoded, Resource};
+use pintle_leaderelect::Lease;
+use pintle_meta::Resource;
+use pintle_testing::{Call, Client, Collection};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{Collection, Site, Trouble};
-use crate::leases::Leases;
 use crate::recorder::{Recorder, pass};
-use crate::sink::Sink;
+use crate::support::{Site, elector, forbid, holder, informer, sites_named};
 
 struct Replica {
     calls: Recorder,
-    leases: Leases,
+    client: Client<Lease>,
     status: ManagerStatus,
     stop: CancellationToken,
     task: JoinHandle<Result<(), ManagerError>>,
 }
 
 /// A replica of a controller of `sites`, each call of which takes a while.
-fn replica(identity: &str, leases: &Leases, sites: &Collection<Site>, takes: f64) -> Replica {
+fn replica(identity: &str, leases: &Collection<Lease>, sites: &Collection<Site>, takes: f64) -> Replica {
     replica_with(identity, leases, sites, takes, |manager| manager)
 }
 
 fn replica_with(
     identity: &str,
-    leases: &Leases,
+    leases: &Collection<Lease>,
     sites: &Collection<Site>,
     takes: f64,
     change: impl FnOnce(Manager) -> Manager,
 ) -> Replica {
-    let leases = leases.client();
+    let client = leases.client(identity);
     let calls = Recorder::taking(takes);
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
-    let manager = Manager::new().controller(controller).leader_election(leases.elector(identity));
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let manager = Manager::new().controller(controller).leader_election(elector(&client, identity));
     let manager = change(manager);
     let (status, stop) = (manager.status(), CancellationToken::new());
     let task = tokio::spawn({
         let stop = stop.clone();
         async move { manager.run(&stop).await }
     });
-    Replica { calls, leases, status, stop, task }
+    Replica { calls, client, status, stop, task }
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_works_and_a_standby_is_warm() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x", "y"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x", "y"]));
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
     let b = replica("b", &leases, &sites, 0.0);
@@ -62,6 +62,15 @@ async fn only_the_leader_works_and_a_standby_is_warm() {
     assert!(a.status.is_leader() && !b.status.is_leader());
     assert!(b.status.ready().is_ok() && b.status.health().is_ok(), "{} {}", b.status.ready(), b.status.health());
     assert_eq!(b.status.election().unwrap().leader().as_deref(), Some("a"));
+}
+
+/// The events that were created, in order.
+fn recorded(sink: &Collection<Event>) -> Vec<Event> {
+    let created = sink.requests().into_iter().map(|request| match request.call {
+        Call::Create { object, .. } => serde_json::from_value(object).unwrap(),
+        other => panic!("{other}"),
+    });
+    created.collect()
 }
 
 /// Notes what happens to it.
@@ -79,7 +88,7 @@ fn service(log: &Arc<Mutex<Vec<&'static str>>>) -> impl FnOnce(Manager) -> Manag
 
 #[tokio::test(start_paused = true)]
 async fn services_run_on_every_replica_and_outlive_the_controllers() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 10.0, service(&log));
     let b = replica_with("b", &leases, &sites, 10.0, service(&log));
@@ -91,17 +100,17 @@ async fn services_run_on_every_replica_and_outlive_the_controllers() {
     assert_eq!(log.lock().unwrap().len(), 3, "that of the leader waits for its controller");
     pass(10.0).await;
     assert_eq!(log.lock().unwrap().len(), 4);
-    assert_eq!(leases.holder(), "");
+    assert_eq!(holder(&leases), "");
     a.task.await.unwrap().unwrap();
     b.task.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_an_election_the_controllers_just_run() {
-    let sites = Collection::<Site>::of(&["x"]);
+    let sites = sites_named(&["x"]);
     let calls = Recorder::new();
     let factory = InformerFactory::new();
-    let informer = factory.informer(&Site::api_resource(), None, Encoded(sites.clone()), InformerConfig::default());
+    let informer = factory.informer(&Site::api_resource(), None, sites.clone(), InformerConfig::default());
     let controller = Controller::of(&informer).reconciler(calls.clone());
     let manager = Manager::new().informers(factory).controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
@@ -120,8 +129,8 @@ async fn without_an_election_the_controllers_just_run() {
 
 #[tokio::test(start_paused = true)]
 async fn readiness_tells_which_source_is_not_complete_and_why() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
-    sites.trouble(Trouble::Forbidden);
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    forbid(sites.faults());
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
     let ready = a.status.ready();
@@ -135,12 +144,12 @@ async fn readiness_tells_which_source_is_not_complete_and_why() {
 
 #[tokio::test(start_paused = true)]
 async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
-    let (leases, sink) = (Leases::default(), Sink::default());
+    let (leases, sink) = (Collection::<Lease>::new(), Collection::<Event>::new());
     let broadcaster = EventBroadcaster::start(sink.clone());
     let recorder = broadcaster.recorder(EventSource { component: "site".into(), host: String::new() });
-    let controller = Controller::of(&Collection::<Site>::of(&["x"]).informer()).reconciler(Recorder::new());
+    let controller = Controller::of(&informer(&sites_named(&["x"]))).reconciler(Recorder::new());
     let manager = Manager::new().controller(controller);
-    let manager = manager.leader_election_with_events(leases.elector("a"), recorder);
+    let manager = manager.leader_election_with_events(elector(&leases.client("a"), "a"), recorder);
     let (status, stop) = (manager.status(), CancellationToken::new());
     let task = tokio::spawn({
         let stop = stop.clone();
@@ -157,31 +166,31 @@ async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
     stop.cancel();
     task.await.unwrap().unwrap();
     broadcaster.shutdown(Duration::from_secs(1)).await;
-    let events = sink.events();
+    let events = recorded(&sink);
     let messages: Vec<_> = events.iter().map(|event| event.message.as_str()).collect();
     assert_eq!(messages, ["a became leader", "a stopped leading"]);
     let about = &events[0].involved_object;
     assert_eq!((&*about.kind, &*about.api_version), ("Lease", "coordination.k8s.io/v1"));
-    assert_eq!((&*about.name, &*about.uid, &*events[0].reason), ("lock", "uid", "LeaderElection"));
+    assert_eq!((&*about.name, &*about.uid, &*events[0].reason), ("lock", "uid-leases-1", "LeaderElection"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_manager_of_nothing_runs_until_its_stop() {
     for election in [false, true] {
-        let leases = Leases::default();
+        let leases = Collection::<Lease>::new();
         let mut manager = Manager::new();
         if election {
-            manager = manager.leader_election(leases.elector("a"));
+            manager = manager.leader_election(elector(&leases.client("a"), "a"));
         }
         let stop = CancellationToken::new();
         let token = stop.clone();
         let task = tokio::spawn(async move { manager.run(&token).await });
         pass(100.0).await;
         assert!(!task.is_finished());
-        assert_eq!(leases.holder(), if election { "a" } else { "(none)" });
+        assert_eq!(holder(&leases), if election { "a" } else { "(none)" });
         stop.cancel();
         stop.cancel();
         task.await.unwrap().unwrap();
-        assert_eq!(leases.holder(), if election { "" } else { "(none)" });
+        assert_eq!(holder(&leases), if election { "" } else { "(none)" });
     }
 }

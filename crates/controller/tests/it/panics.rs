@@ -15,11 +15,12 @@ use pintle_controller::{
 };
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::RateLimiter;
+use pintle_testing::Collection;
 use pintle_workqueue::{Fifo, Order, Ticket};
 
-use crate::fake::{Collection, Site};
 use crate::log::Log;
 use crate::recorder::{Recorder, Running, pass, run};
+use crate::support::{Site, informer, sites_named, touch};
 
 fn config(queue: QueueSetup) -> ControllerConfig {
     ControllerConfig { queue: Some(queue), ..Default::default() }
@@ -44,7 +45,7 @@ async fn assert_goes_on(controller: &Controller, sites: &Collection<Site>, calls
     let called = calls.take();
     assert!(["bad", "good"].iter().all(|name| called.contains(&(*name).to_owned())), "{called:?}");
     assert!(controller.metrics().panics > 0);
-    sites.touch("good");
+    touch(&sites, "good");
     pass(0.1).await;
     assert!(calls.take().contains(&"good".to_owned()), "the worker is dead");
     pass(100.0).await;
@@ -65,10 +66,10 @@ impl RateLimiter<ObjectKey> for BadLimiter {
 #[tokio::test(start_paused = true)]
 async fn a_limiter_that_panics_costs_its_key_a_try() {
     let (log, _guard) = Log::here();
-    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(ReconcileError::new("try again")));
-    let controller = Controller::of(&sites.informer())
+    let controller = Controller::of(&informer(&sites))
         .config(config(Arc::new(|queue| queue.limiter = Box::new(BadLimiter))))
         .reconciler(calls.clone());
     assert_goes_on(&controller, &sites, &calls).await;
@@ -86,10 +87,10 @@ async fn an_error_whose_display_panics_costs_its_key_a_try() {
     }
     impl std::error::Error for Unspeakable {}
     let (log, _guard) = Log::here();
-    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(Unspeakable.into()));
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     assert_goes_on(&controller, &sites, &calls).await;
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "no words"]);
 }
@@ -114,11 +115,11 @@ impl Drop for Grenade {
 #[tokio::test(start_paused = true)]
 async fn a_future_whose_drop_panics_costs_its_key_a_try() {
     let (log, _guard) = Log::here();
-    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     let recorder = calls.clone();
     let config = ControllerConfig { reconcile_timeout: Some(Duration::from_millis(100)), ..Default::default() };
-    let controller = Controller::of(&sites.informer()).config(config).reconciler(move |request: Request| {
+    let controller = Controller::of(&informer(&sites)).config(config).reconciler(move |request: Request| {
         let recorder = recorder.clone();
         async move {
             let bad = request.key.name() == "bad";
@@ -144,10 +145,10 @@ async fn a_panic_with_a_payload_whose_drop_panics_costs_its_key_a_try() {
             panic_any(Bomb)
         }
     }
-    let sites = Collection::<Site>::of(&["bad", "good"]);
+    let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| panic_any(Bomb));
-    let controller = Controller::of(&sites.informer())
+    let controller = Controller::of(&informer(&sites))
         .config(config(Arc::new(|queue| queue.limiter = Box::new(Limiter))))
         .reconciler(calls.clone());
     assert_goes_on(&controller, &sites, &calls).await;
@@ -196,8 +197,8 @@ impl Order<ObjectKey> for BadOrder {
 }
 
 async fn end_by_order(make: impl Fn() -> BadOrder + Send + Sync + 'static) -> ControllerError {
-    let sites = Collection::<Site>::of(&["good", "bad"]);
-    let controller = Controller::of(&sites.informer())
+    let sites = sites_named(&["good", "bad"]);
+    let controller = Controller::of(&informer(&sites))
         .config(config(Arc::new(move |queue| queue.order = Box::new(make()))))
         .reconciler(Recorder::new());
     end(run(&controller).await).await

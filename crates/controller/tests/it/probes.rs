@@ -3,13 +3,14 @@
 use std::error::Error;
 
 use pintle_controller::{Controller, Health, Manager, ManagerStatus};
+use pintle_leaderelect::Lease;
+use pintle_testing::Collection;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{Collection, Site, Trouble};
-use crate::leases::Leases;
 use crate::recorder::{Recorder, pass};
+use crate::support::{elector, forbid, informer, sites_named};
 
 async fn serve(
     listener: TcpListener,
@@ -34,16 +35,16 @@ async fn serve(
 
 #[tokio::test(start_paused = true)]
 async fn a_service_answers_probes_and_scrapes_from_the_status() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
-    sites.trouble(Trouble::Forbidden);
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    forbid(sites.faults());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let manager = Manager::new();
     let status = manager.status();
     let manager = manager
         .service("probes", move |stop| serve(listener, status, stop))
-        .controller(Controller::of(&sites.informer()).reconciler(Recorder::new()))
-        .leader_election(leases.elector("a"));
+        .controller(Controller::of(&informer(&sites)).reconciler(Recorder::new()))
+        .leader_election(elector(&leases.client("a"), "a"));
     let stop = CancellationToken::new();
     let token = stop.clone();
     let task = tokio::spawn(async move { manager.run(&token).await });
@@ -57,7 +58,7 @@ async fn a_service_answers_probes_and_scrapes_from_the_status() {
     pass(1.0).await;
     let answer = ask("/readyz").await;
     assert!(answer.starts_with("HTTP/1.0 500 ") && answer.contains("you may not list this"), "{answer}");
-    sites.trouble(Trouble::None);
+    sites.faults().heal();
     pass(60.0).await;
     assert!(ask("/readyz").await.ends_with("\r\n[+]site ok\ncheck passed\n"));
     assert!(ask("/healthz").await.contains("[+]leaderElection ok"));

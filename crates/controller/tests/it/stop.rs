@@ -11,14 +11,14 @@ use pintle_controller::{
 use pintle_meta::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{Collection, Site, Trouble};
 use crate::recorder::{Recorder, pass, run};
+use crate::support::{forbid, informer, key, sites_named, touch};
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_what_is_in_flight_and_takes_nothing_more() {
-    let sites = Collection::<Site>::of(&["a", "b", "c"]);
+    let sites = sites_named(&["a", "b", "c"]);
     let calls = Recorder::taking(10.0);
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let running = run(&controller).await;
     pass(2.0).await;
     let start = tokio::time::Instant::now();
@@ -29,9 +29,9 @@ async fn a_stop_waits_for_what_is_in_flight_and_takes_nothing_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_that_takes_too_long_drops_the_calls_and_names_their_keys() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let calls = Recorder::taking(1_000.0);
-    let controller = Controller::of(&sites.informer())
+    let controller = Controller::of(&informer(&sites))
         .config(ControllerConfig { graceful_shutdown_timeout: Duration::from_secs(3), ..Default::default() })
         .reconciler(calls.clone());
     let running = run(&controller).await;
@@ -45,18 +45,18 @@ async fn a_stop_that_takes_too_long_drops_the_calls_and_names_their_keys() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_before_the_caches_are_complete_ends_the_run() {
-    let sites = Collection::<Site>::of(&["a"]);
-    sites.trouble(Trouble::Silent);
-    let controller = Controller::of(&sites.informer()).reconciler(Recorder::new());
+    let sites = sites_named(&["a"]);
+    sites.faults().cut_off();
+    let controller = Controller::of(&informer(&sites)).reconciler(Recorder::new());
     let running = run(&controller).await;
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn caches_that_never_fill_fail_a_run_that_has_a_limit() {
-    let sites = Collection::<Site>::of(&["a"]);
-    sites.trouble(Trouble::Forbidden);
-    let controller = Controller::of(&sites.informer())
+    let sites = sites_named(&["a"]);
+    forbid(sites.faults());
+    let controller = Controller::of(&informer(&sites))
         .config(ControllerConfig { cache_sync_timeout: Some(Duration::from_secs(120)), ..Default::default() })
         .reconciler(Recorder::new());
     let error = run(&controller).await.task.await.unwrap().unwrap_err();
@@ -68,8 +68,8 @@ async fn caches_that_never_fill_fail_a_run_that_has_a_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn an_informer_that_ends_fails_the_run() {
-    let sites = Collection::<Site>::of(&["a"]);
-    let informer = sites.informer();
+    let sites = sites_named(&["a"]);
+    let informer = informer(&sites);
     let controller = Controller::of(&informer).reconciler(Recorder::new());
     let running = run(&controller).await;
     informer.shutdown().await;
@@ -82,9 +82,9 @@ async fn an_informer_that_ends_fails_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_runs_once_at_a_time_and_any_number_of_times() {
-    let sites = Collection::<Site>::of(&["a", "b"]);
+    let sites = sites_named(&["a", "b"]);
     let calls = Recorder::new();
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     for _ in 0..3 {
         let running = run(&controller).await;
         assert_eq!(calls.take_sorted(), ["a", "b"]);
@@ -97,16 +97,16 @@ async fn a_controller_runs_once_at_a_time_and_any_number_of_times() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_run_ends_everything_that_belongs_to_it() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let calls = Recorder::taking(10.0);
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let running = run(&controller).await;
     assert_eq!(calls.running(), 1);
     running.task.abort();
     pass(0.1).await;
     assert_eq!((calls.running(), calls.dropped().len()), (0, 1));
     calls.take();
-    sites.touch("a");
+    touch(&sites, "a");
     pass(60.0).await;
     assert!(calls.take().is_empty());
     assert_eq!(controller.metrics().active_workers, 0);
@@ -114,7 +114,7 @@ async fn dropping_a_run_ends_everything_that_belongs_to_it() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_beyond_all_time_are_none() {
-    let sites = Collection::<Site>::of(&["a"]);
+    let sites = sites_named(&["a"]);
     let calls = Recorder::taking(10.0);
     let config = ControllerConfig {
         reconcile_timeout: Some(Duration::MAX),
@@ -122,7 +122,7 @@ async fn limits_beyond_all_time_are_none() {
         graceful_shutdown_timeout: Duration::MAX,
         ..Default::default()
     };
-    let controller = Controller::of(&sites.informer()).config(config).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).config(config).reconciler(calls.clone());
     run(&controller).await.stop().await.unwrap();
     assert_eq!((calls.take().len(), calls.dropped().len()), (1, 0));
 }
@@ -247,17 +247,17 @@ async fn keys_that_a_dropped_run_leaves_come_in_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn what_failed_before_a_stop_is_tried_again_in_the_next_run() {
-    let sites = Collection::<Site>::of(&["waits", "fails-last", "fine"]);
+    let sites = sites_named(&["waits", "fails-last", "fine"]);
     let calls = Recorder::taking(1.0);
     let clean_up = |request: &Request| match request.key.name() {
         "fine" => Ok(Action::await_change()),
         _ => Err(ReconcileError::new("cannot be cleaned up now")),
     };
     ["waits", "fails-last", "fine"].into_iter().for_each(|name| calls.plan(name, clean_up));
-    let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
     let running = run(&controller).await;
     pass(100.0).await;
-    ["waits", "fails-last", "fine"].into_iter().for_each(|name| sites.delete(name));
+    ["waits", "fails-last", "fine"].into_iter().for_each(|name| assert!(sites.remove(&key(name))));
     pass(100.0).await;
     calls.take();
     // One waits for its next try, and the other's fails while the stop waits for it.

@@ -10,24 +10,25 @@ use pintle_controller::{
     Action, Controller, Feed, Manager, ManagerConfig, ManagerError, Request, Requests, Source, Trigger,
 };
 use pintle_informer::{InformerConfig, InformerFactory};
-use pintle_meta::{Encoded, ObjectKey, Resource};
+use pintle_leaderelect::Lease;
+use pintle_meta::{ObjectKey, Resource};
+use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
 use super::{replica, replica_with, service};
-use crate::fake::{Collection, Site};
-use crate::leases::Leases;
 use crate::recorder::{Recorder, pass};
+use crate::support::{Site, elector, holder, informer, sites_named, touch, usurp};
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 21.0);
     pass(1.0).await;
     let b = replica("b", &leases, &sites, 0.0);
     pass(1.0).await;
     a.stop.cancel();
     pass(18.0).await;
-    assert_eq!((leases.holder().as_str(), a.calls.running()), ("a", 1));
+    assert_eq!((holder(&leases).as_str(), a.calls.running()), ("a", 1));
     assert!(a.status.is_leader(), "the lease is renewed while the call goes on");
     a.task.await.unwrap().unwrap();
     assert_eq!(a.calls.dropped().len(), 0);
@@ -37,7 +38,7 @@ async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_fails_stops_the_manager_in_order() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let a = replica_with("a", &leases, &sites, 5.0, |manager| {
         manager.service("web", |_| async {
             pass(3.0).await;
@@ -46,12 +47,12 @@ async fn a_service_that_fails_stops_the_manager_in_order() {
     });
     let error = a.task.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "web: port 80 is taken");
-    assert_eq!((leases.holder().as_str(), a.calls.dropped().len()), ("", 0));
+    assert_eq!((holder(&leases).as_str(), a.calls.dropped().len()), ("", 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_does_not_stop_is_dropped() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let a = replica_with("a", &leases, &sites, 0.0, |manager| {
         let manager = manager.service("deaf", |_| std::future::pending());
         manager.config(ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(7) })
@@ -74,7 +75,7 @@ async fn an_error_of_a_service_whose_display_panics_stops_the_manager_in_order()
         }
     }
     impl std::error::Error for Unspeakable {}
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let a = replica_with("a", &leases, &sites, 5.0, |manager| {
         manager.service("web", |_| async {
             pass(3.0).await;
@@ -83,12 +84,12 @@ async fn an_error_of_a_service_whose_display_panics_stops_the_manager_in_order()
     });
     let error = a.task.await.unwrap().unwrap_err();
     assert!(matches!(&error, ManagerError::Runnable { name, cause } if name == "web" && cause.is::<Unspeakable>()));
-    assert_eq!((leases.holder().as_str(), a.calls.dropped().len()), ("", 0));
+    assert_eq!((holder(&leases).as_str(), a.calls.dropped().len()), ("", 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_panics_stops_the_manager_in_order() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let log: Arc<Mutex<Vec<_>>> = Arc::default();
     let noted = log.clone();
     let a = replica_with("a", &leases, &sites, 5.0, |manager| {
@@ -99,16 +100,16 @@ async fn a_service_that_panics_stops_the_manager_in_order() {
     });
     let error = a.task.await.unwrap().unwrap_err();
     assert!(error.to_string().starts_with("metrics: ") && error.to_string().contains("no such port"), "{error}");
-    assert_eq!((leases.holder().as_str(), a.calls.dropped().len()), ("", 0));
+    assert_eq!((holder(&leases).as_str(), a.calls.dropped().len()), ("", 0));
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let log = Arc::default();
     let factory = InformerFactory::new();
-    let informer = factory.informer(&Site::api_resource(), None, Encoded(sites.clone()), InformerConfig::default());
+    let informer = factory.informer(&Site::api_resource(), None, sites.clone(), InformerConfig::default());
     let a = replica_with("a", &leases, &sites, 1_000.0, |manager| {
         service(&log)(manager).service("deaf", |_| std::future::pending()).informers(factory)
     });
@@ -121,26 +122,26 @@ async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
     assert!(!error.contains("web"), "{error}");
     pass(0.001).await;
     assert!(matches!(informer.state(), pintle_informer::InformerState::Stopped), "informers are told, though late");
-    assert_eq!((leases.holder().as_str(), a.calls.dropped().len()), ("", 1), "the lease was released after the drop");
+    assert_eq!((holder(&leases).as_str(), a.calls.dropped().len()), ("", 1), "the lease was released after the drop");
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_hangs_leaves_time_for_the_services() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 0.0, |manager| {
         service(&log)(manager).config(ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(5) })
     });
     pass(1.0).await;
-    a.leases.cut_off();
+    a.client.faults().cut_off();
     let start = tokio::time::Instant::now();
     a.stop.cancel();
     let error = a.task.await.unwrap().unwrap_err();
     assert!(error.to_string().contains("leader election"), "{error}");
     assert!(start.elapsed().as_secs_f64() < 5.0, "{:?}", start.elapsed());
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
-    assert_eq!(leases.holder(), "a");
+    assert_eq!(holder(&leases), "a");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
@@ -148,14 +149,14 @@ async fn a_lease_is_not_released_while_a_call_holds_its_thread() {
     let (begun, begins) = mpsc::channel();
     let (end, ends) = mpsc::channel::<()>();
     let ends = Mutex::new(ends);
-    let leases = Leases::default();
+    let leases = Collection::<Lease>::new();
     let trigger = Trigger::new();
     let controller = Controller::named("hand").source(trigger.clone()).reconciler(move |_: Request| {
         begun.send(()).unwrap();
         tokio::task::block_in_place(|| ends.lock().unwrap().recv().unwrap());
         async { Ok(Action::await_change()) }
     });
-    let manager = Manager::new().controller(controller).leader_election(leases.elector("a"));
+    let manager = Manager::new().controller(controller).leader_election(elector(&leases.client("a"), "a"));
     let manager = manager.config(ManagerConfig { graceful_shutdown_timeout: Duration::ZERO });
     let stop = CancellationToken::new();
     let token = stop.clone();
@@ -165,7 +166,7 @@ async fn a_lease_is_not_released_while_a_call_holds_its_thread() {
     stop.cancel();
     let error = task.await.unwrap().unwrap_err().to_string();
     assert!(["\"hand\"", "ns/x"].iter().all(|left| error.contains(left)), "{error}");
-    assert_eq!(leases.holder(), "a");
+    assert_eq!(holder(&leases), "a");
     end.send(()).unwrap();
 }
 
@@ -173,7 +174,7 @@ async fn a_lease_is_not_released_while_a_call_holds_its_thread() {
 async fn an_election_that_panics_stops_the_manager_in_order() {
     let log = Arc::default();
     let told = AtomicBool::new(false);
-    let elector = Leases::default().elector("a").with_events(move |_| {
+    let elector = elector(&Collection::new().client("a"), "a").with_events(move |_| {
         assert!(told.swap(true, Ordering::Relaxed), "no events here");
     });
     let manager = service(&log)(Manager::new()).leader_election(elector);
@@ -185,58 +186,59 @@ async fn an_election_that_panics_stops_the_manager_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_fails_stops_the_manager_and_releases_the_lease() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
-    let informer = sites.informer();
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let ending = informer(&sites);
     let calls = Recorder::new();
-    let controller = Controller::of(&informer).reconciler(calls);
-    let other = Controller::of(&sites.informer()).name("other").reconciler(Recorder::new());
-    let manager = Manager::new().controller(controller).controller(other).leader_election(leases.elector("a"));
+    let controller = Controller::of(&ending).reconciler(calls);
+    let other = Controller::of(&informer(&sites)).name("other").reconciler(Recorder::new());
+    let manager =
+        Manager::new().controller(controller).controller(other).leader_election(elector(&leases.client("a"), "a"));
     let task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     pass(1.0).await;
-    assert_eq!(leases.holder(), "a");
-    informer.shutdown().await;
+    assert_eq!(holder(&leases), "a");
+    ending.shutdown().await;
     let error = task.await.unwrap().unwrap_err();
     assert!(matches!(error, ManagerError::Controller(_)), "{error}");
-    assert_eq!(leases.holder(), "");
+    assert_eq!(holder(&leases), "");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_before_the_start_ends_services_in_order() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 0.0, service(&log));
     a.stop.cancel();
     a.task.await.unwrap().unwrap();
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
-    assert_eq!((leases.holder().as_str(), a.calls.take().len()), ("(none)", 0));
+    assert_eq!((holder(&leases).as_str(), a.calls.take().len()), ("(none)", 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_during_a_stop_drops_the_calls_and_is_left_alone() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 15.0, service(&log));
     pass(1.0).await;
     a.stop.cancel();
     pass(1.0).await;
-    leases.usurp("stranger");
+    usurp(&leases, "stranger");
     a.task.await.unwrap().unwrap();
-    assert_eq!((leases.holder().as_str(), a.calls.running(), a.calls.dropped().len()), ("stranger", 0, 1));
+    assert_eq!((holder(&leases).as_str(), a.calls.running(), a.calls.dropped().len()), ("stranger", 0, 1));
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_fails_has_the_others_stop_at_once() {
-    let sites = Collection::<Site>::of(&["x"]);
-    let (failing, slow) = (sites.informer(), Recorder::taking(5.0));
+    let sites = sites_named(&["x"]);
+    let (failing, slow) = (informer(&sites), Recorder::taking(5.0));
     let busy = Recorder::taking(10.0);
     let manager = Manager::new()
         .controller(Controller::of(&failing).reconciler(busy.clone()))
-        .controller(Controller::of(&sites.informer()).name("slow").reconciler(slow.clone()));
+        .controller(Controller::of(&informer(&sites)).name("slow").reconciler(slow.clone()));
     let task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     pass(1.0).await;
     failing.shutdown().await;
-    sites.touch("x");
+    touch(&sites, "x");
     let error = task.await.unwrap().unwrap_err();
     assert!(error.to_string().contains("\"Site\" has ended"), "{error}");
     assert_eq!((busy.take().len(), slow.take().len()), (1, 1), "the other took a key after that");
@@ -287,12 +289,12 @@ impl<F: Future> Future for Polls<F> {
 async fn a_run_that_is_dropped_at_any_await_leaves_nothing_at_work() {
     let mut ended = 0;
     for polls in 0..60 {
-        let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x", "y"]));
+        let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x", "y"]));
         let calls = Recorder::taking(2.0);
-        let controller = Controller::of(&sites.informer()).reconciler(calls.clone());
+        let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
         let serving = Arc::new(());
         let alive = Arc::downgrade(&serving);
-        let manager = Manager::new().controller(controller.clone()).leader_election(leases.elector("a"));
+        let manager = Manager::new().controller(controller.clone()).leader_election(elector(&leases.client("a"), "a"));
         let manager = manager.service("web", move |stop| async move {
             stop.cancelled().await;
             pass(1.0).await;
@@ -314,7 +316,7 @@ async fn a_run_that_is_dropped_at_any_await_leaves_nothing_at_work() {
         assert_eq!((calls.running(), alive.strong_count()), (0, 0), "after {polls} polls");
         assert_eq!(controller.metrics().active_workers, 0);
         calls.take();
-        sites.touch("x");
+        touch(&sites, "x");
         pass(60.0).await;
         assert!(calls.take().is_empty(), "after {polls} polls");
         // And the controller can run again.

@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_controller::{Action, Controller, ControllerConfig, Manager, QueueSetup, Trigger};
-use pintle_leaderelect::{Clock, Now, SystemClock};
+use pintle_leaderelect::{Clock, Lease, Now, SystemClock};
 use pintle_meta::ObjectKey;
+use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
 use super::replica;
-use crate::fake::{Collection, Site};
-use crate::leases::Leases;
 use crate::log::Log;
 use crate::recorder::{Recorder, pass};
+use crate::support::{elector, sites_named, usurp};
 
 #[tokio::test(start_paused = true)]
 async fn when_the_leader_is_killed_another_takes_over_all_objects() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x", "y"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x", "y"]));
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
     let b = replica("b", &leases, &sites, 0.0);
@@ -31,10 +31,10 @@ async fn when_the_leader_is_killed_another_takes_over_all_objects() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_are_dropped_when_the_term_is_lost_and_begin_anew_with_the_next() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 1_000.0);
     pass(1.0).await;
-    leases.usurp("stranger");
+    usurp(&leases, "stranger");
     pass(3.0).await;
     assert_eq!((a.calls.running(), a.calls.dropped().len()), (0, 1));
     pass(30.0).await;
@@ -44,15 +44,15 @@ async fn calls_are_dropped_when_the_term_is_lost_and_begin_anew_with_the_next() 
 
 #[tokio::test(start_paused = true)]
 async fn keys_that_wait_when_the_term_is_lost_come_in_the_next() {
-    let leases = Leases::default();
+    let leases = Collection::<Lease>::new();
     let (trigger, calls) = (Trigger::new(), Recorder::taking(5.0));
     let controller = Controller::named("hand").source(trigger.clone()).reconciler(calls.clone());
-    let manager = Manager::new().controller(controller).leader_election(leases.elector("a"));
+    let manager = Manager::new().controller(controller).leader_election(elector(&leases.client("a"), "a"));
     let _task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     pass(1.0).await;
     ["x", "y", "z"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
     pass(0.1).await;
-    leases.usurp("stranger");
+    usurp(&leases, "stranger");
     pass(3.0).await;
     assert_eq!((calls.take().len(), calls.dropped().len()), (1, 1));
     pass(60.0).await;
@@ -74,7 +74,7 @@ impl Clock for Jumps {
 #[tokio::test(start_paused = true)]
 async fn no_key_is_taken_in_vain_after_the_end_of_a_term() {
     let (log, _guard) = Log::here();
-    let leases = Leases::default();
+    let leases = Collection::<Lease>::new();
     let (trigger, calls, clock) = (Trigger::new(), Recorder::new(), Arc::new(Jumps::default()));
     let jumps = clock.clone();
     calls.plan("x", move |_| {
@@ -82,7 +82,8 @@ async fn no_key_is_taken_in_vain_after_the_end_of_a_term() {
         Ok(Action::await_change())
     });
     let controller = Controller::named("hand").source(trigger.clone()).reconciler(calls.clone());
-    let manager = Manager::new().controller(controller).leader_election(leases.elector("a").with_clock(clock));
+    let manager =
+        Manager::new().controller(controller).leader_election(elector(&leases.client("a"), "a").with_clock(clock));
     let _task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     ["x", "y", "z"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
     pass(60.0).await;
@@ -92,13 +93,14 @@ async fn no_key_is_taken_in_vain_after_the_end_of_a_term() {
 
 #[tokio::test(start_paused = true)]
 async fn a_term_that_ends_before_its_elector_knows_is_followed_by_another() {
-    let leases = Leases::default();
+    let leases = Collection::<Lease>::new();
     let (trigger, calls, clock) = (Trigger::new(), Recorder::new(), Arc::new(Jumps::default()));
     let jumps = clock.clone();
     let setup: QueueSetup = Arc::new(move |_| jumps.1.store(true, Ordering::Relaxed));
     let config = ControllerConfig { queue: Some(setup), ..Default::default() };
     let controller = Controller::named("hand").source(trigger.clone()).config(config).reconciler(calls.clone());
-    let manager = Manager::new().controller(controller).leader_election(leases.elector("a").with_clock(clock));
+    let manager =
+        Manager::new().controller(controller).leader_election(elector(&leases.client("a"), "a").with_clock(clock));
     let task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     trigger.trigger(ObjectKey::new("ns", "x"));
     pass(60.0).await;
@@ -108,12 +110,12 @@ async fn a_term_that_ends_before_its_elector_knows_is_followed_by_another() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_of_a_cut_off_leader_end_before_its_successor_begins() {
-    let (leases, sites) = (Leases::default(), Collection::<Site>::of(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 1_000.0);
     pass(1.0).await;
     let b = replica("b", &leases, &sites, 1_000.0);
     pass(1.0).await;
-    a.leases.cut_off();
+    a.client.faults().cut_off();
     let mut both = false;
     for _ in 0..300 {
         pass(0.1).await;

@@ -1,0 +1,83 @@
+//! Sites, children of them, leases, and what becomes of them on a server in memory.
+
+use pintle_informer::{InformerConfig, SharedInformer};
+use pintle_leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
+use pintle_meta::{Object, ObjectKey, ObjectMeta, OwnerReference, Reason, Status};
+use pintle_testing::{Break, Client, Collection, Fault, Faults};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Site {
+    pub(crate) metadata: ObjectMeta,
+}
+pintle_meta::resource!(Site, "example.com/v1", "Site", "sites", Namespaced);
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Child {
+    pub(crate) metadata: ObjectMeta,
+}
+pintle_meta::resource!(Child, "example.com/v1", "Child", "children", Namespaced);
+
+impl Site {
+    pub(crate) fn named(name: &str) -> Self {
+        Self { metadata: ObjectMeta::new("ns", name) }
+    }
+}
+
+impl Child {
+    pub(crate) fn named(name: &str) -> Self {
+        Self { metadata: ObjectMeta::new("ns", name) }
+    }
+
+    pub(crate) fn of(owner: &Site, name: &str) -> Self {
+        let mut child = Self::named(name);
+        child.metadata.owner_references.push(OwnerReference::controller_of(owner));
+        child
+    }
+}
+
+pub(crate) fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("ns", name)
+}
+
+/// A server with sites of these names.
+pub(crate) fn sites_named(names: &[&str]) -> Collection<Site> {
+    names.iter().map(|name| Site::named(name)).collect()
+}
+
+pub(crate) fn informer<T: Object + DeserializeOwned>(objects: &Collection<T>) -> SharedInformer<T> {
+    SharedInformer::new(objects.clone(), InformerConfig { seed: Some(7), ..InformerConfig::default() })
+}
+
+/// Writes a site without a change.
+pub(crate) fn touch(sites: &Collection<Site>, name: &str) {
+    sites.change(&key(name), |_| {});
+}
+
+/// Deletes a site while all watches are down, and expires them, so that only a new list can tell.
+pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
+    sites.break_watches(Break::expired());
+    assert!(sites.remove(&key(name)));
+    sites.compact();
+}
+
+/// Requests are answered with 403.
+pub(crate) fn forbid(faults: &Faults) {
+    faults.when(|_| Some(Fault::Fails(Status::failure(403, Reason::Forbidden, "you may not list this").into())));
+}
+
+pub(crate) fn elector(client: &Client<Lease>, identity: &str) -> LeaderElector<LeaseLock<Client<Lease>>> {
+    let mut config = LeaderElectionConfig::new(identity);
+    config.seed = Some(7);
+    LeaderElector::new(LeaseLock::new(client.clone(), "ns", "lock"), config).unwrap()
+}
+
+pub(crate) fn holder(leases: &Collection<Lease>) -> String {
+    leases.object(&key("lock")).map_or("(none)".into(), |lease| lease.spec.record().holder_identity)
+}
+
+/// Lets someone else hold it.
+pub(crate) fn usurp(leases: &Collection<Lease>, by: &str) {
+    leases.change(&key("lock"), |lease| lease.spec.holder_identity = Some(by.into()));
+}
