@@ -1,49 +1,32 @@
 //! An elector in a task, with work that tells what becomes of it.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use pintle_leaderelect::{
-    Clock, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, LossReason, Now,
+    Clock, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock,
+    LossReason, Now,
 };
+use pintle_testing::{Client, Collection, SteppedClock};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::fake::{Client, NAME, NAMESPACE, Server};
+use crate::server::{NAME, NAMESPACE};
 
 /// tokio's clock, and a wall clock that goes with it until it is set.
 #[derive(Debug)]
-pub(crate) struct TestClock {
-    start: Instant,
-    wall_offset: AtomicI64,
-    elapsed_offset: AtomicI64,
-}
+pub(crate) struct TestClock(pub(crate) SteppedClock);
 
 impl TestClock {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { start: Instant::now(), wall_offset: AtomicI64::new(0), elapsed_offset: AtomicI64::new(0) })
-    }
-
-    pub(crate) fn jump_wall(&self, seconds: i64) {
-        self.wall_offset.fetch_add(seconds, Ordering::Relaxed);
-    }
-
-    /// Time passes without any task being run.
-    pub(crate) fn hang(&self, seconds: i64) {
-        self.elapsed_offset.fetch_add(seconds, Ordering::Relaxed);
+        Arc::new(Self(SteppedClock::with_tokio()))
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Now {
-        let hung = Duration::from_secs(self.elapsed_offset.load(Ordering::Relaxed) as u64);
-        let elapsed = self.start.elapsed() + hung;
-        let jumped = SignedDuration::from_secs(self.wall_offset.load(Ordering::Relaxed));
-        let wall = Timestamp::from_second(1_800_000_000).unwrap() + SignedDuration::try_from(elapsed).unwrap() + jumped;
-        Now { elapsed, wall }
+        Now { elapsed: self.0.elapsed(), wall: self.0.wall() }
     }
 }
 
@@ -75,7 +58,7 @@ impl Story {
 }
 
 pub(crate) struct Contender {
-    pub(crate) client: Client,
+    pub(crate) client: Client<Lease>,
     pub(crate) status: ElectionStatus,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) stop: CancellationToken,
@@ -105,12 +88,12 @@ impl Setup {
         Self { config, drain, work, watch: false, once: false, story: None, clock: None }
     }
 
-    pub(crate) fn start(self, server: &Server) -> Contender {
+    pub(crate) fn start(self, server: &Collection<Lease>) -> Contender {
         let client = server.client(&self.config.identity);
         self.start_with(client)
     }
 
-    pub(crate) fn start_with(self, client: Client) -> Contender {
+    pub(crate) fn start_with(self, client: Client<Lease>) -> Contender {
         let Self { config, drain, work, watch, once, .. } = self;
         let story = self.story.unwrap_or_else(Story::new);
         let clock = self.clock.unwrap_or_else(TestClock::new);
@@ -119,7 +102,7 @@ impl Setup {
         let lock = LeaseLock::new(client.clone(), NAMESPACE, NAME);
         let mut elector = LeaderElector::new(lock, config).unwrap().with_clock(clock.clone());
         if watch {
-            elector = elector.with_watch(pintle_meta::Encoded(client.clone()));
+            elector = elector.with_watch(client.clone());
         }
         let status = elector.status();
         let leadership = Arc::new(Mutex::new(None));

@@ -3,20 +3,22 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, LossReason};
-use pintle_meta::Reason;
+use pintle_meta::{Object, Reason};
+use pintle_testing::{Fault, Verb};
 use tokio_util::sync::CancellationToken;
 
 use crate::contender::{Setup, Story, pass};
-use crate::fake::{Fault, Server};
+use crate::server::{delete, holder, lease, record, server, take_log};
 
 #[tokio::test(start_paused = true)]
 async fn a_hung_request_never_costs_the_term() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     for _ in 0..20 {
-        a.client.fail_next([Fault::Lost]);
+        a.client.faults().next([Fault::Lost]);
         pass(7.0).await;
     }
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works"]);
@@ -25,14 +27,14 @@ async fn a_hung_request_never_costs_the_term() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_the_first_write_is_settled_by_reading_back() {
-    let server = Server::default();
+    let server = server();
     let client = server.client("a");
-    client.fail_next([Fault::Pass, Fault::AnswerLost]);
+    client.faults().next([Fault::Pass, Fault::AnswerLost]);
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
     // The create was sent at once and the answer given up after a third of the deadline. The deadline counts from the create.
-    a.client.cut_off(true);
+    a.client.faults().cut_off();
     pass(30.0).await;
     let story = a.story.take();
     let stopped = story.iter().find(|line| line.contains("stopped")).expect("still working");
@@ -42,12 +44,12 @@ async fn a_lost_answer_to_the_first_write_is_settled_by_reading_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_renewal_counts_from_when_it_was_sent() {
-    let server = Server::default();
+    let server = server();
     let client = server.client("a");
-    client.fail_next([Fault::Pass, Fault::Pass, Fault::AnswerLost, Fault::Pass, Fault::Lost]);
+    client.faults().next([Fault::Pass, Fault::Pass, Fault::AnswerLost, Fault::Pass, Fault::Lost]);
     let a = Setup::new("a").start_with(client);
     pass(6.0).await;
-    a.client.cut_off(true);
+    a.client.faults().cut_off();
     pass(30.0).await;
     // Sent at 2.0, given up at 5.3, found stored by a read right after.
     assert!(a.story.take().contains(&"12.0 a stopped: Deadline".to_owned()));
@@ -55,13 +57,13 @@ async fn a_lost_answer_to_a_renewal_counts_from_when_it_was_sent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_for_a_while_costs_nothing() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    a.client.fail_next([
-        Fault::Refused(429, Reason::TooManyRequests),
-        Fault::Refused(500, Reason::InternalError),
-        Fault::Refused(503, Reason::ServiceUnavailable),
+    a.client.faults().next([
+        Fault::refused(429, Reason::TooManyRequests),
+        Fault::refused(500, Reason::InternalError),
+        Fault::refused(503, Reason::ServiceUnavailable),
     ]);
     pass(60.0).await;
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works"]);
@@ -69,10 +71,10 @@ async fn a_server_that_refuses_for_a_while_costs_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_outlives_everything_a_server_says() {
-    let server = Server::default();
+    let server = server();
     let client = server.client("a");
     let reasons = [(403, Reason::Forbidden), (404, Reason::NotFound), (422, Reason::Invalid), (504, Reason::Timeout)];
-    client.fail_next(reasons.into_iter().flat_map(|(code, reason)| [Fault::Pass, Fault::Refused(code, reason)]));
+    client.faults().next(reasons.into_iter().flat_map(|(code, reason)| [Fault::Pass, Fault::refused(code, reason)]));
     let a = Setup::new("a").start_with(client);
     pass(40.0).await;
     assert!(a.status.is_leader());
@@ -80,41 +82,41 @@ async fn a_candidate_outlives_everything_a_server_says() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cut_off_leader_rests_before_its_successor_works() {
-    let server = Server::default();
+    let server = server();
     let story = Story::new();
     let a = Setup { story: Some(story.clone()), ..Setup::new("a") }.start(&server);
     pass(1.0).await;
     let b = Setup { story: Some(story.clone()), ..Setup::new("b") }.start(&server);
     pass(10.0).await;
-    a.client.cut_off(true);
+    a.client.faults().cut_off();
     pass(30.0).await;
     let deeds: Vec<_> = story.take_deeds().into_iter().filter(|deed| !deed.contains("sees")).collect();
     assert_eq!(deeds, ["a works", "a rests", "a stopped: Deadline", "b works"]);
     assert!(b.status.is_leader() && !a.status.is_leader());
-    assert_eq!(server.record().leader_transitions, 1);
+    assert_eq!(record(&server).leader_transitions, 1);
     // It contends again, and once it can see the server, it sees its successor.
-    a.client.cut_off(false);
+    a.client.faults().heal();
     pass(5.0).await;
     assert_eq!(a.status.leader().as_deref(), Some("b"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_term_that_was_lost_to_the_deadline_is_taken_anew_without_a_wait() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    a.client.cut_off(true);
+    a.client.faults().cut_off();
     pass(12.0).await;
-    a.client.cut_off(false);
+    a.client.faults().heal();
     pass(5.0).await;
     let deeds = a.story.take_deeds();
     assert_eq!(deeds, ["a sees \"a\"", "a works", "a rests", "a stopped: Deadline", "a works"]);
-    assert_eq!(server.record().leader_transitions, 0, "the holder never changed");
+    assert_eq!(record(&server).leader_transitions, 0, "the holder never changed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_a_watch_a_release_is_followed_by_a_successor_at_once() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let b = Setup { watch: true, ..Setup::new("b") }.start(&server);
@@ -126,11 +128,11 @@ async fn with_a_watch_a_release_is_followed_by_a_successor_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_refused_leaves_polling() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let client = server.client("b");
-    client.fail_next([Fault::Refused(403, Reason::Forbidden), Fault::Pass, Fault::Refused(403, Reason::Forbidden)]);
+    client.faults().next([Fault::refused(403, Reason::Forbidden), Fault::Pass, Fault::refused(403, Reason::Forbidden)]);
     let b = Setup { watch: true, ..Setup::new("b") }.start_with(client);
     a.stop().await;
     pass(5.0).await;
@@ -139,25 +141,26 @@ async fn a_watch_that_is_refused_leaves_polling() {
 
 #[tokio::test(start_paused = true)]
 async fn watches_that_fail_together_are_not_opened_together_again_and_ever_later() {
-    let server = Server::default();
+    let server = server();
     let _leader = Setup::new("leader").start(&server);
     pass(1.0).await;
     let _candidates = (0..20)
         .map(|seed| {
             let client = server.client("candidate");
-            client.refuse_watches();
+            let refused = || Fault::refused(403, Reason::Forbidden);
+            client.faults().when(move |request| (request.verb() == Verb::Watch).then(refused));
             let mut setup = Setup { watch: true, ..Setup::new("candidate") };
             setup.config.seed = Some(seed);
             setup.start_with(client)
         })
         .collect::<Vec<_>>();
     pass(0.1).await;
-    server.take_log();
+    take_log(&server);
     // How many are opened in each tenth of a second.
     let mut opened = Vec::new();
     for _ in 0..600 {
         pass(0.1).await;
-        opened.push(server.take_log().iter().filter(|line| *line == "candidate watch").count());
+        opened.push(take_log(&server).iter().filter(|request| request.verb() == Verb::Watch).count());
     }
     let most = opened.iter().max().copied().unwrap();
     assert!(most <= 6, "{most} of 20 within a tenth of a second");
@@ -168,28 +171,28 @@ async fn watches_that_fail_together_are_not_opened_together_again_and_ever_later
 
 #[tokio::test(start_paused = true)]
 async fn a_held_lock_that_is_deleted_counts_as_held_until_it_would_expire() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let b = Setup::new("b").start(&server);
     pass(1.0).await;
-    a.client.cut_off(true);
-    server.delete();
+    a.client.faults().cut_off();
+    delete(&server);
     pass(12.0).await;
-    assert!(!b.status.is_leader() && server.lease().is_none());
+    assert!(!b.status.is_leader() && lease(&server).is_none());
     pass(8.0).await;
     assert!(b.status.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_slept_finds_its_deadline_passed() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let guard = a.guard();
     assert!(guard.check().is_ok());
     // Suspended: the monotonic clock stood still, the wall clock did not.
-    a.clock.jump_wall(60);
+    a.clock.0.jump_wall(SignedDuration::from_secs(60));
     assert_eq!(guard.check().unwrap_err().reason, LossReason::Deadline);
     assert!(guard.run(async {}).await.is_err(), "work was polled after the deadline");
     assert!(!a.status.is_leader());
@@ -197,20 +200,20 @@ async fn a_leader_that_slept_finds_its_deadline_passed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wall_clock_that_is_set_back_neither_prolongs_a_term_nor_hinders_renewals() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    a.clock.jump_wall(-3_600);
+    a.clock.0.jump_wall(SignedDuration::from_secs(-3_600));
     pass(60.0).await;
     assert!(a.status.is_leader());
-    a.client.cut_off(true);
+    a.client.faults().cut_off();
     pass(10.0).await;
     assert!(!a.status.is_leader());
 }
 
 #[tokio::test(start_paused = true)]
 async fn work_that_is_polled_late_is_dropped_instead() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let guard = a.guard();
@@ -220,7 +223,7 @@ async fn work_that_is_polled_late_is_dropped_instead() {
     let outcome = guard.run(async move {
         *count.lock().unwrap() += 1;
         // The whole process stands still for longer than the deadline, in the middle of the work.
-        clock.hang(30);
+        clock.0.advance(Duration::from_secs(30));
         tokio::task::yield_now().await;
         *count.lock().unwrap() += 1;
     });
@@ -230,15 +233,15 @@ async fn work_that_is_polled_late_is_dropped_instead() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_hangs_while_it_leads_fails_its_health_check() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     let b = Setup::new("b").start(&server);
     pass(1.0).await;
     let (leader, candidate) = if a.status.is_leader() { (a, b) } else { (b, a) };
     let tolerance = Duration::from_secs(20);
     for (hang, well) in [(0, true), (30, true), (10, false)] {
-        leader.clock.hang(hang);
-        candidate.clock.hang(hang);
+        leader.clock.0.advance(Duration::from_secs(hang));
+        candidate.clock.0.advance(Duration::from_secs(hang));
         assert_eq!(leader.status.check(tolerance).is_ok(), well);
         assert!(candidate.status.check(tolerance).is_ok());
     }
@@ -248,26 +251,26 @@ async fn a_process_that_hangs_while_it_leads_fails_its_health_check() {
 
 #[tokio::test(start_paused = true)]
 async fn work_that_ends_by_itself_ends_the_election_and_releases() {
-    let server = Server::default();
+    let server = server();
     let a = Setup { work: Some(Duration::from_secs(5)), ..Setup::new("a") }.start(&server);
     let status = a.status.clone();
     assert_eq!(a.run.await.unwrap(), Some(LossReason::Completed));
-    assert_eq!(server.holder(), "");
+    assert_eq!(holder(&server), "");
     assert!(!status.is_leader() && status.leadership().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn run_once_ends_with_its_first_term() {
-    let server = Server::default();
+    let server = server();
     let a = Setup { once: true, ..Setup::new("a") }.start(&server);
     pass(1.0).await;
-    server.delete();
+    delete(&server);
     assert_eq!(a.run.await.unwrap(), Some(LossReason::Deleted));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_is_stopped_was_never_started_nor_stopped() {
-    let server = Server::default();
+    let server = server();
     let _a = Setup::new("a").start(&server);
     pass(1.0).await;
     let b = Setup::new("b").start(&server);
@@ -275,25 +278,25 @@ async fn a_candidate_that_is_stopped_was_never_started_nor_stopped() {
     let story = b.story.clone();
     assert_eq!(b.stop().await, None);
     assert_eq!(story.take_deeds(), ["b sees \"a\""]);
-    assert_eq!(server.holder(), "a");
+    assert_eq!(holder(&server), "a");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_is_stopped_in_mid_write_leaves_no_lock_behind() {
     for fault in [Fault::AnswerLost, Fault::AnswerSlow(Duration::from_secs(2))] {
-        let server = Server::default();
+        let server = server();
         let client = server.client("a");
-        client.fail_next([Fault::Pass, fault.clone()]);
+        client.faults().next([Fault::Pass, fault.clone()]);
         let a = Setup::new("a").start_with(client);
         pass(0.5).await;
         assert_eq!(a.stop().await, None);
-        assert_eq!(server.holder(), "", "{fault:?}");
+        assert_eq!(holder(&server), "", "{fault:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_running_after_the_run_is_dropped() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let guard = a.guard();
@@ -302,14 +305,14 @@ async fn nothing_is_left_running_after_the_run_is_dropped() {
     assert_eq!(guard.check().unwrap_err().reason, LossReason::Abandoned);
     assert!(!a.status.is_leader());
     assert_eq!(a.story.take_deeds()[2..], ["a rests", "a stopped: Abandoned"]);
-    server.take_log();
+    take_log(&server);
     pass(60.0).await;
-    assert!(server.take_log().is_empty());
+    assert!(take_log(&server).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_of_the_work_is_passed_on_and_the_lock_expires() {
-    let server = Server::default();
+    let server = server();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("a")).unwrap();
     let stopped = Arc::new(Mutex::new(None));
@@ -319,12 +322,12 @@ async fn a_panic_of_the_work_is_passed_on_and_the_lock_expires() {
     let run = tokio::spawn(async move { elector.run(&CancellationToken::new(), callbacks).await });
     assert!(run.await.unwrap_err().is_panic());
     assert_eq!(*stopped.lock().unwrap(), Some(LossReason::Abandoned));
-    assert_eq!(server.holder(), "a");
+    assert_eq!(holder(&server), "a");
 }
 
 #[tokio::test(start_paused = true)]
 async fn holders_are_told_in_order_and_once_each() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let watcher = Setup { watch: true, ..Setup::new("watcher") }.start(&server);
@@ -341,7 +344,7 @@ async fn holders_are_told_in_order_and_once_each() {
 
 #[tokio::test(start_paused = true)]
 async fn each_term_is_worth_two_events_about_the_lock() {
-    let server = Server::default();
+    let server = server();
     let events = Arc::new(Mutex::new(Vec::new()));
     let record = events.clone();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
@@ -363,6 +366,6 @@ async fn each_term_is_worth_two_events_about_the_lock() {
     let events = events.lock().unwrap();
     assert_eq!(events.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a became leader", "a stopped leading"]);
     assert_eq!((events[0].resource.kind.as_str(), events[0].key.as_str()), ("Lease", "kube-system/lock"));
-    assert_eq!(events[0].version.uid, "uid-1");
+    assert_eq!(events[0].version.uid, lease(&server).unwrap().uid());
     assert!(status.metrics().to_string().contains("leader_election_master_status{name=\"lock\"} 0\n"));
 }

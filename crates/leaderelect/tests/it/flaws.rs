@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use pintle_leaderelect::{LeaderElectionRecord, LossReason};
+use pintle_meta::Object;
+use pintle_testing::Fault;
 
 use crate::contender::{Setup, Story, pass};
-use crate::fake::{Fault, Server};
+use crate::server::{delete, holder, lease, put, record, server};
 
 fn held_by(holder: &str, transitions: i32) -> LeaderElectionRecord {
     LeaderElectionRecord {
@@ -18,29 +20,29 @@ fn held_by(holder: &str, transitions: i32) -> LeaderElectionRecord {
 
 #[tokio::test(start_paused = true)]
 async fn f1_a_release_never_blanks_the_record_of_a_successor() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     // The stop and the partition come together, so the release cannot read before the successor is there.
-    a.client.cut_off(true);
+    a.client.faults().cut_off();
     a.stop.cancel();
     pass(2.0).await;
-    server.put(&held_by("b", 1));
-    a.client.cut_off(false);
+    put(&server, &held_by("b", 1));
+    a.client.faults().heal();
     assert_eq!(a.run.await.unwrap(), Some(LossReason::Cancelled));
-    assert_eq!(server.record(), held_by("b", 1));
+    assert_eq!(record(&server), held_by("b", 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn f2_a_release_that_hangs_does_not_keep_the_work_alive() {
-    let server = Server::default();
+    let server = server();
     let story = Story::new();
     let told = || Some(story.clone());
     let a = Setup { drain: Duration::from_secs(60), story: told(), ..Setup::new("a") }.start(&server);
     pass(1.0).await;
     let b = Setup { story: told(), ..Setup::new("b") }.start(&server);
     pass(2.5).await;
-    a.client.cut_off(true);
+    a.client.faults().cut_off();
     a.stop.cancel();
     pass(30.0).await;
     let deeds: Vec<_> = story.take_deeds().into_iter().filter(|deed| !deed.contains("sees")).collect();
@@ -50,14 +52,14 @@ async fn f2_a_release_that_hangs_does_not_keep_the_work_alive() {
 
 #[tokio::test(start_paused = true)]
 async fn f3_the_lock_is_released_only_after_the_work_has_ended() {
-    let server = Server::default();
+    let server = server();
     let a = Setup { drain: Duration::from_secs(40), ..Setup::new("a") }.start(&server);
     pass(1.0).await;
     a.stop.cancel();
     let b = Setup::new("b").start(&server);
     pass(39.5).await;
     assert!(a.guard().check().is_ok(), "a term that drains is renewed");
-    assert_eq!(server.holder(), "a");
+    assert_eq!(holder(&server), "a");
     assert_eq!(a.run.await.unwrap(), Some(LossReason::Cancelled));
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works", "a rests", "a stopped: Cancelled", "a sees \"\""]);
     pass(5.0).await;
@@ -66,10 +68,10 @@ async fn f3_the_lock_is_released_only_after_the_work_has_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn f4_a_leader_that_reads_another_holder_ends_its_work_at_once() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    server.put(&held_by("b", 1));
+    put(&server, &held_by("b", 1));
     // The next renewal is due two seconds after the start.
     pass(1.1).await;
     let expected = ["0.0 a sees \"a\"", "0.0 a works", "2.0 a rests", "2.0 a stopped: Usurped { by: \"b\" }"];
@@ -80,21 +82,21 @@ async fn f4_a_leader_that_reads_another_holder_ends_its_work_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn f4_with_a_watch_it_does_not_even_wait_for_its_renewal() {
-    let server = Server::default();
+    let server = server();
     let a = Setup { watch: true, ..Setup::new("a") }.start(&server);
     pass(0.5).await;
-    server.put(&held_by("b", 1));
+    put(&server, &held_by("b", 1));
     pass(0.1).await;
     assert!(a.story.take().contains(&"0.5 a stopped: Usurped { by: \"b\" }".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn f5_a_term_never_resumes_after_another_holder_was_seen() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let first = a.guard();
-    server.put(&held_by("", 0));
+    put(&server, &held_by("", 0));
     pass(30.0).await;
     let deeds = a.story.take_deeds();
     let works = deeds.iter().filter(|deed| *deed == "a works").count();
@@ -106,13 +108,13 @@ async fn f5_a_term_never_resumes_after_another_holder_was_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn f6_the_deadline_counts_from_the_sending_of_the_last_stored_renewal() {
-    let server = Server::default();
+    let server = server();
     let client = server.client("a");
     // The get, the create, and a renewal whose answer takes three seconds. Then nothing.
-    client.fail_next([Fault::Pass, Fault::Pass, Fault::AnswerSlow(Duration::from_secs(3))]);
+    client.faults().next([Fault::Pass, Fault::Pass, Fault::AnswerSlow(Duration::from_secs(3))]);
     let a = Setup::new("a").start_with(client);
     pass(4.0).await;
-    a.client.cut_off(true);
+    a.client.faults().cut_off();
     pass(20.0).await;
     let story = a.story.take();
     assert!(story.contains(&"12.0 a stopped: Deadline".to_owned()), "sent at 2.0, so over at 12.0: {story:?}");
@@ -120,14 +122,17 @@ async fn f6_the_deadline_counts_from_the_sending_of_the_last_stored_renewal() {
 
 #[tokio::test(start_paused = true)]
 async fn f7_a_deleted_lock_ends_the_term() {
-    let server = Server::default();
+    let server = server();
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
-    server.delete();
+    let first = lease(&server).unwrap();
+    delete(&server);
     pass(3.0).await;
     let deeds = a.story.take_deeds();
     let expected = ["a works", "a rests", "a stopped: Deleted", "a works"];
     let deeds: Vec<_> = deeds.iter().filter(|deed| !deed.contains("sees")).collect();
     assert_eq!(deeds, expected);
-    assert_eq!(a.guard().token().uid, "uid-2");
+    let second = lease(&server).unwrap();
+    assert_ne!(second.uid(), first.uid());
+    assert_eq!(a.guard().token().uid, second.uid());
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pintle_leaderelect::LeaderElectionRecord;
+use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{MicroTime, Reason};
+use pintle_testing::{Collection, Fault};
 
 use crate::contender::{Contender, Setup, pass};
-use crate::fake::{Fault, Server};
+use crate::server::{holder, key, lease, put, record, take_log, take_verbs};
 
 /// What stands in the lock before "baz" comes.
 #[derive(Clone, Debug)]
@@ -17,19 +18,22 @@ enum Given {
     Held { by: &'static str, seconds: i32 },
 }
 
-fn server(given: &Given) -> Server {
-    let server = Server::default();
+fn server(given: &Given) -> Collection<Lease> {
+    let server = crate::server::server();
     let time = Some(MicroTime(Timestamp::from_second(1_000_000_000).unwrap()));
     match given {
         Given::Nothing => {}
-        Given::Empty => server.put(&LeaderElectionRecord::default()),
-        Given::Held { by, seconds } => server.put(&LeaderElectionRecord {
-            holder_identity: (*by).into(),
-            lease_duration_seconds: *seconds,
-            acquire_time: time,
-            renew_time: time,
-            leader_transitions: 0,
-        }),
+        Given::Empty => put(&server, &LeaderElectionRecord::default()),
+        Given::Held { by, seconds } => put(
+            &server,
+            &LeaderElectionRecord {
+                holder_identity: (*by).into(),
+                lease_duration_seconds: *seconds,
+                acquire_time: time,
+                renew_time: time,
+                leader_transitions: 0,
+            },
+        ),
     }
     server
 }
@@ -46,9 +50,9 @@ async fn check(given: Given, wait: f64, verbs: &[&str], holder: &str, transition
     let server = server(&given);
     let elector = baz().start(&server);
     pass(wait).await;
-    assert_eq!(server.take_verbs(), verbs, "{given:?} after {wait} s");
-    let record = server.record();
-    assert_eq!((&*record.holder_identity, record.leader_transitions), (holder, transitions), "{given:?}");
+    assert_eq!(take_verbs(&server), verbs, "{given:?} after {wait} s");
+    let found = record(&server);
+    assert_eq!((&*found.holder_identity, found.leader_transitions), (holder, transitions), "{given:?}");
     assert_eq!(elector.status.is_leader(), holder == "baz", "{given:?}");
     assert_eq!(elector.status.leader().as_deref(), Some(holder), "{given:?}");
 }
@@ -75,7 +79,7 @@ async fn a_record_without_a_duration_counts_with_our_own() {
         let server = server(&Given::Held { by: "bing", seconds });
         let elector = baz().start(&server);
         pass(9.9).await;
-        assert_eq!(server.holder(), "bing");
+        assert_eq!(holder(&server), "bing");
         pass(4.5).await;
         assert!(elector.status.is_leader());
     }
@@ -88,11 +92,11 @@ async fn any_change_by_the_holder_starts_the_wait_anew() {
     for _ in 0..10 {
         pass(9.0).await;
         // Even one that changes no field of the record.
-        server.change(|lease| {
+        server.change(&key(), |lease| {
             drop(lease.metadata.annotations.insert("note".into(), lease.metadata.resource_version.clone()))
         });
     }
-    assert_eq!(server.holder(), "bing");
+    assert_eq!(holder(&server), "bing");
     pass(16.0).await;
     assert!(elector.status.is_leader());
 }
@@ -111,32 +115,32 @@ async fn a_record_of_our_identity_that_we_did_not_write_is_foreign() {
     let server = self::server(&given);
     let reusing = setup.start(&server);
     pass(0.1).await;
-    assert_eq!(server.take_verbs(), ["get", "update"]);
+    assert_eq!(take_verbs(&server), ["get", "update"]);
     assert!(reusing.status.is_leader());
-    assert_eq!(server.record().leader_transitions, 0, "the holder did not change");
+    assert_eq!(record(&server).leader_transitions, 0, "the holder did not change");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_renews_without_reading_first() {
-    let server = Server::default();
+    let server = server(&Given::Nothing);
     let elector = baz().start(&server);
     pass(7.0).await;
-    assert_eq!(server.take_verbs(), ["get", "create", "update", "update", "update"]);
+    assert_eq!(take_verbs(&server), ["get", "create", "update", "update", "update"]);
     assert_eq!(elector.status.metrics().slow_paths, 0);
     assert_eq!(elector.status.metrics().renewals, 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_meets_a_change_reads_and_writes_again_at_once() {
-    let server = Server::default();
+    let server = server(&Given::Nothing);
     let elector = baz().start(&server);
     pass(1.0).await;
-    server.change(|lease| drop(lease.metadata.labels.insert("foreign".into(), "label".into())));
+    server.change(&key(), |lease| drop(lease.metadata.labels.insert("foreign".into(), "label".into())));
     pass(1.5).await;
-    assert_eq!(server.take_verbs(), ["get", "create", "update", "get", "update"]);
+    assert_eq!(take_verbs(&server), ["get", "create", "update", "get", "update"]);
     assert!(elector.status.is_leader());
     assert_eq!(elector.status.metrics().slow_paths, 1);
-    assert_eq!(server.lease().unwrap().metadata.labels["foreign"], "label");
+    assert_eq!(lease(&server).unwrap().metadata.labels["foreign"], "label");
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,19 +148,19 @@ async fn a_renewal_keeps_the_acquire_time_and_the_transitions() {
     let server = server(&Given::Held { by: "", seconds: 1 });
     let _baz = baz().start(&server);
     pass(0.1).await;
-    let first = server.record();
+    let first = record(&server);
     pass(20.0).await;
-    let later = server.record();
+    let later = record(&server);
     assert_eq!((later.acquire_time, later.leader_transitions), (first.acquire_time, 1));
     let gained = later.renew_time.unwrap().0.duration_since(first.renew_time.unwrap().0);
     assert_eq!(gained.as_secs(), 20);
 }
 
-async fn led(server: &Server) -> Contender {
+async fn led(server: &Collection<Lease>) -> Contender {
     let elector = baz().start(server);
     pass(0.1).await;
     assert!(elector.status.is_leader());
-    server.take_log();
+    take_log(server);
     elector
 }
 
@@ -166,64 +170,64 @@ async fn a_release_reads_and_then_writes_an_empty_holder() {
     let elector = led(&server).await;
     elector.stop.cancel();
     assert!(elector.run.await.unwrap().is_some());
-    assert_eq!(server.take_verbs(), ["get", "update"]);
-    let record = server.record();
-    assert_eq!((&*record.holder_identity, record.lease_duration_seconds, record.leader_transitions), ("", 1, 1));
-    assert_eq!(record.acquire_time, record.renew_time);
+    assert_eq!(take_verbs(&server), ["get", "update"]);
+    let found = record(&server);
+    assert_eq!((&*found.holder_identity, found.lease_duration_seconds, found.leader_transitions), ("", 1, 1));
+    assert_eq!(found.acquire_time, found.renew_time);
     assert_eq!(elector.story.take_deeds().last().unwrap(), "baz sees \"\"");
     assert_eq!(elector.status.leader().as_deref(), Some(""));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_meets_a_conflict_is_tried_again() {
-    let server = Server::default();
+    let server = server(&Given::Nothing);
     let elector = led(&server).await;
-    elector.client.fail_next([Fault::Pass, Fault::Refused(409, Reason::Conflict)]);
+    elector.client.faults().next([Fault::Pass, Fault::refused(409, Reason::Conflict)]);
     elector.stop().await;
-    assert_eq!(server.take_verbs(), ["get", "update", "get", "update"]);
-    assert_eq!(server.holder(), "");
+    assert_eq!(take_verbs(&server), ["get", "update", "get", "update"]);
+    assert_eq!(holder(&server), "");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_during_a_renewal_still_releases() {
     for fault in [Fault::AnswerSlow(Duration::from_secs(1)), Fault::AnswerLost, Fault::Lost] {
-        let server = Server::default();
+        let server = server(&Given::Nothing);
         let elector = led(&server).await;
-        elector.client.fail_next([fault.clone()]);
+        elector.client.faults().next([fault.clone()]);
         pass(2.0).await;
         elector.stop().await;
-        assert_eq!(server.holder(), "", "{fault:?}");
+        assert_eq!(holder(&server), "", "{fault:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_is_given_up_after_the_renew_deadline() {
-    let server = Server::default();
+    let server = server(&Given::Nothing);
     let elector = led(&server).await;
-    elector.client.cut_off(true);
+    elector.client.faults().cut_off();
     let start = tokio::time::Instant::now();
     elector.stop().await;
     assert_eq!(start.elapsed().as_secs(), 8);
-    assert_eq!(server.holder(), "baz");
+    assert_eq!(holder(&server), "baz");
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_release_on_cancel_the_record_stays() {
-    let server = Server::default();
+    let server = server(&Given::Nothing);
     let mut setup = baz();
     setup.config.release_on_cancel = false;
     let elector = setup.start(&server);
     pass(1.0).await;
-    server.take_log();
+    take_log(&server);
     elector.stop().await;
-    assert_eq!(server.holder(), "baz");
-    assert!(server.take_log().is_empty());
+    assert_eq!(holder(&server), "baz");
+    assert!(take_log(&server).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn labels_are_set_and_foreign_ones_kept() {
     use pintle_leaderelect::{LeaseLock, Lock};
-    let server = Server::default();
+    let server = server(&Given::Nothing);
     let ours = || [("team".to_owned(), "us".to_owned())].into();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock").with_labels(ours());
     let record = LeaderElectionRecord { holder_identity: "a".into(), ..Default::default() };
@@ -234,20 +238,20 @@ async fn labels_are_set_and_foreign_ones_kept() {
     assert!(lock.get().await.unwrap().is_none());
     lock.create(&record).await.unwrap();
     assert!(lock.create(&record).await.unwrap_err().is_already_exists());
-    server.change(|lease| {
+    server.change(&key(), |lease| {
         lease.metadata.labels = [("team", "them"), ("foreign", "x")].map(|(k, v)| (k.into(), v.into())).into()
     });
     let read = lock.get().await.unwrap().unwrap();
     lock.update(&read.object, &record).await.unwrap();
-    let labels = server.lease().unwrap().metadata.labels;
+    let labels = lease(&server).unwrap().metadata.labels;
     assert_eq!((&*labels["team"], &*labels["foreign"]), ("us", "x"));
 }
 
 #[tokio::test]
 async fn an_update_without_uid_or_version_is_never_sent() {
-    use pintle_leaderelect::{Lease, LeaseLock, Lock};
+    use pintle_leaderelect::{LeaseLock, Lock};
     use pintle_meta::{ErrorKind, ObjectMeta};
-    let server = Server::default();
+    let server = server(&Given::Nothing);
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
     let record = LeaderElectionRecord::default();
     for (uid, version) in [("", "7"), ("uid-1", ""), ("", "")] {
@@ -257,5 +261,5 @@ async fn an_update_without_uid_or_version_is_never_sent() {
         assert!(matches!(error.kind(), ErrorKind::InvalidRequest(_)), "{error}");
         assert!(error.to_string().contains("kube-system/lock"), "{error}");
     }
-    assert!(server.take_log().is_empty());
+    assert!(take_log(&server).is_empty());
 }
