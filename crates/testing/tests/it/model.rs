@@ -86,7 +86,7 @@ impl Folder {
                 }
                 WatchEvent::Error(status) => return Err(TestCaseError::fail(status.to_string())),
             };
-            prop_assert_eq!(was_known, what != "ADDED", "{} {:?}", what, object);
+            prop_assert_eq!(was_known, what != pintle_meta::WatchEventType::Added, "{} {:?}", what, object);
             let revision = object.resource_version().parse::<u64>().unwrap();
             prop_assert!(revision > self.revision, "events come in order");
             self.revision = revision;
