@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::ObjectKey;
+use pintle_metrics::Provider;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::QueueConfig;
+use pintle_workqueue::{MetricsStyle, QueueConfig};
 
 use crate::order::{GuardedOrder, OrderPanic};
 
@@ -44,10 +45,26 @@ pub struct ControllerConfig {
     /// What the queue is like. None, the default: first come, first served; the first error of a key delays it by 5 ms, and
     /// each further one by twice as long as before, up to 1000 s.
     pub queue: Option<QueueSetup>,
+    /// Who is told of the work, from the making of the controller until its last handle is dropped and its last reconciliation
+    /// has ended; and of the queue of each run, for as long as that is there. None: nobody. All have the label `controller`;
+    /// those of the queue are [its own](MetricsStyle), with controller-runtime's labels.
+    ///
+    /// | name | kind | says |
+    /// |---|---|---|
+    /// | `controller_runtime_reconcile_total` | counter | reconciliations, by `result`: `success`, `requeue_after`, `error` |
+    /// | `controller_runtime_reconcile_errors_total` | counter | failures of all kinds, those below included |
+    /// | `controller_runtime_terminal_reconcile_errors_total` | counter | failures that are not tried again |
+    /// | `controller_runtime_reconcile_panics_total` | counter | panics |
+    /// | `controller_runtime_reconcile_timeouts_total` | counter | reconciliations that took too long |
+    /// | `controller_runtime_reconcile_time_seconds` | histogram | how long they took |
+    /// | `controller_runtime_max_concurrent_reconciles` | gauge | how many there may be at a time |
+    /// | `controller_runtime_active_workers` | gauge | how many are under way |
+    pub metrics: Option<Arc<dyn Provider>>,
 }
 
 /// Makes a queue what it should be: its order, its limiter, how retries and changes get along. Each run has a queue of its own,
-/// so it is called for each run. The name and the metrics are the controller's, whatever is set here.
+/// so it is called for each run. The name is the controller's, whatever is set here; the metrics go where the controller's do,
+/// with controller-runtime's labels, unless they are set to go elsewhere.
 ///
 /// Keys from a first list and from resyncs are added with [`LOW_PRIORITY`], for an order that looks at it.
 pub type QueueSetup = Arc<dyn Fn(&mut QueueConfig<ObjectKey, TokioClock>) + Send + Sync>;
@@ -58,7 +75,11 @@ pub const LOW_PRIORITY: i32 = -100;
 impl ControllerConfig {
     /// The queue of a run, and what tells when its order has panicked.
     pub(crate) fn queue_config(&self) -> (QueueConfig<ObjectKey, TokioClock>, OrderPanic) {
-        let mut config = QueueConfig::new(TokioClock);
+        let mut config = QueueConfig {
+            metrics: self.metrics.clone(),
+            metrics_style: MetricsStyle::ControllerRuntime,
+            ..QueueConfig::new(TokioClock)
+        };
         if let Some(setup) = &self.queue {
             setup(&mut config);
         }
@@ -76,6 +97,7 @@ impl Default for ControllerConfig {
             cache_sync_timeout: None,
             graceful_shutdown_timeout: Duration::from_secs(25),
             queue: None,
+            metrics: None,
         }
     }
 }
@@ -87,6 +109,7 @@ impl fmt::Debug for ControllerConfig {
             .field("reconcile_timeout", &self.reconcile_timeout)
             .field("cache_sync_timeout", &self.cache_sync_timeout)
             .field("graceful_shutdown_timeout", &self.graceful_shutdown_timeout)
+            .field("metrics", &self.metrics)
             .finish_non_exhaustive()
     }
 }

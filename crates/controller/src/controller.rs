@@ -21,7 +21,7 @@ use crate::reconciler::AnyReconciler;
 use crate::source::{Feed, Source, Synced};
 use crate::stop::Stop;
 use crate::worker::Worker;
-use crate::{ControllerConfig, ControllerError, ControllerMetrics, LOW_PRIORITY, Requests};
+use crate::{ControllerConfig, ControllerError, LOW_PRIORITY, Requests};
 
 /// Has objects reconciled whenever something about them changes.
 ///
@@ -40,7 +40,7 @@ struct Inner {
     config: ControllerConfig,
     sources: Vec<Box<dyn Source>>,
     reconciler: Arc<dyn AnyReconciler>,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
     is_running: AtomicBool,
     /// The keys of the present run.
     requests: Mutex<Option<Requests>>,
@@ -59,12 +59,13 @@ impl Controller {
         let tasks = TaskTracker::new();
         // So that it can be waited for. Tasks can be added all the same.
         tasks.close();
+        let metrics = Metrics::new(config.metrics.as_deref(), &name, config.max_concurrent_reconciles.max(1));
         let inner = Inner {
             name,
             config,
             sources,
             reconciler,
-            metrics: Arc::new(Metrics::new()),
+            metrics,
             is_running: AtomicBool::new(false),
             requests: Mutex::new(None),
             left: Arc::default(),
@@ -153,13 +154,6 @@ impl Controller {
         let keys = requests.queue().snapshot();
         Some(keys.into_iter().filter(|state| state.in_flight).map(|state| state.key).collect())
     }
-
-    /// The counters, over all runs.
-    pub fn metrics(&self) -> ControllerMetrics {
-        let inner = &self.inner;
-        let depth = inner.requests().map_or(0, |requests| requests.queue().len());
-        inner.metrics.snapshot(&inner.name, inner.config.max_concurrent_reconciles.max(1), depth)
-    }
 }
 
 impl fmt::Debug for Controller {
@@ -239,7 +233,7 @@ impl<'a> Run<'a> {
         let running = Running(inner);
         let setup = catch(|| inner.config.queue_config());
         let (config, order_panic) = setup.map_err(|panic| inner.panicked("the setup of its queue", panic))?;
-        let requests = Requests::new(&inner.name, config, inner.metrics.clone());
+        let requests = Requests::new(&inner.name, config);
         *inner.lock() = Some(requests.clone());
         let (feeds, workers) = (JoinSet::new(), JoinSet::new());
         Ok(Self { inner, requests, order_panic, feeds, workers, _running: running })

@@ -46,7 +46,6 @@
 //!             }
 //!         });
 //!     controller.run(&stop).await?;
-//!     assert_eq!(controller.metrics().reconciles(), 1);
 //!     Ok(())
 //! }
 //! ```
@@ -61,7 +60,7 @@
 //!   events count, a [`Handler`] which keys they mean.
 //! - A [`Manager`] runs controllers under leader election, with the informers below them and services beside them;
 //!   [`ManagerStatus`] answers probes.
-//! - [`ControllerMetrics`] are the counters, by controller-runtime's and client-go's names.
+//! - [`ControllerConfig::metrics`] says who is told of all that, by controller-runtime's and client-go's names.
 //!
 //! # What is guaranteed
 //!
@@ -98,7 +97,6 @@ pub use controller::Controller;
 pub use error::{ControllerError, ManagerError};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus};
-pub use metrics::{ControllerMetrics, Distribution, prometheus_text};
 pub use predicate::Predicate;
 pub use reconciler::{Action, ReconcileError, Reconciler, Request};
 pub use requests::Requests;

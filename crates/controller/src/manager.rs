@@ -80,7 +80,7 @@ impl Manager {
         self
     }
 
-    /// Runs `controller`: on the leader, or on every replica if there is no election. Keep a clone to ask for its metrics.
+    /// Runs `controller`: on the leader, or on every replica if there is no election.
     pub fn controller(self, controller: Controller) -> Self {
         self.status.add_controller(controller);
         self
@@ -128,7 +128,7 @@ impl Manager {
         }))
     }
 
-    /// What is known of its parts, for health checks, metrics, and whoever asks who leads. It knows of parts that are added
+    /// What is known of its parts, for health checks, and whoever asks who leads. It knows of parts that are added
     /// later as well, so a service can be given it.
     pub fn status(&self) -> ManagerStatus {
         self.status.clone()

@@ -1,12 +1,9 @@
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
 use pintle_workqueue::{QueueConfig, RateLimitingQueue};
-
-use crate::metrics::{Metrics, QueueMetrics};
 
 pub(crate) type Queue = RateLimitingQueue<ObjectKey, TokioClock>;
 
@@ -17,9 +14,8 @@ pub struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(controller: &str, mut config: QueueConfig<ObjectKey, TokioClock>, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(controller: &str, mut config: QueueConfig<ObjectKey, TokioClock>) -> Self {
         config.name = controller.into();
-        config.metrics = Some(Arc::new(QueueMetrics(metrics)));
         Self { queue: RateLimitingQueue::new(config) }
     }
 

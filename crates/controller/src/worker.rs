@@ -22,7 +22,7 @@ pub(crate) struct Worker {
     pub(crate) controller: String,
     pub(crate) queue: Queue,
     pub(crate) reconciler: Arc<dyn AnyReconciler>,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: Metrics,
     pub(crate) left: Arc<Left>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) leadership: Option<Leadership>,
@@ -79,7 +79,7 @@ impl Worker {
                 }
             },
         };
-        self.metrics.reconcile_time.record(start.elapsed());
+        self.metrics.took(start.elapsed());
         self.conclude(item, ended)
     }
 
@@ -115,27 +115,21 @@ impl Worker {
                     }
                     false => {
                         tracing::warn!(error = %told, failures = item.num_requeues() + 1, "reconciliation failed");
-                        (Outcome::Error, Some(self.retry(item)))
+                        (Outcome::Error, Some(item.retry()))
                     }
                 }
             }
             Ended::Panicked(panic) => {
                 tracing::error!(panic, "the reconciler panicked");
-                (Outcome::Panic, Some(self.retry(item)))
+                (Outcome::Panic, Some(item.retry()))
             }
             Ended::TimedOut(timeout) => {
                 tracing::warn!(?timeout, "reconciliation took too long");
-                (Outcome::Timeout, Some(self.retry(item)))
+                (Outcome::Timeout, Some(item.retry()))
             }
         };
         self.metrics.count(outcome);
         added != Some(Added::ShutDown)
-    }
-
-    fn retry(&self, item: WorkItem<ObjectKey, TokioClock>) -> Added {
-        let added = item.retry();
-        self.metrics.retried();
-        added
     }
 
     /// Has a key tried again after a panic in what is around the call of the reconciler: the limiter, the error's `Display`, the
@@ -146,7 +140,6 @@ impl Worker {
             let later = AddOptions { priority, rate_limited: false, after: Some(WITHOUT_LIMITER) };
             self.queue.add_with(key.clone(), later)
         });
-        self.metrics.retried();
         self.metrics.count(Outcome::Panic);
         tracing::error!(controller = self.controller, %key, panic, "a panic around a reconciliation; it is tried again");
         added != Added::ShutDown

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::{ApiError, ErrorKind, Object, ObjectApi, ObjectKey, Patch, PostOptions, Reason};
+use pintle_metrics::Provider;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::correlator::{Correlated, Correlator, CorrelatorConfig, Verdict};
-use crate::metrics::{Counters, count};
-use crate::{Event, EventMetrics, EventRecorder, EventSource};
+use crate::metrics::Counters;
+use crate::{Event, EventCounts, EventRecorder, EventSource};
 
 /// How events are written. The defaults are client-go's.
 ///
@@ -37,12 +38,21 @@ pub struct BroadcasterConfig {
     pub retry_pause: Duration,
     /// When events are combined or held back.
     pub correlator: CorrelatorConfig,
+    /// Who is told what becomes of the events, until the broadcaster and the last of its recorders are dropped. None: nobody.
+    /// Broadcasters add up.
+    ///
+    /// | name | kind | says |
+    /// |---|---|---|
+    /// | `event_broadcaster_recorded_total` | counter | events that were recorded |
+    /// | `event_broadcaster_settled_total` | counter | what became of them, by `outcome`: `created`, `patched`, `spam`, `dropped`, `failed` |
+    /// | `event_broadcaster_combined_total` | counter | those stored for several different messages |
+    pub metrics: Option<Arc<dyn Provider>>,
 }
 
 impl Default for BroadcasterConfig {
     fn default() -> Self {
         let retry_pause = Duration::from_secs(10);
-        Self { queue: 1000, tries: 12, retry_pause, correlator: CorrelatorConfig::default() }
+        Self { queue: 1000, tries: 12, retry_pause, correlator: CorrelatorConfig::default(), metrics: None }
     }
 }
 
@@ -59,7 +69,7 @@ impl Default for BroadcasterConfig {
 /// use std::time::Duration;
 ///
 /// async fn run(events: impl ObjectApi<Event>, program: impl Future<Output = ()>) {
-///     let broadcaster = EventBroadcaster::start_with(events, BroadcasterConfig { tries: 3, ..Default::default() });
+///     let broadcaster = EventBroadcaster::start(events, BroadcasterConfig { tries: 3, ..Default::default() });
 ///     let recorder = broadcaster.recorder(EventSource { component: "website-controller".into(), ..Default::default() });
 ///     // Clones of the recorder go to whatever records events.
 ///     # drop(recorder);
@@ -76,24 +86,16 @@ pub struct EventBroadcaster {
 }
 
 impl EventBroadcaster {
-    /// Starts to write events through `api`, by the default configuration. The events go into the namespaces of the
-    /// objects that they are about, so `api` has to reach all of these.
+    /// Starts to write events through `api`. The events go into the namespaces of the objects that they are about, so `api` has
+    /// to reach all of these.
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub fn start(api: impl ObjectApi<Event>) -> Self {
-        Self::start_with(api, BroadcasterConfig::default())
-    }
-
-    /// Like [`start`](Self::start), by this configuration.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a tokio runtime.
-    pub fn start_with(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> Self {
+    pub fn start(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> Self {
         let (queue, events) = mpsc::channel(config.queue.max(1));
-        let (counters, stop) = (Arc::<Counters>::default(), CancellationToken::new());
+        let counters = Arc::new(Counters::new(config.metrics.as_deref()));
+        let stop = CancellationToken::new();
         let correlator = Correlator::new(config.correlator.clone());
         let writer = Writer { api, config, correlator, counters: counters.clone(), stop: stop.clone() };
         let task = AbortOnDropHandle::new(tokio::spawn(writer.run(events)));
@@ -105,28 +107,25 @@ impl EventBroadcaster {
         EventRecorder::new(source, self.queue.clone(), self.counters.clone())
     }
 
-    /// The counters.
-    pub fn metrics(&self) -> EventMetrics {
-        self.counters.snapshot()
-    }
-
-    /// Takes no more events, and writes those that wait, each with one try, for at most `timeout`. Answers the counters, in
-    /// which what was not written counts as failed.
+    /// Takes no more events, and writes those that wait, each with one try, for at most `timeout`. Answers what became of all
+    /// events, where what was not written counts as failed.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future ends the writing at once.
-    pub async fn shutdown(self, timeout: Duration) -> EventMetrics {
+    pub async fn shutdown(self, timeout: Duration) -> EventCounts {
         let Self { counters, stop, mut task, queue } = self;
         drop(queue);
         stop.cancel();
         if tokio::time::timeout(timeout, &mut task).await.is_err() {
             task.abort();
         }
-        let mut metrics = counters.snapshot();
-        let settled = metrics.created + metrics.patched + metrics.spam + metrics.dropped + metrics.failed;
-        metrics.failed += metrics.recorded.saturating_sub(settled);
-        metrics
+        let mut counts = counters.snapshot();
+        let settled = counts.created + counts.patched + counts.spam + counts.dropped + counts.failed;
+        let lost = counts.recorded.saturating_sub(settled);
+        counters.failed.add(lost);
+        counts.failed += lost;
+        counts
     }
 }
 
@@ -159,7 +158,7 @@ impl<A: ObjectApi<Event>> Writer<A> {
     async fn record(&mut self, event: Event) {
         let verdict = self.correlator.correlate(event, Instant::now().into_std());
         let (correlated, patch) = match verdict {
-            Verdict::Skip => return count(&self.counters.spam),
+            Verdict::Skip => return self.counters.spam.add(1),
             Verdict::Create(correlated) => (correlated, None),
             Verdict::Patch(correlated, key, patch) => (correlated, Some((key, Patch::Merge(patch)))),
         };
@@ -173,7 +172,7 @@ impl<A: ObjectApi<Event>> Writer<A> {
             };
             if is_last || !is_worth_a_retry(&error) {
                 refused(&correlated.event, &error);
-                return count(&self.counters.failed);
+                return self.counters.failed.add(1);
             }
             tracing::debug!(%error, nth, "cannot write an event yet");
             // The first pause is random, so that not all who lost the server come back to it at once.
@@ -202,9 +201,10 @@ impl<A: ObjectApi<Event>> Writer<A> {
     fn written(&mut self, correlated: &Correlated, stored: &Event, patched: bool) {
         self.correlator.stored(correlated, stored);
         if correlated.is_combined {
-            count(&self.counters.combined);
+            self.counters.combined.add(1);
         }
-        count(if patched { &self.counters.patched } else { &self.counters.created });
+        let tally = if patched { &self.counters.patched } else { &self.counters.created };
+        tally.add(1);
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use pintle_events::{Event, EventBroadcaster, EventSource, EventType};
+//! use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource, EventType};
 //! use pintle_meta::{ObjectApi, ObjectMeta};
 //!
 //! struct Website {
@@ -12,18 +12,19 @@
 //! pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 //!
 //! async fn tell(events: impl ObjectApi<Event>, site: &Website) {
-//!     let broadcaster = EventBroadcaster::start(events);
+//!     let broadcaster = EventBroadcaster::start(events, BroadcasterConfig::default());
 //!     let recorder = broadcaster.recorder(EventSource { component: "website-controller".into(), ..Default::default() });
 //!     recorder.event(site, EventType::Normal, "Published", "The site is up");
-//!     let metrics = broadcaster.shutdown(Duration::from_secs(5)).await;
-//!     println!("{} events written, {} lost", metrics.created + metrics.patched, metrics.dropped + metrics.failed);
+//!     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
+//!     println!("{} events written, {} lost", counts.created + counts.patched, counts.dropped + counts.failed);
 //! }
 //! ```
 //!
 //! # Nouns
 //!
 //! - An [`EventRecorder`] takes events from anywhere in a program, and never waits.
-//! - An [`EventBroadcaster`] owns the one task that writes them; [`EventMetrics`] tell what became of them.
+//! - An [`EventBroadcaster`] owns the one task that writes them; its end tells by [`EventCounts`] what became of them, and while
+//!   it is there [`BroadcasterConfig::metrics`] says who is told.
 //! - A [`Correlator`] decides, without I/O, whether an event is new, a repetition to count on the one that is stored, one
 //!   of many similar ones to combine, or one too many.
 //! - An [`Event`] is about the object of an [`ObjectReference`].
@@ -38,7 +39,7 @@ mod recorder;
 pub use broadcaster::{BroadcasterConfig, EventBroadcaster};
 pub use correlator::{COMBINED_PREFIX, Correlated, Correlator, CorrelatorConfig, Verdict};
 pub use event::{Event, EventSource, EventType, ObjectReference};
-pub use metrics::EventMetrics;
+pub use metrics::EventCounts;
 pub use recorder::EventRecorder;
 
 // The examples of the README run as tests.

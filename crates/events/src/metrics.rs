@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pintle_metrics::{Counter, Kind, Metric, Provider};
+
 /// What has become of all events of a broadcaster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct EventMetrics {
+pub struct EventCounts {
     /// Recorded: the sum of what follows, but for `combined` and what is still waiting.
     pub recorded: u64,
     /// Stored as new events.
@@ -22,22 +24,65 @@ pub struct EventMetrics {
     pub failed: u64,
 }
 
+static RECORDED: Metric = Metric {
+    name: "event_broadcaster_recorded_total",
+    help: "Events that were recorded",
+    kind: Kind::Counter,
+    labels: &[],
+};
+static SETTLED: Metric = Metric {
+    name: "event_broadcaster_settled_total",
+    help: "Events that do not wait any more, by what became of them",
+    kind: Kind::Counter,
+    labels: &["outcome"],
+};
+static COMBINED: Metric = Metric {
+    name: "event_broadcaster_combined_total",
+    help: "Events that were stored for several different messages",
+    kind: Kind::Counter,
+    labels: &[],
+};
+
 /// The same, while it changes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
-    pub(crate) recorded: AtomicU64,
-    pub(crate) created: AtomicU64,
-    pub(crate) patched: AtomicU64,
-    pub(crate) combined: AtomicU64,
-    pub(crate) spam: AtomicU64,
-    pub(crate) dropped: AtomicU64,
-    pub(crate) failed: AtomicU64,
+    pub(crate) recorded: Tally,
+    pub(crate) created: Tally,
+    pub(crate) patched: Tally,
+    pub(crate) combined: Tally,
+    pub(crate) spam: Tally,
+    pub(crate) dropped: Tally,
+    pub(crate) failed: Tally,
+}
+
+/// A count that is told, too, if anyone wants to know.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    count: AtomicU64,
+    told: Option<Box<dyn Counter>>,
 }
 
 impl Counters {
-    pub(crate) fn snapshot(&self) -> EventMetrics {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        EventMetrics {
+    pub(crate) fn new(provider: Option<&dyn Provider>) -> Self {
+        let tally = |metric, labels: &[&str]| Tally {
+            count: AtomicU64::new(0),
+            told: provider.map(|provider| provider.counter(metric, labels)),
+        };
+        let settled = |outcome| tally(&SETTLED, &[outcome]);
+        Self {
+            recorded: tally(&RECORDED, &[]),
+            created: settled("created"),
+            patched: settled("patched"),
+            combined: tally(&COMBINED, &[]),
+            spam: settled("spam"),
+            dropped: settled("dropped"),
+            failed: settled("failed"),
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> EventCounts {
+        let read = |tally: &Tally| tally.count.load(Ordering::Relaxed);
+        EventCounts {
             recorded: read(&self.recorded),
             created: read(&self.created),
             patched: read(&self.patched),
@@ -49,6 +94,11 @@ impl Counters {
     }
 }
 
-pub(crate) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
+impl Tally {
+    pub(crate) fn add(&self, events: u64) {
+        self.count.fetch_add(events, Ordering::Relaxed);
+        if let Some(told) = &self.told {
+            told.add(events);
+        }
+    }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use pintle_meta::{ObjectMeta, Time, TypeMeta};
 use tokio::sync::mpsc;
 
-use crate::metrics::{Counters, count};
+use crate::metrics::Counters;
 use crate::{Event, EventSource, EventType, ObjectReference};
 
 /// Records events, for one component. Cheap to clone.
@@ -48,9 +48,9 @@ impl EventRecorder {
         message: impl Into<String>,
     ) {
         let event = self.make(about.into(), event_type, reason.into(), message.into());
-        count(&self.counters.recorded);
+        self.counters.recorded.add(1);
         if let Err(error) = self.queue.try_send(event) {
-            count(&self.counters.dropped);
+            self.counters.dropped.add(1);
             let (mpsc::error::TrySendError::Full(event) | mpsc::error::TrySendError::Closed(event)) = error;
             tracing::debug!(reason = event.reason, object = event.involved_object.name, "an event was dropped");
         }
@@ -105,7 +105,7 @@ mod tests {
     fn recorder(capacity: usize) -> (EventRecorder, mpsc::Receiver<Event>) {
         let (queue, events) = mpsc::channel(capacity);
         let source = EventSource { component: "tester".into(), host: "node-1".into() };
-        (EventRecorder::new(source, queue, Arc::default()), events)
+        (EventRecorder::new(source, queue, Arc::new(Counters::new(None))), events)
     }
 
     fn about(namespace: &str, name: &str) -> ObjectReference {
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(recorder.counters.snapshot().dropped, 3);
         drop(events);
         recorder.event(about("ns", "web"), EventType::Normal, "R", "m");
-        let metrics = recorder.counters.snapshot();
-        assert_eq!((metrics.recorded, metrics.dropped), (6, 4));
+        let counts = recorder.counters.snapshot();
+        assert_eq!((counts.recorded, counts.dropped), (6, 4));
     }
 }

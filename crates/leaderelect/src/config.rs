@@ -1,7 +1,9 @@
 //! What can be configured of an elector.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_metrics::Provider;
 use pintle_ratelimit::BackoffConfig;
 use thiserror::Error;
 
@@ -47,6 +49,16 @@ pub struct LeaderElectionConfig {
     pub wait_out_deleted: bool,
     /// The seed of the jitter; none for a random one.
     pub seed: Option<u64>,
+    /// Who is told how the election goes, from the making of the elector until it is dropped. None: nobody. Each metric has the
+    /// label `name`, which is that of the lock:
+    ///
+    /// | name | kind | says |
+    /// |---|---|---|
+    /// | `leader_election_master_status` | gauge | whether this elector leads |
+    /// | `leader_election_slowpath_total` | counter | renewals that had to read the lock first |
+    /// | `leader_election_terms_total` | counter | terms that began; not in client-go |
+    /// | `leader_election_renewals_total` | counter | renewals that moved a deadline; not in client-go |
+    pub metrics: Option<Arc<dyn Provider>>,
 }
 
 impl LeaderElectionConfig {
@@ -61,6 +73,7 @@ impl LeaderElectionConfig {
             reuse_identity: false,
             wait_out_deleted: true,
             seed: None,
+            metrics: None,
         }
     }
 

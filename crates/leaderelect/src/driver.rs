@@ -2,16 +2,18 @@
 
 use std::future::{Future, pending};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_meta::ApiError;
+use pintle_metrics::Counter;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::leadership::TermState;
 use crate::lock::{Lock, Locked};
 use crate::machine::{Action, Event, Failure, Hint, Machine, Request};
+use crate::metrics::Instruments;
 use crate::status::{Observed, Open};
 use crate::{Clock, LeaderElectionConfig, Leadership, Version};
 
@@ -33,6 +35,10 @@ pub(crate) struct Driver<L: Lock> {
     term: Option<watch::Sender<TermState>>,
     observed: watch::Sender<Observed>,
     notices: mpsc::UnboundedSender<Notice>,
+    /// The elector's, and gone with it, whenever this task is.
+    metrics: Option<Weak<Instruments>>,
+    /// How many have been told.
+    slow_paths: u64,
 }
 
 pub(crate) type HintSource = (Pin<Box<dyn Future<Output = ()> + Send>>, mpsc::Receiver<Hint>);
@@ -55,12 +61,27 @@ impl<L: Lock> Driver<L> {
         clock: Arc<dyn Clock>,
         observed: watch::Sender<Observed>,
         notices: mpsc::UnboundedSender<Notice>,
+        metrics: Option<Weak<Instruments>>,
     ) -> Self {
         let renew_deadline = config.renew_deadline;
         let machine = Machine::new(config, lock.time_precision(), clock.now());
         let name = lock.key().as_str().into();
         let (object, request, term) = (None, None, None);
-        Self { lock, name, clock, renew_deadline, machine, object, request, term, observed, notices }
+        let slow_paths = 0;
+        Self {
+            lock,
+            name,
+            clock,
+            renew_deadline,
+            machine,
+            object,
+            request,
+            term,
+            observed,
+            notices,
+            metrics,
+            slow_paths,
+        }
     }
 
     /// Drives the machine until it has finished.
@@ -113,16 +134,16 @@ impl<L: Lock> Driver<L> {
                     self.term = Some(state.clone());
                     let confirmed = deadline.elapsed - self.renew_deadline;
                     self.observed.send_modify(|observed| {
-                        observed.terms += 1;
                         observed.term = Some(Open { leadership: leadership.clone(), confirmed });
                     });
+                    self.count(|metrics| &*metrics.terms, 1);
                     self.tell(Notice::Started(leadership, state));
                 }
                 Action::Extend(deadline) => {
                     let confirmed = deadline.elapsed - self.renew_deadline;
                     self.change_term(|state| state.deadline = deadline);
+                    self.count(|metrics| &*metrics.renewals, 1);
                     self.observed.send_modify(|observed| {
-                        observed.renewals += 1;
                         if let Some(open) = &mut observed.term {
                             open.confirmed = confirmed;
                         }
@@ -137,8 +158,8 @@ impl<L: Lock> Driver<L> {
             }
         }
         let slow_paths = self.machine.slow_paths();
-        self.observed
-            .send_if_modified(|observed| std::mem::replace(&mut observed.slow_paths, slow_paths) != slow_paths);
+        self.count(|metrics| &*metrics.slow_paths, slow_paths - self.slow_paths);
+        self.slow_paths = slow_paths;
         true
     }
 
@@ -198,6 +219,14 @@ impl<L: Lock> Driver<L> {
     fn change_term(&self, change: impl FnOnce(&mut TermState)) {
         if let Some(term) = &self.term {
             term.send_modify(change);
+        }
+    }
+
+    fn count(&self, counter: fn(&Instruments) -> &dyn Counter, events: u64) {
+        if events > 0
+            && let Some(metrics) = self.metrics.as_ref().and_then(Weak::upgrade)
+        {
+            counter(&metrics).add(events);
         }
     }
 

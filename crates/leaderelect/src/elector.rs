@@ -14,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::driver::{Driver, Notice};
 use crate::hint::{Hints, watch_lease};
 use crate::leadership::TermState;
+use crate::metrics::Instruments;
 use crate::status::Observed;
 use crate::{
     Clock, ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind,
@@ -49,6 +50,7 @@ pub struct LeaderElector<L> {
     hints: Option<Hints>,
     events: Option<EventHook>,
     observed: watch::Sender<Observed>,
+    metrics: Option<Arc<Instruments>>,
 }
 
 /// Called with what is worth an Event.
@@ -65,14 +67,19 @@ impl<L: Lock> LeaderElector<L> {
         for warning in config.warnings() {
             tracing::warn!(lock = %lock.key(), "{warning}");
         }
-        Ok(Self {
+        let mut elector = Self {
             lock: Arc::new(lock),
             config,
             clock: Arc::new(SystemClock::new()),
             hints: None,
             events: None,
             observed: watch::Sender::new(Observed::default()),
-        })
+            metrics: None,
+        };
+        let provider = elector.config.metrics.as_deref();
+        let instruments = provider.map(|it| Instruments::new(it, elector.lock.key().name(), elector.status()));
+        elector.metrics = instruments.map(Arc::new);
+        Ok(elector)
     }
 
     /// Reads the time from another clock. Timers are tokio's in any case.
@@ -158,8 +165,14 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let (work_ended, ends) = mpsc::channel(1);
         // The driver has a task of its own, so that work that hogs its thread does not keep the term from being renewed.
-        let driver =
-            Driver::new(self.lock.clone(), self.config.clone(), self.clock.clone(), self.observed.clone(), to_us);
+        let driver = Driver::new(
+            self.lock.clone(),
+            self.config.clone(),
+            self.clock.clone(),
+            self.observed.clone(),
+            to_us,
+            self.metrics.as_ref().map(Arc::downgrade),
+        );
         let hints = self.hints.as_ref().map(|hints| {
             let (to_driver, hinted) = mpsc::channel(8);
             (hints(Backoff::new(self.config.watch_retries(), self.config.seed()), to_driver), hinted)

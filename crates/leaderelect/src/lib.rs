@@ -29,7 +29,7 @@
 //! - [`Leadership`] is the right to act, until a [`Deadline`]; a [`Term`] is one stretch of it, and [`LossReason`] says how it
 //!   ended.
 //! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it reports for people; [`ElectionStatus`] is what
-//!   others may ask.
+//!   others may ask. The metrics go where [`LeaderElectionConfig::metrics`] says.
 //! - [`machine::Machine`] decides everything, and does nothing.
 //!
 //! # What is guaranteed, and what is not
@@ -53,6 +53,7 @@ mod leadership;
 mod lease;
 mod lock;
 pub mod machine;
+mod metrics;
 mod record;
 mod status;
 
@@ -66,7 +67,7 @@ pub use lease::{Lease, LeaseSpec};
 pub use lock::{LeaseLock, Lock, Locked};
 pub use machine::{LossReason, Term};
 pub use record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
-pub use status::{ElectionMetrics, ElectionStatus, Wedged};
+pub use status::{ElectionStatus, Wedged};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -1,6 +1,5 @@
 //! What an elector knows, for others to ask.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::{Clock, Leadership};
 
-/// What an elector knows, for everyone who has to ask: health checks, metrics, web pages.
+/// What an elector knows, for everyone who has to ask: health checks, logs, web pages.
 ///
 /// It is for information. Work asks its [`Leadership`].
 ///
@@ -42,9 +41,6 @@ pub struct ElectionStatus {
 pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
     pub(crate) term: Option<Open>,
-    pub(crate) terms: u64,
-    pub(crate) renewals: u64,
-    pub(crate) slow_paths: u64,
 }
 
 /// A term that has not been closed: its work may still run.
@@ -103,50 +99,6 @@ impl ElectionStatus {
             true => Err(Wedged { lock: self.lock.clone(), age }),
             false => Ok(()),
         }
-    }
-
-    /// The counters.
-    pub fn metrics(&self) -> ElectionMetrics {
-        let observed = self.observed.borrow();
-        let master_status = observed.term.as_ref().is_some_and(|open| open.leadership.check().is_ok());
-        ElectionMetrics {
-            name: self.lock.name().into(),
-            master_status,
-            slow_paths: observed.slow_paths,
-            terms: observed.terms,
-            renewals: observed.renewals,
-        }
-    }
-}
-
-/// The counters of an elector. Displayed, they are in Prometheus' text format, by client-go's names where it has them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ElectionMetrics {
-    /// The label `name`: the lock's.
-    pub name: String,
-    /// `leader_election_master_status`: whether this elector leads.
-    pub master_status: bool,
-    /// `leader_election_slowpath_total`: renewals that had to read the lock first.
-    pub slow_paths: u64,
-    /// `leader_election_terms_total`: how many terms began.
-    pub terms: u64,
-    /// `leader_election_renewals_total`: how many renewals moved a deadline.
-    pub renewals: u64,
-}
-
-impl fmt::Display for ElectionMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The name of an object needs no escapes.
-        for (metric, kind, value) in [
-            ("leader_election_master_status", "gauge", u64::from(self.master_status)),
-            ("leader_election_slowpath_total", "counter", self.slow_paths),
-            ("leader_election_terms_total", "counter", self.terms),
-            ("leader_election_renewals_total", "counter", self.renewals),
-        ] {
-            writeln!(f, "# TYPE {metric} {kind}\n{metric}{{name=\"{}\"}} {value}", self.name)?;
-        }
-        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[cfg(feature = "apiserver")]
 use pintle_apiserver::ApiServer;
-use pintle_events::{EventBroadcaster, EventRecorder, EventSource};
+use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_leaderelect::{
@@ -175,7 +175,8 @@ impl Cluster {
     /// Outside of a tokio runtime.
     pub fn recorder(&self, component: &str) -> EventRecorder {
         let mut events = self.inner.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let broadcaster = events.get_or_insert_with(|| EventBroadcaster::start(self.api()));
+        let broadcaster =
+            events.get_or_insert_with(|| EventBroadcaster::start(self.api(), BroadcasterConfig::default()));
         broadcaster.recorder(EventSource { component: component.into(), ..EventSource::default() })
     }
 

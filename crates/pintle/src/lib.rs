@@ -46,7 +46,7 @@
 //! - **In the cache**: [`informer`] keeps a live, indexed copy of objects; [`delta_fifo`] is the queue beneath it.
 //! - **At work**: [`controller`] turns changes into keys and hands them to a reconciler; [`workqueue`] and [`ratelimit`] hold
 //!   keys back and hand them out; [`leaderelect`] lets one replica work; [`events`] tells users what happened.
-//! - **In common**: [`meta`] is the vocabulary.
+//! - **In common**: [`meta`] is the vocabulary; [`metrics`] are handed out by a provider of yours.
 //! - **For tests and demos**: [`apiserver`], with the feature of that name.
 //!
 //! # Coming from client-go
@@ -88,6 +88,8 @@ pub use pintle_kubeconfig as kubeconfig;
 pub use pintle_leaderelect as leaderelect;
 #[doc(inline)]
 pub use pintle_meta as meta;
+#[doc(inline)]
+pub use pintle_metrics as metrics;
 #[doc(inline)]
 pub use pintle_ratelimit as ratelimit;
 #[doc(inline)]

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use http::{HeaderValue, Method};
 use pintle_meta::{ClientConfig, GroupVersion};
+use pintle_metrics::Provider;
 
 use crate::Request;
 use crate::auth::{Credentials, Impersonation};
 use crate::base::Base;
 use crate::error::ConfigError;
+use crate::metrics::Instruments;
 use crate::throttle::Throttle;
 use crate::transport::Transport;
 use crate::warning::{LogWarnings, WarningHandler};
@@ -38,6 +40,7 @@ struct Shared {
     timeouts: Timeouts,
     max_body: usize,
     warnings: Arc<dyn WarningHandler>,
+    metrics: Option<Instruments>,
 }
 
 /// How long each part of an exchange may take.
@@ -88,6 +91,7 @@ impl RestClient {
             accept: None,
             max_body: MAX_BODY,
             warnings: Arc::new(LogWarnings),
+            metrics: None,
         }
     }
 
@@ -175,6 +179,10 @@ impl RestClient {
     pub(crate) fn warnings(&self) -> &Arc<dyn WarningHandler> {
         &self.shared.warnings
     }
+
+    pub(crate) fn metrics(&self) -> Option<&Instruments> {
+        self.shared.metrics.as_ref()
+    }
 }
 
 impl fmt::Debug for RestClient {
@@ -194,6 +202,7 @@ pub struct RestClientBuilder {
     accept: Option<String>,
     max_body: usize,
     warnings: Arc<dyn WarningHandler>,
+    metrics: Option<Arc<dyn Provider>>,
 }
 
 impl RestClientBuilder {
@@ -219,6 +228,19 @@ impl RestClientBuilder {
     /// Who hears of the server's warnings. By default they are logged.
     pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.warnings = handler;
+        self
+    }
+
+    /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody.
+    ///
+    /// | name | kind | labels | says |
+    /// |---|---|---|---|
+    /// | `rest_client_requests_total` | counter | `code`, `method`, `host` | attempts, by the code of the answer, `<error>` without one |
+    /// | `rest_client_request_retries_total` | counter | `code`, `verb`, `host` | those of them after the first of a request |
+    /// | `rest_client_request_duration_seconds` | histogram | `verb`, `host` | from the call to the end of the answer, waits and all attempts included; of a list to the head of the answer; not of streams and watches |
+    /// | `rest_client_rate_limiter_duration_seconds` | histogram | `verb`, `host` | waits for the client's own rate limit, 0 where there is none to wait for |
+    pub fn metrics(mut self, provider: Arc<dyn Provider>) -> Self {
+        self.metrics = Some(provider);
         self
     }
 
@@ -249,6 +271,7 @@ impl RestClientBuilder {
             timeouts: self.timeouts,
             max_body: self.max_body,
             warnings: self.warnings,
+            metrics: self.metrics.map(|provider| Instruments::new(provider, base.authority.clone())),
             base,
         };
         let root = format!("{}/", shared.base.path).into();

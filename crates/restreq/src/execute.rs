@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::auth::Login;
 use crate::error::{AuthError, Phase};
+use crate::metrics::Timer;
 use crate::retry::{Outcome, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
@@ -51,6 +52,7 @@ impl Request {
     /// Dropping the future gives the request up. Whether the server acted on it is then unknown.
     pub async fn send(&self) -> Result<Response, Error> {
         self.preflight()?;
+        let _timer = self.timer();
         let line = self.line();
         self.throttle(&line).await?;
         let deadline = self.deadline();
@@ -122,6 +124,7 @@ impl Request {
     /// As [`send`](Self::send).
     pub async fn list(&self) -> Result<ListStream, Error> {
         self.preflight()?;
+        let _timer = self.timer();
         let line = self.line();
         self.throttle(&line).await?;
         let deadline = self.deadline();
@@ -171,8 +174,20 @@ impl Request {
         self.timeout.map(|timeout| (Instant::now() + timeout, timeout))
     }
 
+    fn timer(&self) -> Option<Timer<'_>> {
+        self.client.metrics().map(|metrics| metrics.time(self.method.clone()))
+    }
+
     async fn throttle(&self, line: &Arc<RequestLine>) -> Result<(), Error> {
-        if self.throttled { self.client.throttle().wait(line).await } else { Ok(()) }
+        if !self.throttled {
+            return Ok(());
+        }
+        let metrics = self.client.metrics().map(|metrics| (metrics, Instant::now()));
+        let turn = self.client.throttle().wait(line).await;
+        if let Some((metrics, start)) = metrics {
+            metrics.throttled(&self.method, start.elapsed());
+        }
+        turn
     }
 
     /// Attempts until there is a success, or a failure that stays.
@@ -189,9 +204,14 @@ impl Request {
         let mut doubt = None;
         let mut renewed = None;
         let mut may_renew = true;
+        let mut is_retry = false;
         loop {
             let mut used = Login::default();
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
+            if let Some(metrics) = self.client.metrics() {
+                let code = outcome.as_ref().ok().map(http::Response::status);
+                metrics.attempted(&self.method, code, std::mem::replace(&mut is_retry, true));
+            }
             if let Ok(answer) = &outcome {
                 self.hand_warnings_over(answer);
                 if may_renew && answer.status() == StatusCode::UNAUTHORIZED && retry.may_replay() {

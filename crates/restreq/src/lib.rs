@@ -40,6 +40,7 @@
 //!   [`ObjectApi`](pintle_meta::ObjectApi) of an elector or controller.
 //! - [`Pages`] are a long list in pieces.
 //! - [`Error`] is how a request fails; [`ConfigError`] is why a client cannot be made.
+//! - [`RestClientBuilder::metrics`] says who is told how many requests there are and how long they take.
 //! - [`Warning`]s are what a server has to remark on requests that it served.
 
 mod api;
@@ -49,6 +50,7 @@ mod client;
 mod error;
 mod execute;
 mod list;
+mod metrics;
 mod pages;
 mod request;
 mod response;

@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_metrics::Provider;
 use pintle_ratelimit::{ExponentialFailureRateLimiter, RateLimiter, StdClock, TokenBucket};
 
-use crate::metrics::MetricsProvider;
+use crate::metrics::MetricsStyle;
 use crate::order::{Fifo, Order};
 
 /// How a queue behaves. The default is client-go's behaviour with controller-runtime's retry delays.
@@ -49,8 +50,11 @@ pub struct QueueConfig<K, C = StdClock> {
     /// Caps how many keys a second are handed out, over all workers. A key that has to wait for it stays queued, and a
     /// worker that stops waiting owes nothing.
     pub handout_limit: Option<TokenBucket>,
-    /// Who is told what the queue does. `None`: nobody, which saves reading the clock.
-    pub metrics: Option<Arc<dyn MetricsProvider>>,
+    /// Who is told what the queue does, from its making until it is dropped with its last guard; [`MetricsStyle`] lists what.
+    /// `None`: nobody, which saves reading the clock. Queues of one name share their series.
+    pub metrics: Option<Arc<dyn Provider>>,
+    /// Whose labels and buckets the metrics have.
+    pub metrics_style: MetricsStyle,
 }
 
 /// What an add does to a pending delay of the same key, and the reverse.
@@ -98,6 +102,7 @@ impl<K, C> QueueConfig<K, C> {
             pending_reminder: Pending::default(),
             handout_limit: None,
             metrics: None,
+            metrics_style: MetricsStyle::default(),
         }
     }
 }
@@ -112,6 +117,8 @@ impl<K, C> fmt::Debug for QueueConfig<K, C> {
             .field("pending_retry", &self.pending_retry)
             .field("pending_reminder", &self.pending_reminder)
             .field("handout_limit", &self.handout_limit)
+            .field("metrics", &self.metrics)
+            .field("metrics_style", &self.metrics_style)
             .finish_non_exhaustive()
     }
 }

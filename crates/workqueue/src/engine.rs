@@ -22,7 +22,7 @@ use self::record::State;
 use self::records::Records;
 use self::ticket_set::TicketSet;
 use crate::config::{Charge, Pending, QueueConfig};
-use crate::metrics::Observer;
+use crate::metrics::{Observer, Pull};
 use crate::order::{Order, Ticket};
 use crate::queue::ShutdownMode;
 use crate::sync::{Arc, Mutex};
@@ -56,6 +56,8 @@ pub(crate) struct Engine<K> {
     /// Where the search for expired failures goes on.
     hand: u32,
     observer: Option<Arc<Mutex<Observer>>>,
+    /// The gauges that read the observer, for as long as the queue lives.
+    _pulls: Option<[Pull; 4]>,
     /// Whether the order or the observer wants the time of every step.
     always_timed: bool,
 }
@@ -139,6 +141,7 @@ impl<K> Engine<K> {
             refused: 0,
             hand: 0,
             observer: None,
+            _pulls: None,
         };
         (engine, config.clock, config.name)
     }
@@ -231,8 +234,8 @@ impl<K> Engine<K> {
         self.epoch + Duration::from_nanos(now)
     }
 
-    pub(crate) fn set_observer(&mut self, observer: Arc<Mutex<Observer>>) {
-        self.observer = Some(observer);
+    pub(crate) fn set_observer(&mut self, (observer, pulls): (Arc<Mutex<Observer>>, [Pull; 4])) {
+        (self.observer, self._pulls) = (Some(observer), Some(pulls));
         self.always_timed = true;
     }
 

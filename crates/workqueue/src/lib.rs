@@ -29,8 +29,8 @@
 //! - [`Queue`] hands out each key to one worker at a time. [`DelayingQueue`] adds delays to it, and [`RateLimitingQueue`]
 //!   retries. Each dereferences to the one before, as client-go's interfaces embed one another.
 //! - [`WorkItem`] is a key in the hands of a worker; dropping it means that the key is done.
-//! - [`QueueConfig`] says how a queue behaves: its clock, its [`Order`], its limiter, and what an add does to a pending delay. All
-//!   three queues are made by `new(config)`, or by `default()`.
+//! - [`QueueConfig`] says how a queue behaves: its clock, its [`Order`], its limiter, what an add does to a pending delay, and who
+//!   is told of it: [`MetricsStyle`] lists the metrics. All three queues are made by `new(config)`, or by `default()`.
 //! - [`Fifo`], [`Priority`] and [`Fair`] are the orders that come with it.
 //! - [`ShutdownMode`] is how a queue ends, [`Drain`] waits for that, and [`ShutdownReport`] says what was left.
 //!
@@ -66,8 +66,8 @@
 //! | Failures of a key that is never forgotten | kept for ever | count for an hour after the key was last busy; the record goes when later rate-limited adds come across it: [`QueueConfig::keep_failures`] | the map leaks | `failures_of_a_key_that_is_never_forgotten_expire` |
 //! | Default limiter | 10 a second over all keys, and 5 ms to 1000 s a key | 5 ms to 1000 s a key, as controller-runtime; the other is `ratelimit::default_controller_rate_limiter` | 10,000 failing keys wait for 16 minutes | `c25_rate_limited_items_do_not_affect_each_other` |
 //! | Delay arithmetic | floating point, undefined at the edges | integers that saturate | | `l2_item_exponential_overflow` |
-//! | Gauges of unfinished work | set every 500 ms, frozen by the shutdown | read when they are scraped, gone with the queue | no task; no stale series | `m1_metrics_end_with_the_queue`, `x12_gauges_after_shutdown` |
-//! | Provider of metrics | one a process, the first wins | one a queue | | `m2_metrics` |
+//! | Gauges of unfinished work | set every 500 ms, frozen by the shutdown | read when they are scraped, gone with the queue; of two queues of one name, the sum, and the age of the oldest | no task; no stale series | `m1_metrics_end_with_the_queue`, `x12_gauges_after_shutdown` |
+//! | Provider of metrics | one a process, the first wins; series stay for ever | one a queue; series go with it | | `without_a_provider_nothing_is_told`, `a_queues_share_of_the_depth_leaves_with_it` |
 //! | A wait that no token will ever end | sleeps for 292 years | an error at once | nothing hangs | `t6_never_fake` |
 //! | A cancelled wait for a token | may leave a debt | leaves none | | `a_cancelled_wait_leaves_no_debt` |
 //! | A panic in `ParallelizeUntil` | kills the process | ends that piece, and is in the result, as is what a cancellation skipped | | `x9_a_parallel_piece_that_panics_ends_alone` |
@@ -116,14 +116,11 @@ pub use pintle_ratelimit as ratelimit;
 pub use config::{Charge, Pending, QueueConfig};
 pub use delaying::DelayingQueue;
 pub use engine::{Added, Counts, DelayKind, KeyState};
-pub use metrics::{BUCKETS, GaugeSource, Gauges, Instruments, MetricsProvider};
+pub use metrics::MetricsStyle;
 pub use order::{Fair, Fifo, Order, Priority, Ticket};
 pub use parallelize::{PiecePanic, Unfinished, parallelize_until};
 pub use queue::{Drain, Get, Queue, ShutdownMode, ShutdownReport, TryGetError, WorkItem};
 pub use rate_limiting::{AddOptions, RateLimitingQueue};
-
-#[cfg(feature = "prometheus-client")]
-pub use metrics::PrometheusMetrics;
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -1,96 +1,203 @@
-//! What a queue tells about itself.
+//! What a queue tells about itself, by the names of client-go and controller-runtime.
 
 mod observer;
-#[cfg(feature = "prometheus-client")]
-mod prometheus;
 
-use std::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use observer::Observer;
-#[cfg(feature = "prometheus-client")]
-pub use prometheus::PrometheusMetrics;
+use pintle_metrics::{Counter, Gauge, Histogram, Kind, Metric, Provider};
 
-/// Makes the instruments of a queue. Given to a queue by its [`QueueConfig`](crate::QueueConfig); there is no global one.
-pub trait MetricsProvider: Send + Sync {
-    /// The instruments of the queue called `name`. They are dropped with the queue, and should then take its series away.
-    ///
-    /// `gauges` is to be asked whenever the values are wanted: nothing runs in the background to push them.
-    fn instruments(&self, name: &str, gauges: GaugeSource) -> Box<dyn Instruments>;
-}
+pub(crate) use observer::{Observer, Pull};
 
-/// The instruments of one queue. All calls are made under the queue's lock, so none may call the queue, and none should
-/// block. All methods do nothing unless they are implemented.
+/// Whose labels and buckets the metrics of a queue have. The names are the same.
 ///
-/// The names are those of the Prometheus metrics of client-go and controller-runtime, without their `workqueue_`.
-pub trait Instruments: Send {
-    /// `depth`: by how much the number of dirty keys of this priority changes. A key is dirty from the add until the
-    /// hand-out, also while it is in flight.
-    fn depth(&mut self, priority: i32, change: i64) {
-        let _ = (priority, change);
-    }
-
-    /// `adds_total`: one more add that was not merged into another.
-    fn add(&mut self) {}
-
-    /// `queue_duration_seconds`: how long a key waited from that add to the hand-out. Delays do not count.
-    fn queue_duration(&mut self, waited: Duration) {
-        let _ = waited;
-    }
-
-    /// `work_duration_seconds`: how long a key was in flight.
-    fn work_duration(&mut self, took: Duration) {
-        let _ = took;
-    }
-
-    /// `retries_total`: one more delayed add of any kind, merged or not, with its delay.
-    fn retry(&mut self, delay: Duration) {
-        let _ = delay;
-    }
-
-    /// A rate-limited add, with the delay that the limiter gave it. Comes after [`retry`](Instruments::retry).
-    fn retry_delay(&mut self, delay: Duration) {
-        let _ = delay;
-    }
-}
-
-/// The values of a queue that are read and not counted.
+/// | name | kind | says |
+/// |---|---|---|
+/// | `workqueue_adds_total` | counter | adds that were not merged into another |
+/// | `workqueue_depth` | gauge | keys that have work to do which nobody is doing yet, whether queued or added again while in flight |
+/// | `workqueue_queue_duration_seconds` | histogram | from that add to the hand-out; delays do not count |
+/// | `workqueue_work_duration_seconds` | histogram | how long a key was in flight |
+/// | `workqueue_retries_total` | counter | delayed adds of any kind |
+/// | `workqueue_unfinished_work_seconds` | gauge | the ages of all keys in flight, added up |
+/// | `workqueue_longest_running_processor_seconds` | gauge | the age of the oldest key in flight |
+/// | `workqueue_retry_delay_seconds` | histogram | the delays that the limiter gave; not in client-go |
+/// | `workqueue_delayed` | gauge | keys whose delay is pending; not in client-go |
+/// | `workqueue_oldest_queued_seconds` | gauge | how long the key that waits the longest has been waiting; not in client-go |
+///
+/// All but the ages are told under the queue's lock, so that no depth is ever negative.
+///
+/// ```
+/// use pintle_metrics::Memory;
+/// use pintle_workqueue::{MetricsStyle, Queue, QueueConfig};
+/// use std::sync::Arc;
+///
+/// let memory = Memory::new();
+/// let queue: Queue<&str> = Queue::new(QueueConfig {
+///     name: "websites".into(),
+///     metrics: Some(Arc::new(memory.clone())),
+///     metrics_style: MetricsStyle::ControllerRuntime,
+///     ..QueueConfig::default()
+/// });
+/// queue.add("blog");
+/// assert_eq!(memory.value("workqueue_depth", &[("controller", "websites")]), Some(1.0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Gauges {
-    /// `unfinished_work_seconds`: the ages of all keys in flight, added up.
-    pub unfinished_work: Duration,
-    /// `longest_running_processor_seconds`: the age of the oldest key in flight.
-    pub longest_running_processor: Duration,
-    /// How long the key that waits the longest has been dirty.
-    pub oldest_queued: Duration,
-    /// How many delays are pending.
-    pub delayed: usize,
-}
-
-/// Where the [`Gauges`] of a queue are read.
-#[derive(Clone)]
-pub struct GaugeSource {
-    read: Arc<dyn Fn() -> Option<Gauges> + Send + Sync>,
+pub enum MetricsStyle {
+    /// The label `name`; buckets up to 10 s.
+    #[default]
+    ClientGo,
+    /// The labels `name` and `controller`, which are the same, and `priority` for the depth; buckets up to 1000 s. Delayed adds
+    /// count only if there is a delay.
+    ///
+    /// A queue has at most 25 values of `priority`; keys of further priorities count under `exceeded_cardinality_limit`.
+    ControllerRuntime,
 }
 
 /// The bounds of controller-runtime's histograms, in seconds. The first ten are client-go's.
-pub const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3];
+const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3];
 
-impl GaugeSource {
-    fn new(read: impl Fn() -> Option<Gauges> + Send + Sync + 'static) -> Self {
-        Self { read: Arc::new(read) }
+/// controller-runtime's bound on the values of the label `priority`, for one queue.
+const MAX_PRIORITIES: usize = 25;
+const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
+
+static CLIENT_GO: Metrics = Metrics::new(&["name"], &["name"], BUCKETS.split_at(10).0);
+static CONTROLLER_RUNTIME: Metrics =
+    Metrics::new(&["name", "controller"], &["name", "controller", "priority"], &BUCKETS);
+
+struct Metrics {
+    labels: usize,
+    adds: Metric,
+    depth: Metric,
+    queue_duration: Metric,
+    work_duration: Metric,
+    retries: Metric,
+    retry_delay: Metric,
+    unfinished: Metric,
+    longest_running: Metric,
+    oldest_queued: Metric,
+    delayed: Metric,
+}
+
+impl Metrics {
+    const fn new(labels: &'static [&'static str], of_depth: &'static [&'static str], buckets: &'static [f64]) -> Self {
+        const fn metric(kind: Kind, labels: &'static [&'static str], name: &'static str, help: &'static str) -> Metric {
+            Metric { name, help, kind, labels }
+        }
+        const COUNTER: Kind = Kind::Counter;
+        let seconds = Kind::Histogram(buckets);
+        Self {
+            labels: labels.len(),
+            adds: metric(COUNTER, labels, "workqueue_adds_total", "Adds that were not merged into another"),
+            depth: metric(Kind::Gauge, of_depth, "workqueue_depth", "Keys that have work to do"),
+            queue_duration: metric(
+                seconds,
+                labels,
+                "workqueue_queue_duration_seconds",
+                "How long a key waited to be handed out",
+            ),
+            work_duration: metric(seconds, labels, "workqueue_work_duration_seconds", "How long a key was in flight"),
+            retries: metric(COUNTER, labels, "workqueue_retries_total", "Delayed adds"),
+            retry_delay: metric(seconds, labels, "workqueue_retry_delay_seconds", "The delays of rate-limited adds"),
+            unfinished: metric(
+                Kind::Gauge,
+                labels,
+                "workqueue_unfinished_work_seconds",
+                "The ages of all keys in flight, added up",
+            ),
+            longest_running: metric(
+                Kind::MaxGauge,
+                labels,
+                "workqueue_longest_running_processor_seconds",
+                "The age of the oldest key in flight",
+            ),
+            oldest_queued: metric(
+                Kind::MaxGauge,
+                labels,
+                "workqueue_oldest_queued_seconds",
+                "The age of the oldest key that has work to do",
+            ),
+            delayed: metric(Kind::Gauge, labels, "workqueue_delayed", "Keys whose delay is pending"),
+        }
     }
 
-    /// The values now. `None` once the queue is gone.
-    pub fn read(&self) -> Option<Gauges> {
-        (self.read)()
+    fn of(style: MetricsStyle) -> &'static Self {
+        match style {
+            MetricsStyle::ClientGo => &CLIENT_GO,
+            MetricsStyle::ControllerRuntime => &CONTROLLER_RUNTIME,
+        }
+    }
+
+    /// The values of the labels, but for that of the priority.
+    fn labels<'a>(&self, name: &'a str) -> Vec<&'a str> {
+        vec![name; self.labels]
     }
 }
 
-impl fmt::Debug for GaugeSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("GaugeSource").field(&self.read()).finish()
+/// The instruments of one queue.
+struct Instruments {
+    provider: Arc<dyn Provider>,
+    style: MetricsStyle,
+    name: String,
+    adds: Box<dyn Counter>,
+    queue_duration: Box<dyn Histogram>,
+    work_duration: Box<dyn Histogram>,
+    retries: Box<dyn Counter>,
+    retry_delay: Box<dyn Histogram>,
+    /// By priority; `None` for all those without a label of their own.
+    depths: BTreeMap<Option<i32>, Box<dyn Gauge>>,
+}
+
+impl Instruments {
+    fn new(provider: &Arc<dyn Provider>, style: MetricsStyle, name: &str) -> Self {
+        let metrics = Metrics::of(style);
+        let labels = &*metrics.labels(name);
+        Self {
+            provider: Arc::clone(provider),
+            style,
+            name: name.to_owned(),
+            adds: provider.counter(&metrics.adds, labels),
+            queue_duration: provider.histogram(&metrics.queue_duration, labels),
+            work_duration: provider.histogram(&metrics.work_duration, labels),
+            retries: provider.counter(&metrics.retries, labels),
+            retry_delay: provider.histogram(&metrics.retry_delay, labels),
+            depths: match style {
+                MetricsStyle::ClientGo => BTreeMap::from([(None, provider.gauge(&metrics.depth, labels))]),
+                MetricsStyle::ControllerRuntime => BTreeMap::new(),
+            },
+        }
+    }
+
+    /// A priority that has got a label keeps it, so what is counted up is counted down in the same place.
+    fn depth(&mut self, priority: i32, change: i64) {
+        let own = match self.style {
+            MetricsStyle::ClientGo => None,
+            MetricsStyle::ControllerRuntime => Some(priority),
+        };
+        let depth = match self.depths.get(&own).or_else(|| self.depths.get(&None)) {
+            Some(depth) => &**depth,
+            None => self.new_depth(priority),
+        };
+        depth.add(change);
+    }
+
+    #[cold]
+    fn new_depth(&mut self, priority: i32) -> &dyn Gauge {
+        let labelled = self.depths.keys().flatten().count();
+        let (key, label) = match labelled < MAX_PRIORITIES {
+            true => (Some(priority), priority.to_string()),
+            false => (None, OTHER_PRIORITIES.to_owned()),
+        };
+        let metrics = Metrics::of(self.style);
+        let mut labels = metrics.labels(&self.name);
+        labels.push(&label);
+        &**self.depths.entry(key).or_insert_with(|| self.provider.gauge(&metrics.depth, &labels))
+    }
+
+    fn retry(&self, delay: Duration) {
+        if self.style == MetricsStyle::ClientGo || !delay.is_zero() {
+            self.retries.add(1);
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::Finding;
 
 /// From the bottom up. A crate may use those of lower layers alone.
 const LAYERS: &[&[&str]] = &[
-    &["pintle-delta-fifo", "pintle-meta", "pintle-ratelimit"],
+    &["pintle-delta-fifo", "pintle-meta", "pintle-metrics", "pintle-ratelimit"],
     &[
         "pintle-events",
         "pintle-informer",
@@ -32,7 +32,7 @@ const ONLY: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Crates that are of use to anyone, and what may not be anywhere below them.
-const PLAIN: &[&str] = &["pintle-delta-fifo", "pintle-ratelimit", "pintle-workqueue"];
+const PLAIN: &[&str] = &["pintle-delta-fifo", "pintle-metrics", "pintle-ratelimit", "pintle-workqueue"];
 const NOT_PLAIN: &[&str] = &["tokio", "hyper", "http", "k8s-openapi", "kube", "pintle-meta", "serde_json"];
 
 pub(super) fn check(sh: &Shell, root: &Path, packages: &[Value], findings: &mut Vec<Finding>) -> anyhow::Result<()> {

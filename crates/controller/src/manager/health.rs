@@ -1,4 +1,4 @@
-//! What a manager tells those who ask: probes, scrapes, and its own services.
+//! What a manager tells those who ask: probes, and its own services.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_leaderelect::ElectionStatus;
 
-use crate::{Controller, ControllerMetrics, prometheus_text};
+use crate::Controller;
 
 /// How long a leader may go on without a renewal, beyond its lease, before it counts as hung: what core components use.
 const TOLERANCE: Duration = Duration::from_secs(20);
@@ -66,20 +66,6 @@ impl ManagerStatus {
     /// Whether this replica's controllers may run now.
     pub fn is_leader(&self) -> bool {
         self.election().is_none_or(|election| election.is_leader())
-    }
-
-    /// All counters in Prometheus' text format: what a scrape should be answered.
-    pub fn prometheus_text(&self) -> String {
-        let mut text = prometheus_text(&self.metrics());
-        if let Some(election) = self.election() {
-            text.push_str(&election.metrics().to_string());
-        }
-        text
-    }
-
-    /// The counters of each controller.
-    pub fn metrics(&self) -> Vec<ControllerMetrics> {
-        self.controllers().iter().map(Controller::metrics).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Parts> {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use pintle_controller::predicate::{GenerationChanged, ResourceVersionChanged};
 use pintle_controller::{Action, Controller, ControllerConfig, EnqueueMapped, Kind, QueueSetup, Trigger};
-use pintle_meta::{ObjectKey, Resource};
+use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
 use pintle_workqueue::Priority;
 
 use crate::log::Log;
-use crate::recorder::{Recorder, pass, run};
+use crate::recorder::{Recorder, Told, pass, run};
 use crate::support::{Child, Site, delete_unseen, forbid, informer, key, sites_named, touch};
 
 #[tokio::test(start_paused = true)]
@@ -160,8 +160,9 @@ async fn as_many_calls_run_as_allowed_and_never_two_of_one_key() {
     let sites = sites_named(&names.iter().map(String::as_str).collect::<Vec<_>>());
     // It panics when a key is reconciled twice at once.
     let calls = Recorder::taking(1.0);
+    let told = Told::default();
     let controller = Controller::of(&informer(&sites))
-        .config(ControllerConfig { max_concurrent_reconciles: 4, ..Default::default() })
+        .config(ControllerConfig { max_concurrent_reconciles: 4, ..told.config() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;
     for _ in 0..50 {
@@ -170,7 +171,7 @@ async fn as_many_calls_run_as_allowed_and_never_two_of_one_key() {
     }
     pass(30.0).await;
     assert_eq!(calls.most_running(), 4);
-    assert_eq!(controller.metrics().panics, 0);
+    assert_eq!(told.numbers(["reconcile_panics_total", "max_concurrent_reconciles"]), [0.0, 4.0]);
     assert!(calls.take().len() >= 40);
 }
 
@@ -209,14 +210,15 @@ async fn a_key_comes_again_when_the_action_says_or_when_something_changes_before
     let sites = sites_named(&["a"]);
     let calls = Recorder::new();
     calls.plan("a", |_| Ok(Action::requeue_after(Duration::from_secs(10))));
-    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(4.0).await;
     touch(&sites, "a");
     pass(25.0).await;
     let times: Vec<_> = calls.take_timed().into_iter().map(|(time, _)| time.round()).collect();
     assert_eq!(times[..3], [0.0, 4.0, 10.0], "{times:?}");
-    assert_eq!(controller.metrics().requeued_after, times.len() as u64);
+    assert_eq!(told.results(), [0.0, times.len() as f64, 0.0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -238,23 +240,6 @@ async fn a_trigger_keeps_its_keys_until_the_controller_runs() {
     assert!(calls.take().is_empty());
     let _running = run(&controller).await;
     assert_eq!(calls.take(), ["a"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_metrics_tell_what_happened() {
-    let sites = sites_named(&["a", "b", "c", "d"]);
-    let calls = Recorder::taking(1.0);
-    let controller = Controller::of(Kind::dynamic(&Site::api_resource(), &informer(&sites))).reconciler(calls);
-    let _running = run(&controller).await;
-    let busy = controller.metrics();
-    assert_eq!((busy.active_workers, busy.depth, busy.adds), (1, 3, 4));
-    pass(5.0).await;
-    let done = controller.metrics();
-    assert_eq!((done.active_workers, done.depth, done.reconciles(), done.retries), (0, 0, 4, 0));
-    // They waited for 0, 1, 2 and 3 seconds.
-    let (p50, p99) = (done.queue_p50().unwrap().as_secs_f64(), done.queue_p99().unwrap().as_secs_f64());
-    assert!((1.0..1.1).contains(&p50) && (3.0..3.2).contains(&p99), "{p50} {p99}");
-    assert_eq!(done.reconcile_time.sum().as_secs(), 4);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pintle_controller::{Action, Controller, ControllerConfig, ReconcileError, Request};
 
-use crate::recorder::{Recorder, pass, run};
+use crate::recorder::{Recorder, Told, pass, run};
 use crate::support::{informer, sites_named, touch};
 
 fn millis(calls: Vec<(f64, String)>) -> Vec<u64> {
@@ -27,7 +27,8 @@ async fn the_delay_doubles_with_each_error_of_a_key_and_a_success_resets_it() {
         6 => Err(ReconcileError::new("once more")),
         _ => Ok(Action::await_change()),
     });
-    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(60.0).await;
     let expected = [0, 5, 15, 35, 75, 155, 1_155, 1_160];
@@ -35,9 +36,9 @@ async fn the_delay_doubles_with_each_error_of_a_key_and_a_success_resets_it() {
         // tokio's timer has a granularity of a millisecond.
         assert!((expected..=expected + 10).contains(&found), "{found} instead of {expected}");
     }
-    let metrics = controller.metrics();
-    assert_eq!((metrics.errors, metrics.retries, metrics.succeeded, metrics.requeued_after), (6, 6, 1, 1));
-    assert_eq!(metrics.panics, 0);
+    assert_eq!(told.results(), [1.0, 1.0, 6.0]);
+    assert_eq!(told.numbers(["reconcile_errors_total", "reconcile_panics_total"]), [6.0, 0.0]);
+    assert_eq!(told.0.value("workqueue_retries_total", &[]), Some(7.0), "after six errors, and when the action said");
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,7 +46,8 @@ async fn a_key_that_fails_delays_no_other() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(ReconcileError::new("never")));
-    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(100.0).await;
     calls.take();
@@ -59,15 +61,16 @@ async fn a_terminal_error_waits_for_a_change() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::new();
     calls.plan("a", |_| Err(ReconcileError::terminal("the spec makes no sense")));
-    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(10_000.0).await;
     assert_eq!(calls.take(), ["a"]);
     touch(&sites, "a");
     pass(1.0).await;
     assert_eq!(calls.take(), ["a"]);
-    let metrics = controller.metrics();
-    assert_eq!((metrics.errors, metrics.terminal_errors, metrics.retries), (2, 2, 0));
+    assert_eq!(told.numbers(["reconcile_errors_total", "terminal_reconcile_errors_total"]), [2.0, 2.0]);
+    assert_eq!(told.0.value("workqueue_retries_total", &[]), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,40 +81,44 @@ async fn a_panic_is_an_error_of_its_key() {
         0..3 => panic!("fell over"),
         _ => Ok(Action::await_change()),
     });
-    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
     let running = run(&controller).await;
     pass(1.0).await;
     assert_eq!(calls.take_sorted(), ["bad", "bad", "bad", "bad", "good"]);
-    let metrics = controller.metrics();
-    assert_eq!((metrics.panics, metrics.errors, metrics.retries, metrics.succeeded), (3, 3, 3, 2));
+    assert_eq!((told.results(), told.numbers(["reconcile_panics_total"])), ([2.0, 0.0, 3.0], [3.0]));
+    assert_eq!(told.0.value("workqueue_retries_total", &[]), Some(3.0));
     running.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_before_the_future_is_made_is_no_different() {
     let sites = sites_named(&["a"]);
-    let controller = Controller::of(&informer(&sites)).reconciler(|request: Request| {
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(|request: Request| {
         assert!(request.failures > 0, "fell over at once");
         async { Ok(Action::await_change()) }
     });
     let _running = run(&controller).await;
     pass(1.0).await;
-    let metrics = controller.metrics();
-    assert_eq!((metrics.panics, metrics.succeeded), (1, 1));
+    assert_eq!((told.results(), told.numbers(["reconcile_panics_total"])), ([1.0, 0.0, 1.0], [1.0]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_takes_too_long_is_dropped_and_tried_again() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::taking(100.0);
+    let told = Told::default();
     let controller = Controller::of(&informer(&sites))
-        .config(ControllerConfig { reconcile_timeout: Some(Duration::from_secs(2)), ..Default::default() })
+        .config(ControllerConfig { reconcile_timeout: Some(Duration::from_secs(2)), ..told.config() })
         .reconciler(calls.clone());
     let _running = run(&controller).await;
     pass(5.0).await;
     assert_eq!(calls.dropped(), ["ns/a", "ns/a"]);
-    let metrics = controller.metrics();
-    assert_eq!((metrics.timeouts, metrics.errors, metrics.retries, metrics.active_workers), (2, 2, 2, 1));
+    assert_eq!(
+        (told.results(), told.numbers(["reconcile_timeouts_total", "active_workers"])),
+        ([0.0, 0.0, 2.0], [2.0, 1.0])
+    );
 }
 
 #[test]

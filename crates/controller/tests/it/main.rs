@@ -6,6 +6,7 @@ mod controller;
 mod errors;
 mod log;
 mod manager;
+mod metrics;
 mod panics;
 mod probes;
 mod recorder;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_controller::{Controller, Manager, ManagerError, ManagerStatus};
-use pintle_events::{Event, EventBroadcaster, EventSource};
+use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory};
 use pintle_leaderelect::Lease;
 use pintle_meta::Resource;
@@ -15,8 +15,8 @@ use pintle_testing::{Call, Client, Collection};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::recorder::{Recorder, pass};
-use crate::support::{Site, elector, forbid, holder, informer, sites_named};
+use crate::recorder::{Recorder, Told, pass};
+use crate::support::{Site, elector, elector_told, forbid, holder, informer, sites_named};
 
 struct Replica {
     calls: Recorder,
@@ -111,7 +111,8 @@ async fn without_an_election_the_controllers_just_run() {
     let calls = Recorder::new();
     let factory = InformerFactory::new();
     let informer = factory.informer(&Site::api_resource(), None, sites.clone(), InformerConfig::default());
-    let controller = Controller::of(&informer).reconciler(calls.clone());
+    let told = Told::default();
+    let controller = Controller::of(&informer).config(told.config()).reconciler(calls.clone());
     let manager = Manager::new().informers(factory).controller(controller);
     let (status, stop) = (manager.status(), CancellationToken::new());
     let task = tokio::spawn({
@@ -121,7 +122,7 @@ async fn without_an_election_the_controllers_just_run() {
     pass(1.0).await;
     assert!(status.is_leader() && status.election().is_none());
     assert_eq!(calls.take(), ["x"]);
-    assert_eq!(status.metrics()[0].reconciles(), 1);
+    assert_eq!(told.results(), [1.0, 0.0, 0.0]);
     stop.cancel();
     task.await.unwrap().unwrap();
     assert!(matches!(informer.state(), pintle_informer::InformerState::Stopped), "informers end last");
@@ -145,24 +146,19 @@ async fn readiness_tells_which_source_is_not_complete_and_why() {
 #[tokio::test(start_paused = true)]
 async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
     let (leases, sink) = (Collection::<Lease>::new(), Collection::<Event>::new());
-    let broadcaster = EventBroadcaster::start(sink.clone());
+    let broadcaster = EventBroadcaster::start(sink.clone(), BroadcasterConfig::default());
     let recorder = broadcaster.recorder(EventSource { component: "site".into(), host: String::new() });
-    let controller = Controller::of(&informer(&sites_named(&["x"]))).reconciler(Recorder::new());
-    let manager = Manager::new().controller(controller);
-    let manager = manager.leader_election_with_events(elector(&leases.client("a"), "a"), recorder);
-    let (status, stop) = (manager.status(), CancellationToken::new());
+    let told = Told::default();
+    let informer = informer(&sites_named(&["x"]));
+    let manager = Manager::new().controller(Controller::of(&informer).reconciler(Recorder::new()));
+    let manager = manager.leader_election_with_events(elector_told(&leases.client("a"), "a", &told), recorder);
+    let stop = CancellationToken::new();
     let task = tokio::spawn({
         let stop = stop.clone();
         async move { manager.run(&stop).await }
     });
     pass(1.0).await;
-    let text = status.prometheus_text();
-    for sample in [
-        "leader_election_master_status{name=\"lock\"} 1",
-        "controller_runtime_reconcile_total{controller=\"site\",result=\"success\"} 1",
-    ] {
-        assert!(text.contains(sample), "{sample} is not in {text}");
-    }
+    assert_eq!(told.0.value("leader_election_master_status", &[("name", "lock")]), Some(1.0));
     stop.cancel();
     task.await.unwrap().unwrap();
     broadcaster.shutdown(Duration::from_secs(1)).await;

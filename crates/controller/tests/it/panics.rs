@@ -19,11 +19,11 @@ use pintle_testing::Collection;
 use pintle_workqueue::{Fifo, Order, Ticket};
 
 use crate::log::Log;
-use crate::recorder::{Recorder, Running, pass, run};
+use crate::recorder::{Recorder, Running, Told, pass, run};
 use crate::support::{Site, informer, sites_named, touch};
 
-fn config(queue: QueueSetup) -> ControllerConfig {
-    ControllerConfig { queue: Some(queue), ..Default::default() }
+fn config(queue: QueueSetup, told: &Told) -> ControllerConfig {
+    ControllerConfig { queue: Some(queue), ..told.config() }
 }
 
 /// How a run ends that has to end by itself.
@@ -39,19 +39,19 @@ fn assert_tells(error: &ControllerError, parts: &[&str]) {
 }
 
 /// With the one worker at hand, `bad` has cost a panic, and both keys are served again.
-async fn assert_goes_on(controller: &Controller, sites: &Collection<Site>, calls: &Recorder) {
+async fn assert_goes_on(controller: &Controller, told: &Told, sites: &Collection<Site>, calls: &Recorder) {
     let running = run(controller).await;
     pass(0.5).await;
     let called = calls.take();
     assert!(["bad", "good"].iter().all(|name| called.contains(&(*name).to_owned())), "{called:?}");
-    assert!(controller.metrics().panics > 0);
+    assert!(told.numbers(["reconcile_panics_total"]) > [0.0]);
     touch(&sites, "good");
     pass(0.1).await;
     assert!(calls.take().contains(&"good".to_owned()), "the worker is dead");
     pass(100.0).await;
     assert!(calls.take().contains(&"bad".to_owned()), "the key is lost");
-    let metrics = controller.metrics();
-    assert_eq!((metrics.active_workers, metrics.panics), (0, metrics.errors));
+    let [active, panics, errors] = told.numbers(["active_workers", "reconcile_panics_total", "reconcile_errors_total"]);
+    assert_eq!((active, panics), (0.0, errors));
     running.stop().await.unwrap();
 }
 
@@ -69,10 +69,11 @@ async fn a_limiter_that_panics_costs_its_key_a_try() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(ReconcileError::new("try again")));
+    let told = Told::default();
     let controller = Controller::of(&informer(&sites))
-        .config(config(Arc::new(|queue| queue.limiter = Box::new(BadLimiter))))
+        .config(config(Arc::new(|queue| queue.limiter = Box::new(BadLimiter)), &told))
         .reconciler(calls.clone());
-    assert_goes_on(&controller, &sites, &calls).await;
+    assert_goes_on(&controller, &told, &sites, &calls).await;
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the limiter fell over"]);
 }
 
@@ -90,8 +91,9 @@ async fn an_error_whose_display_panics_costs_its_key_a_try() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| Err(Unspeakable.into()));
-    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
-    assert_goes_on(&controller, &sites, &calls).await;
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
+    assert_goes_on(&controller, &told, &sites, &calls).await;
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "no words"]);
 }
 
@@ -118,7 +120,8 @@ async fn a_future_whose_drop_panics_costs_its_key_a_try() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     let recorder = calls.clone();
-    let config = ControllerConfig { reconcile_timeout: Some(Duration::from_millis(100)), ..Default::default() };
+    let told = Told::default();
+    let config = ControllerConfig { reconcile_timeout: Some(Duration::from_millis(100)), ..told.config() };
     let controller = Controller::of(&informer(&sites)).config(config).reconciler(move |request: Request| {
         let recorder = recorder.clone();
         async move {
@@ -127,7 +130,7 @@ async fn a_future_whose_drop_panics_costs_its_key_a_try() {
             if bad { Grenade.await } else { Ok(Action::await_change()) }
         }
     });
-    assert_goes_on(&controller, &sites, &calls).await;
+    assert_goes_on(&controller, &told, &sites, &calls).await;
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "dropped"]);
 }
 
@@ -148,10 +151,11 @@ async fn a_panic_with_a_payload_whose_drop_panics_costs_its_key_a_try() {
     let sites = sites_named(&["bad", "good"]);
     let calls = Recorder::new();
     calls.plan("bad", |_| panic_any(Bomb));
+    let told = Told::default();
     let controller = Controller::of(&informer(&sites))
-        .config(config(Arc::new(|queue| queue.limiter = Box::new(Limiter))))
+        .config(config(Arc::new(|queue| queue.limiter = Box::new(Limiter)), &told))
         .reconciler(calls.clone());
-    assert_goes_on(&controller, &sites, &calls).await;
+    assert_goes_on(&controller, &told, &sites, &calls).await;
 }
 
 /// First come, first served, but for a panic.
@@ -199,7 +203,7 @@ impl Order<ObjectKey> for BadOrder {
 async fn end_by_order(make: impl Fn() -> BadOrder + Send + Sync + 'static) -> ControllerError {
     let sites = sites_named(&["good", "bad"]);
     let controller = Controller::of(&informer(&sites))
-        .config(config(Arc::new(move |queue| queue.order = Box::new(make()))))
+        .config(config(Arc::new(move |queue| queue.order = Box::new(make())), &Told::default()))
         .reconciler(Recorder::new());
     end(run(&controller).await).await
 }
@@ -248,8 +252,10 @@ async fn an_order_and_a_limiter_that_panic_at_once_end_the_run_and_not_the_proce
         queue.order = Box::new(Once::default());
         queue.limiter = Box::new(BadLimiter);
     });
-    let controller =
-        Controller::named("hand").source(trigger.clone()).config(config(setup)).reconciler(move |request: Request| {
+    let controller = Controller::named("hand")
+        .source(trigger.clone())
+        .config(config(setup, &Told::default()))
+        .reconciler(move |request: Request| {
             // So the key needs a place again when its guard is dropped, which is while the panic of the limiter unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }
@@ -306,7 +312,10 @@ async fn a_source_that_panics_ends_the_run() {
 #[tokio::test(start_paused = true)]
 async fn a_setup_of_the_queue_that_panics_ends_the_run() {
     let setup: QueueSetup = Arc::new(|_| panic!("no limiter to be had"));
-    let controller = Controller::named("hand").source(Trigger::new()).config(config(setup)).reconciler(Recorder::new());
+    let controller = Controller::named("hand")
+        .source(Trigger::new())
+        .config(config(setup, &Told::default()))
+        .reconciler(Recorder::new());
     for _ in 0..2 {
         assert_tells(&end(run(&controller).await).await, &["\"hand\"", "queue", "no limiter to be had"]);
     }
@@ -316,8 +325,11 @@ async fn a_setup_of_the_queue_that_panics_ends_the_run() {
 async fn a_setup_of_the_queue_may_ask_the_controller() {
     let known: Arc<OnceLock<Controller>> = Arc::default();
     let asked = known.clone();
-    let setup: QueueSetup = Arc::new(move |_| assert_eq!(asked.get().unwrap().metrics().depth, 0));
-    let controller = Controller::named("hand").source(Trigger::new()).config(config(setup)).reconciler(Recorder::new());
+    let setup: QueueSetup = Arc::new(move |_| assert!(asked.get().unwrap().unsynced().is_empty()));
+    let controller = Controller::named("hand")
+        .source(Trigger::new())
+        .config(config(setup, &Told::default()))
+        .reconciler(Recorder::new());
     known.set(controller.clone()).unwrap();
     run(&controller).await.stop().await.unwrap();
 }

@@ -5,16 +5,19 @@ use std::error::Error;
 use pintle_controller::{Controller, Health, Manager, ManagerStatus};
 use pintle_leaderelect::Lease;
 use pintle_testing::Collection;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::recorder::{Recorder, pass};
-use crate::support::{elector, forbid, informer, sites_named};
+use crate::recorder::{Recorder, Told, pass};
+use crate::support::{elector_told, forbid, informer, sites_named};
 
 async fn serve(
     listener: TcpListener,
     status: ManagerStatus,
+    registry: Registry,
     stop: CancellationToken,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let told = |health: Health| (if health.is_ok() { 200 } else { 500 }, health.to_string());
@@ -25,7 +28,11 @@ async fn serve(
         let (code, body) = match request.split(' ').nth(1) {
             Some("/healthz") => told(status.health()),
             Some("/readyz") => told(status.ready()),
-            Some("/metrics") => (200, status.prometheus_text()),
+            Some("/metrics") => {
+                let mut text = String::new();
+                encode(&mut text, &registry)?;
+                (200, text)
+            }
             _ => (404, String::new()),
         };
         stream.write_all(format!("HTTP/1.0 {code} -\r\n\r\n{body}").as_bytes()).await?;
@@ -40,11 +47,12 @@ async fn a_service_answers_probes_and_scrapes_from_the_status() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let manager = Manager::new();
-    let status = manager.status();
+    let (status, told, mut registry) = (manager.status(), Told::default(), Registry::default());
+    registry.register_collector(Box::new(told.0.clone()));
     let manager = manager
-        .service("probes", move |stop| serve(listener, status, stop))
-        .controller(Controller::of(&informer(&sites)).reconciler(Recorder::new()))
-        .leader_election(elector(&leases.client("a"), "a"));
+        .service("probes", move |stop| serve(listener, status, registry, stop))
+        .controller(Controller::of(&informer(&sites)).config(told.config()).reconciler(Recorder::new()))
+        .leader_election(elector_told(&leases.client("a"), "a", &told));
     let stop = CancellationToken::new();
     let token = stop.clone();
     let task = tokio::spawn(async move { manager.run(&token).await });

@@ -5,7 +5,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_controller::{Action, Controller, ControllerError, ReconcileError, Reconciler, Request};
+use pintle_controller::{Action, Controller, ControllerConfig, ControllerError, ReconcileError, Reconciler, Request};
+use pintle_metrics::{Memory, Provider};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -144,4 +145,30 @@ impl Running {
 
 pub(crate) async fn pass(seconds: f64) {
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+}
+
+/// Where the metrics of controllers go.
+#[derive(Clone, Default)]
+pub(crate) struct Told(pub(crate) Memory);
+
+impl Told {
+    pub(crate) fn provider(&self) -> Option<Arc<dyn Provider>> {
+        Some(Arc::new(self.0.clone()))
+    }
+
+    /// The default, but told here.
+    pub(crate) fn config(&self) -> ControllerConfig {
+        ControllerConfig { metrics: self.provider(), ..Default::default() }
+    }
+
+    /// Numbers by their names without `controller_runtime_`, each of all labels together.
+    pub(crate) fn numbers<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
+        names.map(|name| self.0.value(&format!("controller_runtime_{name}"), &[]).unwrap())
+    }
+
+    /// Reconciliations that succeeded, that are to come again, and that failed.
+    pub(crate) fn results(&self) -> [f64; 3] {
+        let of = |result| self.0.value("controller_runtime_reconcile_total", &[("result", result)]).unwrap();
+        ["success", "requeue_after", "error"].map(of)
+    }
 }

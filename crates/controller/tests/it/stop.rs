@@ -11,7 +11,7 @@ use pintle_controller::{
 use pintle_meta::ObjectKey;
 use tokio_util::sync::CancellationToken;
 
-use crate::recorder::{Recorder, pass, run};
+use crate::recorder::{Recorder, Told, pass, run};
 use crate::support::{forbid, informer, key, sites_named, touch};
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +84,8 @@ async fn an_informer_that_ends_fails_the_run() {
 async fn a_controller_runs_once_at_a_time_and_any_number_of_times() {
     let sites = sites_named(&["a", "b"]);
     let calls = Recorder::new();
-    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
     for _ in 0..3 {
         let running = run(&controller).await;
         assert_eq!(calls.take_sorted(), ["a", "b"]);
@@ -92,14 +93,15 @@ async fn a_controller_runs_once_at_a_time_and_any_number_of_times() {
         assert!(matches!(second, Err(ControllerError::AlreadyRunning { .. })), "{second:?}");
         running.stop().await.unwrap();
     }
-    assert_eq!(controller.metrics().reconciles(), 6);
+    assert_eq!(told.results(), [6.0, 0.0, 0.0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_run_ends_everything_that_belongs_to_it() {
     let sites = sites_named(&["a"]);
     let calls = Recorder::taking(10.0);
-    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
     let running = run(&controller).await;
     assert_eq!(calls.running(), 1);
     running.task.abort();
@@ -109,7 +111,7 @@ async fn dropping_a_run_ends_everything_that_belongs_to_it() {
     touch(&sites, "a");
     pass(60.0).await;
     assert!(calls.take().is_empty());
-    assert_eq!(controller.metrics().active_workers, 0);
+    assert_eq!(told.numbers(["active_workers"]), [0.0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,8 @@ use pintle_testing::{Break, Client, Collection, Fault, Faults};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::recorder::Told;
+
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Site {
     pub(crate) metadata: ObjectMeta,
@@ -68,8 +70,17 @@ pub(crate) fn forbid(faults: &Faults) {
 }
 
 pub(crate) fn elector(client: &Client<Lease>, identity: &str) -> LeaderElector<LeaseLock<Client<Lease>>> {
+    elector_told(client, identity, &Told::default())
+}
+
+pub(crate) fn elector_told(
+    client: &Client<Lease>,
+    identity: &str,
+    told: &Told,
+) -> LeaderElector<LeaseLock<Client<Lease>>> {
     let mut config = LeaderElectionConfig::new(identity);
     config.seed = Some(7);
+    config.metrics = told.provider();
     LeaderElector::new(LeaseLock::new(client.clone(), "ns", "lock"), config).unwrap()
 }
 

@@ -1,11 +1,12 @@
 //! From a recorder to the server, which fails as told.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource, EventType, ObjectReference};
-use pintle_meta::{ApiError, Object, Patch, Reason};
+use pintle_meta::{ApiError, Object, ObjectApi, Patch, Reason};
+use pintle_metrics::Memory;
 use pintle_testing::{Call, Collection, Fault, Request};
 
 /// A server that minds what it is asked.
@@ -58,6 +59,16 @@ fn tries(server: &Collection<Event>) -> BTreeMap<String, u32> {
     tries
 }
 
+/// A broadcaster, and where its metrics go.
+fn told(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, Memory) {
+    let memory = Memory::new();
+    (EventBroadcaster::start(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
+}
+
+fn settled(memory: &Memory, outcome: &str) -> Option<f64> {
+    memory.value("event_broadcaster_settled_total", &[("outcome", outcome)])
+}
+
 fn about(name: &str) -> ObjectReference {
     ObjectReference { kind: "Pod".into(), namespace: "ns".into(), name: name.into(), ..ObjectReference::default() }
 }
@@ -74,20 +85,20 @@ async fn pass(seconds: u64) {
 #[tokio::test(start_paused = true)]
 async fn events_are_created_and_repetitions_counted() {
     let server = server();
-    let broadcaster = EventBroadcaster::start(server.clone());
+    let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
     (0..3).for_each(|_| tell(&broadcaster, "web", "again"));
     tell(&broadcaster, "web", "other");
     pass(1).await;
     let counts: Vec<_> = server.objects().iter().map(|event| (event.message.clone(), event.count)).collect();
     assert_eq!(counts, [("again".into(), 3), ("other".into(), 1)]);
-    let metrics = broadcaster.metrics();
-    assert_eq!((metrics.recorded, metrics.created, metrics.patched), (4, 2, 2));
+    assert_eq!(memory.value("event_broadcaster_recorded_total", &[]), Some(4.0));
+    assert_eq!((settled(&memory, "created"), settled(&memory, "patched")), (Some(2.0), Some(2.0)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_has_expired_is_created_again_with_its_count() {
     let server = server();
-    let broadcaster = EventBroadcaster::start(server.clone());
+    let broadcaster = EventBroadcaster::start(server.clone(), BroadcasterConfig::default());
     tell(&broadcaster, "web", "again");
     pass(1).await;
     server.objects().iter().for_each(|event| assert!(server.remove(&event.key())));
@@ -102,29 +113,29 @@ async fn only_a_server_that_cannot_be_reached_is_tried_again() {
     let invalid = || Fault::Fails(ApiError::invalid_request("as the test wants it"));
     let refused = || Fault::refused(500, Reason::InternalError);
     for (faults, expected, failed) in [
-        (vec![invalid(); 99], 1, 1),
-        (vec![refused(); 99], 1, 1),
-        (vec![transport(); 99], 12, 1),
-        (vec![transport()], 2, 0),
+        (vec![invalid(); 99], 1, 1.0),
+        (vec![refused(); 99], 1, 1.0),
+        (vec![transport(); 99], 12, 1.0),
+        (vec![transport()], 2, 0.0),
     ] {
-        let told = format!("{:?}", faults[0]);
+        let kind = format!("{:?}", faults[0]);
         let server = server();
         server.faults().next(faults);
-        let broadcaster = EventBroadcaster::start(server.clone());
+        let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
         tell(&broadcaster, "web", "hello");
         pass(200).await;
-        assert_eq!((tries(&server)["hello"], broadcaster.metrics().failed), (expected, failed), "{told}");
+        assert_eq!((tries(&server)["hello"], settled(&memory, "failed")), (expected, Some(failed)), "{kind}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_events_wait_for_a_server_that_comes_back() {
     let server = failing(unreachable(4));
-    let broadcaster = EventBroadcaster::start(server.clone());
+    let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
     (0..1_000).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), &format!("message {index}")));
     pass(50_000).await;
-    let metrics = broadcaster.metrics();
-    assert_eq!((metrics.created, metrics.dropped, metrics.failed), (1_000, 0, 0));
+    let counts = ["created", "dropped", "failed"].map(|outcome| settled(&memory, outcome));
+    assert_eq!(counts, [Some(1_000.0), Some(0.0), Some(0.0)]);
     let tries = tries(&server);
     assert!((0..1_000).all(|index| tries[&format!("message {index}")] == 5));
 }
@@ -133,20 +144,20 @@ async fn a_thousand_events_wait_for_a_server_that_comes_back() {
 async fn a_full_queue_drops_and_never_blocks() {
     let server = failing(silent);
     let config = BroadcasterConfig { queue: 10, ..BroadcasterConfig::default() };
-    let broadcaster = EventBroadcaster::start_with(server, config);
+    let (broadcaster, memory) = told(server, config);
     (0..25).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), "m"));
     pass(1).await;
-    assert_eq!(broadcaster.metrics().dropped, 15);
+    assert_eq!(settled(&memory, "dropped"), Some(15.0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_writes_what_waits() {
     let server = server();
-    let broadcaster = EventBroadcaster::start(server.clone());
+    let broadcaster = EventBroadcaster::start(server.clone(), BroadcasterConfig::default());
     let recorder = broadcaster.recorder(EventSource::default());
     (0..20).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), "m"));
-    let metrics = broadcaster.shutdown(Duration::from_secs(5)).await;
-    assert_eq!((metrics.created, metrics.failed, server.objects().len()), (20, 0, 20));
+    let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
+    assert_eq!((counts.created, counts.failed, server.objects().len()), (20, 0, 20));
     // What comes too late is no one's any more, and harms nobody.
     recorder.event(about("late"), EventType::Normal, "Late", "m");
     assert_eq!(server.objects().len(), 20);
@@ -156,24 +167,24 @@ async fn a_shutdown_writes_what_waits() {
 async fn a_shutdown_gives_each_event_one_last_try_and_has_a_deadline() {
     let start = tokio::time::Instant::now();
     let server = failing(unreachable(99));
-    let broadcaster = EventBroadcaster::start(server.clone());
+    let broadcaster = EventBroadcaster::start(server.clone(), BroadcasterConfig::default());
     ["a", "b", "c"].iter().for_each(|name| tell(&broadcaster, name, name));
     pass(30).await;
-    let metrics = broadcaster.shutdown(Duration::from_secs(5)).await;
-    assert_eq!((metrics.failed, start.elapsed().as_secs()), (3, 30), "it did not wait for a pause to end");
+    let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
+    assert_eq!((counts.failed, start.elapsed().as_secs()), (3, 30), "it did not wait for a pause to end");
     assert_eq!((tries(&server)["b"], tries(&server)["c"]), (1, 1));
 
-    let broadcaster = EventBroadcaster::start(failing(silent));
+    let broadcaster = EventBroadcaster::start(failing(silent), BroadcasterConfig::default());
     ["a", "b"].iter().for_each(|name| tell(&broadcaster, name, name));
     let start = tokio::time::Instant::now();
-    let metrics = broadcaster.shutdown(Duration::from_secs(5)).await;
-    assert_eq!((metrics.failed, start.elapsed().as_secs()), (2, 5));
+    let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
+    assert_eq!((counts.failed, start.elapsed().as_secs()), (2, 5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_broadcaster_ends_the_writing() {
     let server = failing(unreachable(99));
-    let broadcaster = EventBroadcaster::start(server.clone());
+    let broadcaster = EventBroadcaster::start(server.clone(), BroadcasterConfig::default());
     tell(&broadcaster, "web", "m");
     pass(1).await;
     drop(broadcaster);
@@ -183,9 +194,44 @@ async fn dropping_the_broadcaster_ends_the_writing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_not_written_by_the_stop_is_told_as_failed() {
+    let (broadcaster, memory) = told(failing(silent), BroadcasterConfig::default());
+    let _recorder = broadcaster.recorder(EventSource::default());
+    ["a", "b"].iter().for_each(|name| tell(&broadcaster, name, name));
+    let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
+    assert_eq!((counts.failed, settled(&memory, "failed")), (2, Some(2.0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_series_are_gone_with_the_broadcaster_and_its_recorders() {
+    let (broadcaster, memory) = told(server(), BroadcasterConfig::default());
+    let recorder = broadcaster.recorder(EventSource::default());
+    let samples = memory.samples();
+    let found: Vec<_> = samples.iter().map(|sample| (sample.metric.name, sample.labels.concat())).collect();
+    let expected = [
+        ("event_broadcaster_combined_total", ""),
+        ("event_broadcaster_recorded_total", ""),
+        ("event_broadcaster_settled_total", "created"),
+        ("event_broadcaster_settled_total", "dropped"),
+        ("event_broadcaster_settled_total", "failed"),
+        ("event_broadcaster_settled_total", "patched"),
+        ("event_broadcaster_settled_total", "spam"),
+    ];
+    assert_eq!(found, expected.map(|(name, outcome)| (name, outcome.to_owned())));
+    drop(broadcaster);
+    pass(1).await;
+    assert_eq!(memory.samples().len(), found.len(), "a recorder may still lose events");
+    drop(recorder);
+    assert!(memory.samples().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_broadcasters_count_apart() {
     let (one, other) = (server(), server());
-    let broadcasters = [EventBroadcaster::start(one.clone()), EventBroadcaster::start(other.clone())];
+    let broadcasters = [
+        EventBroadcaster::start(one.clone(), BroadcasterConfig::default()),
+        EventBroadcaster::start(other.clone(), BroadcasterConfig::default()),
+    ];
     tell(&broadcasters[0], "web", "m");
     tell(&broadcasters[0], "web", "m");
     tell(&broadcasters[1], "web", "m");

@@ -7,6 +7,7 @@ use pintle_leaderelect::{
     Clock, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock,
     LossReason, Now,
 };
+use pintle_metrics::Memory;
 use pintle_testing::{Client, Collection, SteppedClock};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -64,6 +65,7 @@ pub(crate) struct Contender {
     pub(crate) stop: CancellationToken,
     pub(crate) story: Story,
     pub(crate) leadership: Arc<Mutex<Option<Leadership>>>,
+    pub(crate) memory: Memory,
     pub(crate) run: JoinHandle<Option<LossReason>>,
 }
 
@@ -78,14 +80,18 @@ pub(crate) struct Setup {
     pub(crate) once: bool,
     pub(crate) story: Option<Story>,
     pub(crate) clock: Option<Arc<TestClock>>,
+    /// Where its metrics go.
+    pub(crate) memory: Memory,
 }
 
 impl Setup {
     pub(crate) fn new(identity: &str) -> Self {
         let mut config = LeaderElectionConfig::new(identity);
         config.seed = Some(7);
+        let memory = Memory::new();
+        config.metrics = Some(Arc::new(memory.clone()));
         let (drain, work) = (Duration::ZERO, None);
-        Self { config, drain, work, watch: false, once: false, story: None, clock: None }
+        Self { config, drain, work, watch: false, once: false, story: None, clock: None, memory }
     }
 
     pub(crate) fn start(self, server: &Collection<Lease>) -> Contender {
@@ -94,7 +100,7 @@ impl Setup {
     }
 
     pub(crate) fn start_with(self, client: Client<Lease>) -> Contender {
-        let Self { config, drain, work, watch, once, .. } = self;
+        let Self { config, drain, work, watch, once, memory, .. } = self;
         let story = self.story.unwrap_or_else(Story::new);
         let clock = self.clock.unwrap_or_else(TestClock::new);
         let stop = CancellationToken::new();
@@ -128,7 +134,7 @@ impl Setup {
                 }
             }
         });
-        Contender { client, status, clock, stop, story, leadership, run }
+        Contender { client, status, clock, stop, story, leadership, memory, run }
     }
 }
 
@@ -136,6 +142,11 @@ impl Contender {
     /// The guard of the last term.
     pub(crate) fn guard(&self) -> Leadership {
         self.leadership.lock().unwrap().clone().expect("never led")
+    }
+
+    /// What its elector has counted, by the name without `leader_election_`.
+    pub(crate) fn count(&self, name: &str) -> Option<f64> {
+        self.memory.value(&format!("leader_election_{name}"), &[])
     }
 
     pub(crate) async fn stop(self) -> Option<LossReason> {

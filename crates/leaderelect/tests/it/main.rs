@@ -8,6 +8,7 @@ mod contender;
 mod elector;
 mod flaws;
 mod machine;
+mod metrics;
 mod server;
 mod simulation;
 mod table;

@@ -16,9 +16,11 @@ mod summary;
 mod website;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+use pintle::metrics::Provider;
 use pintle::prelude::*;
 
 use crate::reconcile::WebsiteReconciler;
@@ -38,12 +40,16 @@ async fn main() -> ExitCode {
 }
 
 /// What one replica runs: caches, a controller above them, and a manager that runs it while it leads.
-fn manager(cluster: &Cluster, replica: &str) -> Result<Manager, pintle::Error> {
+fn manager(cluster: &Cluster, replica: &str, metrics: Arc<dyn Provider>) -> Result<Manager, pintle::Error> {
     let sites = cluster.informer::<Website>();
     let controller = Controller::of(Kind::of(&sites).when(GenerationChanged))
         .owns(&cluster.informer::<ConfigMap>())
         .owns(&cluster.informer::<Deployment>())
-        .config(ControllerConfig { max_concurrent_reconciles: 8, ..ControllerConfig::default() })
+        .config(ControllerConfig {
+            max_concurrent_reconciles: 8,
+            metrics: Some(metrics),
+            ..ControllerConfig::default()
+        })
         .reconciler(WebsiteReconciler::new(cluster));
     // Quick enough for a demonstration; client-go's 15 s, 10 s and 2 s are the defaults.
     let (lease, renew, retry) = (Duration::from_secs(3), Duration::from_secs(2), Duration::from_millis(500));

@@ -1,7 +1,10 @@
 //! One replica of the controller, as the script sees it.
 
+use std::sync::Arc;
+
 use anyhow::Result;
-use pintle::controller::{Distribution, ManagerStatus};
+use pintle::controller::ManagerStatus;
+use pintle::metrics::{Distribution, Memory};
 use pintle::prelude::*;
 use tokio::task::JoinHandle;
 
@@ -9,15 +12,41 @@ use tokio::task::JoinHandle;
 pub(crate) struct Replica {
     pub(crate) name: String,
     status: ManagerStatus,
+    metrics: Memory,
+    /// How long keys waited until the replica was killed, and its queue went.
+    waited: Option<Distribution>,
     stop: CancellationToken,
     /// None once it has been waited for.
     task: Option<JoinHandle<()>>,
 }
 
+/// What replicas have done so far.
+pub(crate) struct Work {
+    pub(crate) reconciles: u64,
+    /// How many of them are tried again.
+    pub(crate) retries: u64,
+    /// How long keys waited for a worker, in seconds. None before the first.
+    pub(crate) waited: Option<Distribution>,
+}
+
+impl Work {
+    pub(crate) fn and(self, other: Self) -> Self {
+        let waited = match (self.waited, other.waited) {
+            (Some(mut one), Some(other)) => {
+                one.merge(&other);
+                Some(one)
+            }
+            (one, other) => one.or(other),
+        };
+        Self { reconciles: self.reconciles + other.reconciles, retries: self.retries + other.retries, waited }
+    }
+}
+
 impl Replica {
     /// Starts a replica that shares nothing with others but the cluster.
     pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
-        let manager = crate::manager(&Cluster::connect(config.clone())?, name)?;
+        let metrics = Memory::new();
+        let manager = crate::manager(&Cluster::connect(config.clone())?, name, Arc::new(metrics.clone()))?;
         let (status, stop) = (manager.status(), CancellationToken::new());
         let token = stop.clone();
         let task = tokio::spawn(async move {
@@ -25,7 +54,7 @@ impl Replica {
                 tracing::error!(%error, "a replica ended");
             }
         });
-        Ok(Self { name: name.into(), status, stop, task: Some(task) })
+        Ok(Self { name: name.into(), status, metrics, waited: None, stop, task: Some(task) })
     }
 
     pub(crate) fn is_leader(&self) -> bool {
@@ -34,6 +63,7 @@ impl Replica {
 
     /// As if its node lost power: nothing is finished, and the lease is not released.
     pub(crate) async fn kill(&mut self) {
+        self.waited = self.work().waited;
         if let Some(task) = self.task.take() {
             task.abort();
             let _aborted = task.await;
@@ -48,11 +78,13 @@ impl Replica {
         }
     }
 
-    /// Reconciles so far, retries among them, and how long keys waited for a worker.
-    pub(crate) fn work(&self) -> (u64, u64, Distribution) {
-        let parts =
-            self.status.metrics().into_iter().map(|part| (part.reconciles(), part.retries, part.queue_duration));
-        parts.fold((0, 0, Distribution::default()), |all, part| (all.0 + part.0, all.1 + part.1, all.2.merge(&part.2)))
+    pub(crate) fn work(&self) -> Work {
+        let count = |name| self.metrics.value(&format!("controller_runtime_{name}"), &[]).unwrap_or(0.0) as u64;
+        Work {
+            reconciles: count("reconcile_total"),
+            retries: count("reconcile_errors_total").saturating_sub(count("terminal_reconcile_errors_total")),
+            waited: self.waited.clone().or_else(|| self.metrics.distribution("workqueue_queue_duration_seconds", &[])),
+        }
     }
 }
 

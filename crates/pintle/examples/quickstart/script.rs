@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::ConfigMap;
 use pintle::apiserver::faults::{Answer, Fault, Rule};
-use pintle::controller::Distribution;
 use pintle::prelude::*;
 use serde_json::json;
 use tokio::time::sleep;
@@ -15,7 +14,7 @@ use crate::flags::Flags;
 use crate::manifests::{self, Manifest};
 use crate::observer::Observer;
 use crate::progress::Progress;
-use crate::replica::Replica;
+use crate::replica::{Replica, Work};
 use crate::serve;
 use crate::stage::Stage;
 use crate::summary::Summary;
@@ -78,15 +77,14 @@ async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Re
     }
     progress.clear();
 
-    let work = replicas.iter().map(Replica::work);
-    let (reconciles, retries, latency) =
-        work.fold((0, 0, Distribution::default()), |all, part| (all.0 + part.0, all.1 + part.1, all.2.merge(&part.2)));
+    let work = replicas.iter().map(Replica::work).reduce(Work::and).context("there are no replicas")?;
+    let latency = |q| Some(Duration::from_secs_f64(work.waited.as_ref()?.quantile(q)?));
     let summary = Summary {
         converged: observer.converged(),
         objects,
-        reconciles,
-        retries,
-        queue_latency: latency.quantile(0.5).zip(latency.quantile(0.99)),
+        reconciles: work.reconciles,
+        retries: work.retries,
+        queue_latency: latency(0.5).zip(latency(0.99)),
         failover: Some(failover),
         total: started.elapsed(),
     };
@@ -121,7 +119,7 @@ async fn kill_the_leader(
     progress.say(&format!("{} led, and was killed with {} websites done", leader.name, observer.converged()));
     let dead = leader.name.clone();
     let heir = replicas.iter().find(|replica| replica.name != dead).context("there is no other replica")?;
-    while heir.work().0 == 0 {
+    while heir.work().reconciles == 0 {
         anyhow::ensure!(killed.elapsed() < Duration::from_secs(30), "nobody took over within 30 s");
         sleep(Duration::from_millis(2)).await;
     }

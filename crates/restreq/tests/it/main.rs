@@ -9,6 +9,7 @@ mod deadlines;
 #[cfg(unix)]
 mod exec;
 mod list;
+mod metrics;
 mod proxy;
 mod real;
 mod send;

@@ -1,13 +1,18 @@
+//! The keys of a queue through the time.
+
+use std::any::Any;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{GaugeSource, Gauges, Instruments, MetricsProvider};
+use pintle_metrics::Provider;
+
+use super::{Instruments, Metrics, MetricsStyle};
 use crate::order::Ticket;
 use crate::sync::{Arc, Mutex};
 
 /// Follows the keys of a queue through the time, for its instruments. Exists only if there are any.
 pub(crate) struct Observer {
-    instruments: Box<dyn Instruments>,
+    instruments: Instruments,
     /// Of each key that is dirty or in flight, by ticket.
     stamps: Vec<Stamp>,
     dirty: Ages,
@@ -15,16 +20,14 @@ pub(crate) struct Observer {
     delayed: usize,
 }
 
+/// What keeps a gauge being read.
+pub(crate) type Pull = Box<dyn Any + Send + Sync>;
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Stamp {
     dirty: Option<u64>,
     running: Option<u64>,
 }
-
-/// Until the provider has made others, for which it needs to know the observer.
-struct Silent;
-
-impl Instruments for Silent {}
 
 /// Since when a number of keys have been in a state.
 #[derive(Debug, Default)]
@@ -39,24 +42,37 @@ struct Ages {
 const KEEP: usize = 64;
 
 impl Observer {
-    /// An observer with the instruments that `provider` makes for the queue called `name`.
+    /// An observer with the instruments that `provider` makes for the queue called `name`, and the gauges that read it. Whoever
+    /// reads one locks the observer and not the queue.
     pub(crate) fn start(
-        provider: &dyn MetricsProvider,
+        provider: &std::sync::Arc<dyn Provider>,
+        style: MetricsStyle,
         name: &str,
-        now: impl Fn() -> u64 + Send + Sync + 'static,
-    ) -> Arc<Mutex<Self>> {
+        now: impl Fn() -> u64 + Clone + Send + Sync + 'static,
+    ) -> (Arc<Mutex<Self>>, [Pull; 4]) {
         let observer = Arc::new(Mutex::new(Self {
-            instruments: Box::new(Silent),
+            instruments: Instruments::new(provider, style, name),
             stamps: Vec::new(),
             dirty: Ages::default(),
             running: Ages::default(),
             delayed: 0,
         }));
-        let weak = Arc::downgrade(&observer);
-        let gauges = GaugeSource::new(move || Some(weak.upgrade()?.lock().gauges(now())));
-        let instruments = provider.instruments(name, gauges);
-        observer.lock().instruments = instruments;
-        observer
+        let metrics = Metrics::of(style);
+        let pull = |metric, read: fn(&mut Self, u64) -> f64| {
+            let (observer, now) = (Arc::clone(&observer), now.clone());
+            let read = Box::new(move || {
+                let now = now();
+                read(&mut observer.lock(), now)
+            });
+            provider.pulled(metric, &metrics.labels(name), read)
+        };
+        let pulls = [
+            pull(&metrics.unfinished, |observer, now| seconds(observer.unfinished(now))),
+            pull(&metrics.longest_running, |observer, now| seconds(observer.longest_running(now))),
+            pull(&metrics.oldest_queued, |observer, now| seconds(observer.oldest_queued(now))),
+            pull(&metrics.delayed, |observer, _| observer.delayed as f64),
+        ];
+        (observer, pulls)
     }
 
     pub(crate) fn added(&mut self, ticket: Ticket, priority: i32, now: u64) {
@@ -67,7 +83,7 @@ impl Observer {
         let stamps = &self.stamps;
         self.dirty.enter(now, ticket, |ticket| stamps.get(ticket.index())?.dirty);
         self.instruments.depth(priority, 1);
-        self.instruments.add();
+        self.instruments.adds.add(1);
     }
 
     pub(crate) fn raised(&mut self, from: i32, to: i32) {
@@ -82,7 +98,7 @@ impl Observer {
         stamp.running = Some(now);
         if let Some(since) = stamp.dirty.take() {
             self.dirty.leave(since);
-            self.instruments.queue_duration(since_to(since, now));
+            self.instruments.queue_duration.observe(seconds(now.saturating_sub(since)));
         }
         let stamps = &self.stamps;
         self.running.enter(now, ticket, |ticket| stamps.get(ticket.index())?.running);
@@ -92,7 +108,7 @@ impl Observer {
     pub(crate) fn done(&mut self, ticket: Ticket, now: u64) {
         if let Some(since) = self.stamps[ticket.index()].running.take() {
             self.running.leave(since);
-            self.instruments.work_duration(since_to(since, now));
+            self.instruments.work_duration.observe(seconds(now.saturating_sub(since)));
         }
         if self.dirty.count == 0 && self.running.count == 0 && self.stamps.capacity() > KEEP {
             self.stamps = Vec::new();
@@ -104,26 +120,27 @@ impl Observer {
     }
 
     pub(crate) fn rate_limited(&mut self, delay: Duration) {
-        self.instruments.retry_delay(delay);
+        self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
     pub(crate) fn delayed(&mut self, delayed: usize) {
         self.delayed = delayed;
     }
 
-    pub(crate) fn gauges(&mut self, now: u64) -> Gauges {
-        let stamps = &self.stamps;
-        let dirty = |ticket: Ticket| stamps.get(ticket.index()).and_then(|stamp| stamp.dirty);
-        let running = |ticket: Ticket| stamps.get(ticket.index()).and_then(|stamp| stamp.running);
-        let oldest = self.dirty.oldest(dirty).map_or(Duration::ZERO, |since| since_to(since, now));
-        let longest = self.running.oldest(running).map_or(Duration::ZERO, |since| since_to(since, now));
+    /// The ages of all keys in flight, added up.
+    fn unfinished(&self, now: u64) -> u64 {
         let sum = (u128::from(now) * self.running.count as u128).saturating_sub(self.running.sum);
-        Gauges {
-            unfinished_work: Duration::from_nanos(u64::try_from(sum).unwrap_or(u64::MAX)),
-            longest_running_processor: longest,
-            oldest_queued: oldest,
-            delayed: self.delayed,
-        }
+        u64::try_from(sum).unwrap_or(u64::MAX)
+    }
+
+    fn longest_running(&mut self, now: u64) -> u64 {
+        let stamps = &self.stamps;
+        self.running.oldest(now, |ticket| stamps.get(ticket.index())?.running)
+    }
+
+    fn oldest_queued(&mut self, now: u64) -> u64 {
+        let stamps = &self.stamps;
+        self.dirty.oldest(now, |ticket| stamps.get(ticket.index())?.dirty)
     }
 }
 
@@ -143,17 +160,18 @@ impl Ages {
         self.sum -= u128::from(since);
     }
 
-    fn oldest(&mut self, current: impl Fn(Ticket) -> Option<u64>) -> Option<u64> {
+    /// The age of the oldest.
+    fn oldest(&mut self, now: u64, current: impl Fn(Ticket) -> Option<u64>) -> u64 {
         while let Some((since, ticket)) = self.starts.front().copied() {
             if current(ticket) == Some(since) {
-                return Some(since);
+                return now.saturating_sub(since);
             }
             self.starts.pop_front();
         }
-        None
+        0
     }
 }
 
-fn since_to(since: u64, now: u64) -> Duration {
-    Duration::from_nanos(now.saturating_sub(since))
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
 }

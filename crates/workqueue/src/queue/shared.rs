@@ -60,11 +60,11 @@ pub(super) enum Step<K, C: Clock> {
 impl<K, C: Clock> Shared<K, C> {
     pub(super) fn new(mut config: QueueConfig<K, C>) -> Self {
         let epoch = config.clock.now();
-        let metrics = config.metrics.take();
+        let (metrics, style) = (config.metrics.take(), config.metrics_style);
         let (mut engine, clock, name) = Engine::new(config, epoch);
         let clock = Arc::new(clock);
         if let Some(provider) = metrics {
-            engine.set_observer(Observer::start(&*provider, &name, {
+            engine.set_observer(Observer::start(&provider, style, &name, {
                 let clock = Arc::clone(&clock);
                 move || nanos(clock.now().saturating_duration_since(epoch))
             }));

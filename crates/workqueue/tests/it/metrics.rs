@@ -1,236 +1,317 @@
-//! client-go's tests of its metrics, M1 and M2, controller-runtime's C27, and X11 and X12.
+//! client-go's tests of its metrics, M1 and M2, controller-runtime's C27, X11 and X12, and whose the series are.
 
+use std::hash::Hash;
+use std::iter::zip;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use pintle_workqueue::ratelimit::ManualClock;
-use pintle_workqueue::{Queue, QueueConfig, RateLimitingQueue, ShutdownMode};
-
-use crate::recorder::Recorder;
+use pintle_metrics::{Kind, Memory, Value};
+use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
+use pintle_workqueue::{MetricsStyle, Priority, Queue, QueueConfig, RateLimitingQueue, ShutdownMode};
 
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
 
-fn queue() -> (RateLimitingQueue<&'static str, ManualClock>, ManualClock, Recorder) {
-    let (clock, metrics) = (ManualClock::new(), Recorder::default());
-    let mut config = QueueConfig::new(clock.clone());
-    config.metrics = Some(Arc::new(metrics.clone()));
-    (RateLimitingQueue::new(config), clock, metrics)
+fn named<K: 'static, C>(name: &str, style: MetricsStyle, memory: &Memory, clock: C) -> QueueConfig<K, C> {
+    QueueConfig {
+        name: name.into(),
+        order: Box::new(Priority::strict()),
+        metrics: Some(Arc::new(memory.clone())),
+        metrics_style: style,
+        ..QueueConfig::new(clock)
+    }
+}
+
+fn queue() -> (RateLimitingQueue<&'static str, ManualClock>, ManualClock, Memory) {
+    let (clock, memory) = (ManualClock::new(), Memory::new());
+    (RateLimitingQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone())), clock, memory)
+}
+
+/// A number, by its name without `workqueue_`.
+fn value(memory: &Memory, name: &str) -> Option<f64> {
+    memory.value(&format!("workqueue_{name}"), &[])
+}
+
+fn seconds(memory: &Memory, name: &str) -> Duration {
+    Duration::from_secs_f64(value(memory, name).unwrap())
+}
+
+/// How many durations there are, and their sum.
+fn durations(memory: &Memory, name: &str) -> (u64, Duration) {
+    let found = memory.distribution(&format!("workqueue_{name}"), &[]).unwrap();
+    (found.count(), Duration::from_secs_f64(found.sum()))
 }
 
 /// There, a ticker that is stopped by the shutdown. Here, nothing ticks: the gauges are read, and are gone with the queue.
 #[test]
 fn m1_metrics_end_with_the_queue() {
-    let (queue, _clock, metrics) = queue();
-    let gauges = metrics.read().gauges.unwrap();
+    let (queue, _clock, memory) = queue();
     queue.add("foo");
-    assert!(gauges.read().is_some() && !metrics.read().dropped);
+    let item = queue.try_get().unwrap();
     drop(queue.shut_down(ShutdownMode::Abandon));
     drop(queue);
-    assert!(gauges.read().is_none() && metrics.read().dropped);
+    assert!(value(&memory, "unfinished_work_seconds").is_some(), "the key is still held");
+    item.done();
+    assert!(memory.samples().is_empty(), "{:?}", memory.samples());
 }
 
 #[test]
 fn m2_metrics() {
-    let (queue, clock, metrics) = queue();
+    let (queue, clock, memory) = queue();
+    let counts = || ["adds_total", "depth"].map(|name| value(&memory, name).unwrap());
     queue.add("foo");
-    assert_eq!(metrics.counts(), (1, 0, vec![(0, 1)]));
+    assert_eq!(counts(), [1.0, 1.0]);
     clock.advance(50 * US);
 
     let item = queue.try_get().unwrap();
-    assert_eq!((metrics.read().queue_durations, metrics.counts().2), (vec![50 * US], vec![(0, 0)]));
+    assert_eq!((durations(&memory, "queue_duration_seconds"), counts()), ((1, 50 * US), [1.0, 0.0]));
     // Five adds while it is held are one, which is not in `len` but in the depth.
     for _ in 0..5 {
         queue.add("foo");
     }
-    assert_eq!((metrics.counts(), queue.len()), ((2, 0, vec![(0, 1)]), 0));
+    assert_eq!((counts(), queue.len()), ([2.0, 1.0], 0));
     clock.advance(25 * US);
 
     item.done();
-    assert_eq!((metrics.read().work_durations, metrics.counts().2), (vec![25 * US], vec![(0, 1)]));
+    assert_eq!((durations(&memory, "work_duration_seconds"), counts()), ((1, 25 * US), [2.0, 1.0]));
     let item = queue.try_get().unwrap();
-    assert_eq!(metrics.read().queue_durations, [50 * US, 25 * US]);
+    assert_eq!(durations(&memory, "queue_duration_seconds"), (2, 75 * US));
     clock.advance(MS);
-    let gauges = metrics.read().gauges.unwrap();
-    let read = gauges.read().unwrap();
-    assert_eq!((read.unfinished_work, read.longest_running_processor), (MS, MS));
+    for gauge in ["unfinished_work_seconds", "longest_running_processor_seconds"] {
+        assert_eq!(seconds(&memory, gauge), MS, "{gauge}");
+    }
     item.done();
-    assert_eq!(metrics.read().work_durations, [25 * US, MS]);
-    assert_eq!(gauges.read().unwrap(), Default::default());
+    assert_eq!(durations(&memory, "work_duration_seconds"), (2, MS + 25 * US));
+    for gauge in ["unfinished_work_seconds", "longest_running_processor_seconds", "oldest_queued_seconds", "delayed"] {
+        assert_eq!(value(&memory, gauge), Some(0.0), "{gauge}");
+    }
 }
 
 #[test]
 fn delays_and_ages_are_told() {
-    let (queue, clock, metrics) = queue();
-    let gauges = metrics.read().gauges.unwrap();
+    let (queue, clock, memory) = queue();
     queue.add("a");
     clock.advance(MS);
     queue.add("b");
     queue.add_after("c", 10 * MS);
     queue.add_rate_limited("d");
     clock.advance(MS);
-    let read = gauges.read().unwrap();
-    assert_eq!((read.delayed, read.oldest_queued), (2, 2 * MS));
-    assert_eq!(metrics.read().retry_delays, [5 * MS]);
+    assert_eq!((value(&memory, "delayed"), seconds(&memory, "oldest_queued_seconds")), (Some(2.0), 2 * MS));
+    assert_eq!(durations(&memory, "retry_delay_seconds"), (1, 5 * MS));
     let (a, b) = (queue.try_get().unwrap(), queue.try_get().unwrap());
     clock.advance(MS);
-    assert_eq!(gauges.read().unwrap().unfinished_work, 2 * MS);
+    assert_eq!(seconds(&memory, "unfinished_work_seconds"), 2 * MS);
     a.done();
-    let read = gauges.read().unwrap();
-    assert_eq!((read.unfinished_work, read.longest_running_processor, read.oldest_queued), (MS, MS, Duration::ZERO));
+    for (gauge, expected) in [
+        ("unfinished_work_seconds", MS),
+        ("longest_running_processor_seconds", MS),
+        ("oldest_queued_seconds", Duration::ZERO),
+    ] {
+        assert_eq!(seconds(&memory, gauge), expected, "{gauge}");
+    }
     b.done();
     queue.cancel(&"c");
-    assert_eq!(gauges.read().unwrap().delayed, 1);
+    assert_eq!(value(&memory, "delayed"), Some(1.0));
 }
 
 /// They go on to tell the truth, where client-go's freeze at their last value.
 #[test]
 fn x12_gauges_after_shutdown() {
-    let (queue, clock, metrics) = queue();
+    let (queue, clock, memory) = queue();
     queue.add("foo");
     let item = queue.try_get().unwrap();
     drop(queue.shut_down(ShutdownMode::FinishInFlight));
     clock.advance(MS);
-    let gauges = metrics.read().gauges.unwrap();
-    assert_eq!(gauges.read().unwrap().unfinished_work, MS);
+    assert_eq!(seconds(&memory, "unfinished_work_seconds"), MS);
     item.done();
-    assert_eq!(gauges.read().unwrap().unfinished_work, Duration::ZERO);
+    assert_eq!(seconds(&memory, "unfinished_work_seconds"), Duration::ZERO);
+}
+
+#[derive(Clone, Default)]
+struct CountedClock(Arc<AtomicUsize>);
+
+impl Clock for CountedClock {
+    fn now(&self) -> Instant {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Instant::now()
+    }
+}
+
+/// Not even to the provider of another queue of that name. Nor is the clock read, which has nobody to be read for.
+#[test]
+fn without_a_provider_nothing_is_told() {
+    let (memory, clock) = (Memory::new(), CountedClock::default());
+    let told: RateLimitingQueue<&str, _> =
+        RateLimitingQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone()));
+    let untold: RateLimitingQueue<&str, _> = RateLimitingQueue::new(QueueConfig {
+        metrics: None,
+        ..named("q", MetricsStyle::ClientGo, &memory, clock.clone())
+    });
+    let work = |queue: &RateLimitingQueue<&'static str, CountedClock>| {
+        let before = clock.0.load(Ordering::Relaxed);
+        queue.add("foo");
+        queue.try_get().unwrap().done();
+        let adds = value(&memory, "adds_total").unwrap();
+        (adds, clock.0.load(Ordering::Relaxed) - before)
+    };
+    assert_eq!(work(&told), (1.0, 3));
+    assert_eq!(work(&untold), (1.0, 0));
 }
 
 #[test]
-fn without_a_provider_nothing_is_told() {
-    let queue: Queue<&str> = Queue::default();
-    queue.add("foo");
-    assert!(queue.blocking_get().is_some());
+fn a_queues_share_of_the_depth_leaves_with_it() {
+    for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
+        let memory = Memory::new();
+        let [one, other] = [5, 2].map(|keys| {
+            let queue: RateLimitingQueue<i32, _> = RateLimitingQueue::new(named("sites", style, &memory, StdClock));
+            for key in 0..keys {
+                queue.add(key);
+            }
+            queue
+        });
+        assert_eq!(value(&memory, "depth"), Some(7.0));
+        drop(one);
+        assert_eq!((value(&memory, "depth"), value(&memory, "adds_total")), (Some(2.0), Some(7.0)), "{style:?}");
+        drop(other);
+        assert!(memory.samples().is_empty(), "{style:?}: {:?}", memory.samples());
+    }
 }
 
-#[cfg(feature = "prometheus-client")]
-mod prometheus {
-    use pintle_workqueue::{Order, Priority, PrometheusMetrics};
-    use prometheus_client::encoding::text::encode;
-    use prometheus_client::registry::Registry;
-
-    use super::*;
-
-    fn text(registry: &Registry) -> String {
-        let mut text = String::new();
-        encode(&mut text, registry).unwrap();
-        text
+/// Name, kind, labels and, of histograms, how many buckets, by component-base and controller-runtime.
+#[test]
+fn the_series_are_those_of_client_go_and_controller_runtime() {
+    let names = [
+        ("adds_total", "counter"),
+        ("depth", "gauge"),
+        ("longest_running_processor_seconds", "gauge"),
+        ("queue_duration_seconds", "histogram"),
+        ("retries_total", "counter"),
+        ("unfinished_work_seconds", "gauge"),
+        ("work_duration_seconds", "histogram"),
+    ];
+    let ours = ["delayed", "oldest_queued_seconds", "retry_delay_seconds"];
+    for (style, labels, of_depth, buckets, last) in [
+        (MetricsStyle::ClientGo, &["name"][..], &["name"][..], 10, 10.0),
+        (MetricsStyle::ControllerRuntime, &["name", "controller"], &["name", "controller", "priority"], 12, 1000.0),
+    ] {
+        let memory = Memory::new();
+        let queue: RateLimitingQueue<i32, _> = RateLimitingQueue::new(named("sites", style, &memory, StdClock));
+        queue.add_with_priority(1, -100);
+        let found: Vec<_> =
+            memory.samples().into_iter().filter(|sample| !ours.contains(&&sample.metric.name[10..])).collect();
+        assert_eq!(found.len(), names.len(), "{found:?}");
+        for (sample, (name, kind)) in zip(&found, names) {
+            assert_eq!(sample.metric.name, format!("workqueue_{name}"));
+            let expected = if name == "depth" { of_depth } else { labels };
+            assert_eq!(sample.metric.labels, expected, "{name}");
+            let values = ["sites", "sites", "-100"];
+            assert_eq!(sample.labels, values[..expected.len()], "{name}");
+            match (sample.metric.kind, kind) {
+                (Kind::Counter, "counter") | (Kind::Gauge | Kind::MaxGauge, "gauge") => {}
+                (Kind::Histogram(bounds), "histogram") => {
+                    assert_eq!((bounds.len(), bounds[0], bounds[buckets - 1]), (buckets, 1e-8, last));
+                }
+                (found, _) => panic!("{name} is a {found:?}"),
+            }
+        }
     }
+}
 
-    fn named<K: 'static>(
-        name: &str,
-        metrics: &Arc<PrometheusMetrics>,
-    ) -> (RateLimitingQueue<K, ManualClock>, ManualClock) {
-        let clock = ManualClock::new();
-        let mut config = QueueConfig::new(clock.clone());
-        config.name = name.into();
-        config.metrics = Some(Arc::clone(metrics) as _);
-        config.order = Box::new(Priority::strict()) as Box<dyn Order<K>>;
-        (RateLimitingQueue::new(config), clock)
-    }
-
-    #[test]
-    fn the_series_are_those_of_client_go() {
-        let mut registry = Registry::default();
-        let metrics = Arc::new(PrometheusMetrics::client_go(&mut registry));
-        let (queue, clock) = named("sites", &metrics);
-        queue.add("a");
+#[test]
+fn controller_runtime_counts_no_delay_of_nothing() {
+    for (style, expected) in [(MetricsStyle::ClientGo, 2.0), (MetricsStyle::ControllerRuntime, 1.0)] {
+        let memory = Memory::new();
+        let queue: RateLimitingQueue<&str, _> = RateLimitingQueue::new(named("q", style, &memory, ManualClock::new()));
+        queue.add_after("a", Duration::ZERO);
         queue.add_after("b", MS);
-        clock.advance(MS);
-        let _held = (queue.try_get().unwrap(), queue.try_get().unwrap());
-        clock.advance(20 * MS);
-        let text = text(&registry);
-        for line in [
-            r#"workqueue_adds_total{name="sites"} 2"#,
-            r#"workqueue_depth{name="sites"} 0"#,
-            r#"workqueue_retries_total{name="sites"} 1"#,
-            r#"workqueue_queue_duration_seconds_count{name="sites"} 2"#,
-            r#"workqueue_queue_duration_seconds_bucket{le="10.0",name="sites"} 2"#,
-            r#"workqueue_work_duration_seconds_count{name="sites"} 0"#,
-            r#"workqueue_unfinished_work_seconds{name="sites"} 0.04"#,
-            r#"workqueue_longest_running_processor_seconds{name="sites"} 0.02"#,
-        ] {
-            assert!(text.contains(line), "{line}\nis not in\n{text}");
-        }
-        assert!(!text.contains(r#"le="100.0""#), "{text}");
+        assert_eq!(value(&memory, "retries_total"), Some(expected), "{style:?}");
     }
+}
 
-    #[test]
-    fn the_series_are_those_of_controller_runtime_and_go_with_the_queue() {
-        let mut registry = Registry::default();
-        let metrics = Arc::new(PrometheusMetrics::controller_runtime(&mut registry));
-        let (queue, _) = named("sites", &metrics);
-        let (other, _) = named("other", &metrics);
-        other.add("x");
-        queue.add_with_priority("a", -100);
-        let before = text(&registry);
-        for line in [
-            r#"workqueue_depth{name="sites",controller="sites",priority="-100"} 1"#,
-            r#"workqueue_queue_duration_seconds_bucket{le="1000.0",name="sites",controller="sites"} 0"#,
-            r#"workqueue_delayed{name="sites",controller="sites"} 0"#,
-        ] {
-            assert!(before.contains(line), "{line}\nis not in\n{before}");
-        }
-        drop(queue);
-        let after = text(&registry);
-        assert!(!after.contains("sites") && after.contains("other"), "{after}");
-    }
+#[test]
+fn a_scrape_gets_along_with_queues_that_come_and_go() {
+    let (memory, done) = (Memory::new(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let scraper = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for sample in memory.samples() {
+                    let Value::Gauge(value) = sample.value else { continue };
+                    assert!(value >= 0.0, "{} is {value}", sample.metric.name);
+                }
+            }
+        });
+        let owners: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    for round in 0..100 {
+                        let name = ["a", "b"][round % 2];
+                        let config = named(name, MetricsStyle::ControllerRuntime, &memory, StdClock);
+                        let queue: Queue<usize> = Queue::new(config);
+                        for key in 0..40 {
+                            queue.add_with_priority(key, key as i32);
+                        }
+                        let _held: Vec<_> = (0..round % 30).map(|_| queue.try_get().unwrap()).collect();
+                    }
+                })
+            })
+            .collect();
+        owners.into_iter().for_each(|owner| owner.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        scraper.join().unwrap();
+    });
+    assert!(memory.samples().is_empty());
+}
 
-    /// How many series of the depth there are, and what the one for all other priorities says.
-    fn depths(distinct: i32) -> (usize, Option<i64>) {
-        let mut registry = Registry::default();
-        let metrics = Arc::new(PrometheusMetrics::controller_runtime(&mut registry));
-        let (queue, _) = named("q", &metrics);
-        std::thread::scope(|scope| {
+fn by_priority<K: Hash + Eq + Clone + 'static>() -> (RateLimitingQueue<K, ManualClock>, Memory) {
+    let memory = Memory::new();
+    (RateLimitingQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
+}
+
+/// How many series of the depth there are, and what the one for all other priorities says.
+fn depths(memory: &Memory) -> (usize, Option<f64>) {
+    let all = memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth").count();
+    (all, memory.value("workqueue_depth", &[("priority", "exceeded_cardinality_limit")]))
+}
+
+#[test]
+fn c27a_cardinality_limit() {
+    for (distinct, expected) in [(10, (10, None)), (25, (25, None)), (26, (26, Some(1.0))), (30, (26, Some(5.0)))] {
+        let (queue, memory) = by_priority();
+        thread::scope(|scope| {
             for priority in 0..distinct {
                 let queue = &queue;
                 scope.spawn(move || queue.add_with_priority(priority, priority));
             }
         });
-        let text = text(&registry);
-        let lines = text.lines().filter(|line| line.starts_with("workqueue_depth{"));
-        let other = lines.clone().find(|line| line.contains("exceeded_cardinality_limit"));
-        (lines.count(), other.and_then(|line| line.rsplit(' ').next()?.parse().ok()))
+        assert_eq!(depths(&memory), expected, "{distinct}");
     }
+}
 
-    #[test]
-    fn c27a_cardinality_limit() {
-        assert_eq!(depths(10), (10, None));
-        assert_eq!(depths(25), (25, None));
-        assert_eq!(depths(26), (26, Some(1)));
-        assert_eq!(depths(30), (26, Some(5)));
-    }
-
-    #[test]
-    fn c27b_same_priority_many_adds() {
-        let mut registry = Registry::default();
-        let metrics = Arc::new(PrometheusMetrics::controller_runtime(&mut registry));
-        let (queue, _) = named("q", &metrics);
-        std::thread::scope(|scope| {
-            for key in 0..200 {
-                let queue = &queue;
-                scope.spawn(move || queue.add_with_priority(key, 1));
-            }
-        });
-        let text = text(&registry);
-        assert!(text.contains(r#"workqueue_depth{name="q",controller="q",priority="1"} 200"#), "{text}");
-        assert!(!text.contains("exceeded_cardinality_limit"));
-    }
-
-    /// A priority counts down where it has counted up: no series freezes, and none goes below zero.
-    #[test]
-    fn x11_cardinality_latch_then_decrements() {
-        let mut registry = Registry::default();
-        let metrics = Arc::new(PrometheusMetrics::controller_runtime(&mut registry));
-        let (queue, _) = named("q", &metrics);
-        for priority in 0..30 {
-            queue.add_with_priority(priority, priority);
+#[test]
+fn c27b_same_priority_many_adds() {
+    let (queue, memory) = by_priority();
+    thread::scope(|scope| {
+        for key in 0..200 {
+            let queue = &queue;
+            scope.spawn(move || queue.add_with_priority(key, 1));
         }
-        while queue.try_get().is_ok() {}
-        let text = text(&registry);
-        let depths: Vec<_> = text.lines().filter(|line| line.starts_with("workqueue_depth{")).collect();
-        assert_eq!(depths.len(), 26);
-        assert!(depths.iter().all(|line| line.ends_with(" 0")), "{depths:?}");
+    });
+    assert_eq!(depths(&memory), (1, None));
+    assert_eq!(memory.value("workqueue_depth", &[("priority", "1")]), Some(200.0));
+}
+
+/// A priority counts down where it has counted up: no series freezes, and none goes below zero.
+#[test]
+fn x11_cardinality_latch_then_decrements() {
+    let (queue, memory) = by_priority();
+    for priority in 0..30 {
+        queue.add_with_priority(priority, priority);
+    }
+    while queue.try_get().is_ok() {}
+    assert_eq!(depths(&memory), (26, Some(0.0)));
+    for sample in memory.samples().iter().filter(|sample| sample.metric.name == "workqueue_depth") {
+        assert_eq!(sample.value, Value::Gauge(0.0), "{:?}", sample.labels);
     }
 }

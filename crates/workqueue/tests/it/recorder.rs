@@ -1,84 +1,67 @@
-//! Instruments that write down what they are told.
-#![allow(unreachable_pub, dead_code, clippy::unwrap_used, reason = "a module of several tests")]
+//! A provider of one's own: it keeps what the one in memory keeps, and how low a gauge has ever been.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use pintle_workqueue::{GaugeSource, Instruments, MetricsProvider};
-
-#[derive(Clone, Default)]
-pub struct Recorder(Arc<Mutex<Recorded>>);
+use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled, Value};
 
 #[derive(Clone, Debug, Default)]
-pub struct Recorded {
-    pub adds: u64,
-    pub retries: u64,
-    pub depth: BTreeMap<i32, i64>,
-    pub queue_durations: Vec<Duration>,
-    pub work_durations: Vec<Duration>,
-    pub retry_delays: Vec<Duration>,
-    pub lowest_depth: i64,
-    pub gauges: Option<GaugeSource>,
-    /// Whether the queue has dropped its instruments.
-    pub dropped: bool,
+pub(crate) struct Recorder {
+    pub(crate) memory: Memory,
+    lowest: Arc<AtomicI64>,
 }
 
 impl Recorder {
-    pub fn read(&self) -> Recorded {
-        self.0.lock().unwrap().clone()
-    }
-
     /// The adds, the retries, and the depth by priority.
-    pub fn counts(&self) -> (u64, u64, Vec<(i32, i64)>) {
-        let recorded = self.read();
-        (recorded.adds, recorded.retries, recorded.depth.into_iter().collect())
+    pub(crate) fn counts(&self) -> (u64, u64, Vec<(i32, i64)>) {
+        let count = |name| self.memory.value(name, &[]).unwrap_or_default() as u64;
+        let samples = self.memory.samples().into_iter().filter(|sample| sample.metric.name == "workqueue_depth");
+        let mut depths: Vec<_> = samples
+            .map(|sample| match (sample.labels[2].parse(), sample.value) {
+                (Ok(priority), Value::Gauge(depth)) => (priority, depth as i64),
+                other => panic!("{other:?} is no depth"),
+            })
+            .collect();
+        depths.sort_unstable();
+        (count("workqueue_adds_total"), count("workqueue_retries_total"), depths)
+    }
+
+    pub(crate) fn lowest_depth(&self) -> i64 {
+        self.lowest.load(Ordering::Relaxed)
     }
 }
 
-impl MetricsProvider for Recorder {
-    fn instruments(&self, _name: &str, gauges: GaugeSource) -> Box<dyn Instruments> {
-        self.0.lock().unwrap().gauges = Some(gauges);
-        Box::new(Writer(self.clone()))
+impl Provider for Recorder {
+    fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+        self.memory.counter(metric, labels)
+    }
+
+    fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+        let (gauge, value) = (self.memory.gauge(metric, labels), AtomicI64::new(0));
+        Box::new(Lowest { gauge, value, lowest: Arc::clone(&self.lowest) })
+    }
+
+    fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
+        self.memory.histogram(metric, labels)
+    }
+
+    fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
+        self.memory.pulled(metric, labels, read)
     }
 }
 
-struct Writer(Recorder);
-
-impl Instruments for Writer {
-    fn depth(&mut self, priority: i32, change: i64) {
-        let mut recorded = self.0.0.lock().unwrap();
-        let depth = recorded.depth.entry(priority).or_default();
-        *depth += change;
-        recorded.lowest_depth = recorded.depth.values().copied().min().unwrap_or(0).min(recorded.lowest_depth);
-    }
-
-    fn add(&mut self) {
-        self.0.0.lock().unwrap().adds += 1;
-    }
-
-    fn queue_duration(&mut self, waited: Duration) {
-        self.0.0.lock().unwrap().queue_durations.push(waited);
-    }
-
-    fn work_duration(&mut self, took: Duration) {
-        self.0.0.lock().unwrap().work_durations.push(took);
-    }
-
-    fn retry(&mut self, delay: Duration) {
-        // As controller-runtime counts.
-        if !delay.is_zero() {
-            self.0.0.lock().unwrap().retries += 1;
-        }
-    }
-
-    fn retry_delay(&mut self, delay: Duration) {
-        self.0.0.lock().unwrap().retry_delays.push(delay);
-    }
+#[derive(Debug)]
+struct Lowest {
+    gauge: Box<dyn Gauge>,
+    value: AtomicI64,
+    lowest: Arc<AtomicI64>,
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.0.0.lock().unwrap().dropped = true;
+impl Gauge for Lowest {
+    fn add(&self, change: i64) {
+        self.gauge.add(change);
+        let value = self.value.fetch_add(change, Ordering::Relaxed) + change;
+        self.lowest.fetch_min(value, Ordering::Relaxed);
     }
 }

@@ -16,7 +16,7 @@ use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
 use super::{replica, replica_with, service};
-use crate::recorder::{Recorder, pass};
+use crate::recorder::{Recorder, Told, pass};
 use crate::support::{Site, elector, holder, informer, sites_named, touch, usurp};
 
 #[tokio::test(start_paused = true)]
@@ -290,8 +290,8 @@ async fn a_run_that_is_dropped_at_any_await_leaves_nothing_at_work() {
     let mut ended = 0;
     for polls in 0..60 {
         let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x", "y"]));
-        let calls = Recorder::taking(2.0);
-        let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+        let (calls, told) = (Recorder::taking(2.0), Told::default());
+        let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
         let serving = Arc::new(());
         let alive = Arc::downgrade(&serving);
         let manager = Manager::new().controller(controller.clone()).leader_election(elector(&leases.client("a"), "a"));
@@ -314,7 +314,7 @@ async fn a_run_that_is_dropped_at_any_await_leaves_nothing_at_work() {
             None => pass(0.001).await,
         }
         assert_eq!((calls.running(), alive.strong_count()), (0, 0), "after {polls} polls");
-        assert_eq!(controller.metrics().active_workers, 0);
+        assert_eq!(told.numbers(["active_workers"]), [0.0]);
         calls.take();
         touch(&sites, "x");
         pass(60.0).await;

@@ -1,0 +1,140 @@
+//! What a controller tells of its work, by controller-runtime's names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_metrics::{Counter, Gauge, Histogram, Kind, Metric, Provider};
+
+const LABELS: &[&str] = &["controller"];
+
+static RECONCILES: Metric = Metric {
+    name: "controller_runtime_reconcile_total",
+    help: "Reconciliations, by their result",
+    kind: Kind::Counter,
+    labels: &["controller", "result"],
+};
+static ERRORS: Metric = counter("controller_runtime_reconcile_errors_total", "Reconciliations that failed");
+static TERMINAL: Metric =
+    counter("controller_runtime_terminal_reconcile_errors_total", "Reconciliations that failed for good");
+static PANICS: Metric = counter("controller_runtime_reconcile_panics_total", "Reconciliations that panicked");
+static TIMEOUTS: Metric = counter("controller_runtime_reconcile_timeouts_total", "Reconciliations that took too long");
+static TIME: Metric = Metric {
+    name: "controller_runtime_reconcile_time_seconds",
+    help: "How long reconciliations took",
+    kind: Kind::Histogram(&[
+        0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+        1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+    ]),
+    labels: LABELS,
+};
+static MAX_CONCURRENT: Metric = Metric {
+    name: "controller_runtime_max_concurrent_reconciles",
+    help: "How many reconciliations there may be at a time",
+    kind: Kind::Gauge,
+    labels: LABELS,
+};
+static ACTIVE_WORKERS: Metric = Metric {
+    name: "controller_runtime_active_workers",
+    help: "Reconciliations under way",
+    kind: Kind::Gauge,
+    labels: LABELS,
+};
+
+const fn counter(name: &'static str, help: &'static str) -> Metric {
+    Metric { name, help, kind: Kind::Counter, labels: LABELS }
+}
+
+/// How a reconciliation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Success,
+    RequeueAfter,
+    Error,
+    Terminal,
+    Panic,
+    Timeout,
+}
+
+/// The instruments of one controller, if anyone wants to know. They live as long as the controller, across all its runs.
+#[derive(Clone)]
+pub(crate) struct Metrics(Option<Arc<Instruments>>);
+
+struct Instruments {
+    success: Box<dyn Counter>,
+    requeue_after: Box<dyn Counter>,
+    error: Box<dyn Counter>,
+    errors: Box<dyn Counter>,
+    terminal: Box<dyn Counter>,
+    panics: Box<dyn Counter>,
+    timeouts: Box<dyn Counter>,
+    time: Box<dyn Histogram>,
+    active_workers: Box<dyn Gauge>,
+    _max_concurrent: Box<dyn Gauge>,
+}
+
+impl Metrics {
+    pub(crate) fn new(provider: Option<&dyn Provider>, controller: &str, max_concurrent: usize) -> Self {
+        let make = |provider: &dyn Provider| {
+            let reconciles = |result| provider.counter(&RECONCILES, &[controller, result]);
+            let counter = |metric| provider.counter(metric, &[controller]);
+            let gauge = |metric| provider.gauge(metric, &[controller]);
+            let of_max_concurrent = gauge(&MAX_CONCURRENT);
+            of_max_concurrent.add(i64::try_from(max_concurrent).unwrap_or(i64::MAX));
+            Arc::new(Instruments {
+                success: reconciles("success"),
+                requeue_after: reconciles("requeue_after"),
+                error: reconciles("error"),
+                errors: counter(&ERRORS),
+                terminal: counter(&TERMINAL),
+                panics: counter(&PANICS),
+                timeouts: counter(&TIMEOUTS),
+                time: provider.histogram(&TIME, &[controller]),
+                active_workers: gauge(&ACTIVE_WORKERS),
+                _max_concurrent: of_max_concurrent,
+            })
+        };
+        Self(provider.map(make))
+    }
+
+    pub(crate) fn count(&self, outcome: Outcome) {
+        let Some(of) = &self.0 else { return };
+        let counters: &[&dyn Counter] = match outcome {
+            Outcome::Success => &[&*of.success],
+            Outcome::RequeueAfter => &[&*of.requeue_after],
+            Outcome::Error => &[&*of.error, &*of.errors],
+            Outcome::Terminal => &[&*of.error, &*of.errors, &*of.terminal],
+            Outcome::Panic => &[&*of.error, &*of.errors, &*of.panics],
+            Outcome::Timeout => &[&*of.error, &*of.errors, &*of.timeouts],
+        };
+        counters.iter().for_each(|counter| counter.add(1));
+    }
+
+    pub(crate) fn took(&self, time: Duration) {
+        if let Some(of) = &self.0 {
+            of.time.observe(time.as_secs_f64());
+        }
+    }
+
+    /// Counts a worker as active until the guard is dropped.
+    pub(crate) fn active(&self) -> Active<'_> {
+        let active = Active(self.0.as_ref().map(|of| &*of.active_workers));
+        active.change(1);
+        active
+    }
+}
+
+pub(crate) struct Active<'a>(Option<&'a dyn Gauge>);
+
+impl Active<'_> {
+    fn change(&self, workers: i64) {
+        if let Some(gauge) = self.0 {
+            gauge.add(workers);
+        }
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.change(-1);
+    }
+}

@@ -1,0 +1,71 @@
+//! What an elector tells of itself, and for how long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock};
+use pintle_metrics::{Kind, Memory};
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{Setup, pass};
+use crate::server::{NAME, NAMESPACE, server};
+
+fn status(memory: &Memory) -> Option<f64> {
+    memory.value("leader_election_master_status", &[("name", NAME)])
+}
+
+fn elector(memory: &Memory) -> LeaderElector<impl Lock> {
+    let lock = LeaseLock::new(server().client("a"), NAMESPACE, NAME);
+    let mut config = LeaderElectionConfig::new("a");
+    config.metrics = Some(Arc::new(memory.clone()));
+    LeaderElector::new(lock, config).unwrap()
+}
+
+#[test]
+fn the_series_are_those_of_client_go_and_go_with_the_elector() {
+    let memory = Memory::new();
+    let (one, other) = (elector(&memory), elector(&memory));
+    let found: Vec<_> = memory.samples().into_iter().map(|sample| (sample.metric.name, sample.metric.kind)).collect();
+    assert_eq!(
+        found,
+        [
+            ("leader_election_master_status", Kind::Gauge),
+            ("leader_election_renewals_total", Kind::Counter),
+            ("leader_election_slowpath_total", Kind::Counter),
+            ("leader_election_terms_total", Kind::Counter),
+        ]
+    );
+    assert!(memory.samples().iter().all(|sample| sample.metric.labels == ["name"] && sample.labels == [NAME]));
+    drop(one);
+    assert_eq!(memory.samples().len(), 4);
+    drop(other);
+    assert!(memory.samples().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_master_status_is_that_of_the_guard() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    assert_eq!(status(&a.memory), Some(0.0));
+    pass(1.0).await;
+    let b = Setup::new("b").start(&server);
+    pass(1.0).await;
+    assert_eq!((status(&a.memory), status(&b.memory)), (Some(1.0), Some(0.0)));
+    assert_eq!((a.count("terms_total"), b.count("terms_total")), (Some(1.0), Some(0.0)));
+    // No task runs, and so none could say that the deadline has passed.
+    a.clock.0.advance(Duration::from_secs(60));
+    assert_eq!(status(&a.memory), Some(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_series_of_an_election_that_is_dropped_are_gone_at_once() {
+    let memory = Memory::new();
+    let mut elector = elector(&memory);
+    let stop = CancellationToken::new();
+    let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+    let ended = tokio::time::timeout(Duration::from_secs(5), elector.run(&stop, work)).await;
+    assert!(ended.is_err());
+    assert_eq!(memory.value("leader_election_terms_total", &[]), Some(1.0));
+    drop(elector);
+    assert!(memory.samples().is_empty(), "{:?}", memory.samples());
+}

@@ -1,0 +1,136 @@
+//! How values are distributed.
+
+use std::fmt;
+use std::iter::zip;
+
+/// How the values of a histogram are distributed, at one moment.
+#[derive(Clone, PartialEq)]
+pub struct Distribution {
+    bounds: &'static [f64],
+    /// How many values lie in the bucket of each bound, and beyond all.
+    buckets: Vec<u64>,
+    sum: f64,
+    /// The same values in buckets a sixteenth wide, for quantiles: those by Prometheus' own buckets would be off by as much as the
+    /// bounds are apart. As long as the greatest value needs.
+    fine: Vec<u64>,
+}
+
+/// Shifts out of a number, from 0 up, all but its exponent and first four digits after the point. What is left counts on in steps
+/// of a sixteenth.
+const FINE_SHIFT: u32 = 48;
+/// What is left of a billionth. All that is less counts as that.
+const FINE_FIRST: usize = (1e-9f64.to_bits() >> FINE_SHIFT) as usize;
+
+impl Distribution {
+    pub(crate) fn new(bounds: &'static [f64]) -> Self {
+        Self { bounds, buckets: vec![0; bounds.len() + 1], sum: 0.0, fine: Vec::new() }
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> f64 {
+        self.sum
+    }
+
+    /// A value that the share `q` of all does not exceed, and that is at most a sixteenth too great, or a billionth: `0.5` is the
+    /// median. None if there are no values.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        let rank = ((q.clamp(0.0, 1.0) * self.count() as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let at = self.fine.iter().position(|count| {
+            seen += *count;
+            seen >= rank
+        })?;
+        Some(f64::from_bits(((FINE_FIRST + at + 1) as u64) << FINE_SHIFT))
+    }
+
+    /// The buckets of the metric: each bound, with how many values do not exceed it, but do exceed the one before. The last
+    /// bound is infinite.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        self.bounds.iter().copied().chain([f64::INFINITY]).zip(self.buckets.iter().copied())
+    }
+
+    pub(crate) fn observe(&mut self, value: f64) {
+        // Of what is no number, nothing is greater than 0.
+        let value = if value > 0.0 { value.min(f64::MAX) } else { 0.0 };
+        // Most values are of the first buckets, where this is quicker than to halve.
+        let bucket = self.bounds.iter().position(|bound| value <= *bound);
+        self.buckets[bucket.unwrap_or(self.bounds.len())] += 1;
+        self.sum += value;
+        let at = ((value.to_bits() >> FINE_SHIFT) as usize).saturating_sub(FINE_FIRST);
+        if self.fine.len() <= at {
+            self.fine.resize(at + 1, 0);
+        }
+        self.fine[at] += 1;
+    }
+
+    /// Takes the values of another one in as well. They should have the same bounds.
+    pub fn merge(&mut self, other: &Self) {
+        let add = |mine: &mut [u64], theirs: &[u64]| zip(mine, theirs).for_each(|(mine, theirs)| *mine += theirs);
+        add(&mut self.buckets, &other.buckets);
+        self.fine.resize(self.fine.len().max(other.fine.len()), 0);
+        add(&mut self.fine, &other.fine);
+        self.sum += other.sum;
+    }
+}
+
+impl fmt::Debug for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Distribution")
+            .field("count", &self.count())
+            .field("sum", &self.sum)
+            .field("median", &self.quantile(0.5))
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bounds: &'static [f64], values: impl IntoIterator<Item = f64>) -> Distribution {
+        let mut distribution = Distribution::new(bounds);
+        values.into_iter().for_each(|value| distribution.observe(value));
+        distribution
+    }
+
+    #[test]
+    fn a_bucket_ends_with_its_bound() {
+        let found: Vec<_> =
+            of(&[1.0, 2.0], [-1.0, f64::NAN, 0.5, 1.0, 1.5, 2.0, 2.1, f64::INFINITY]).buckets().collect();
+        assert_eq!(found, [(1.0, 4), (2.0, 2), (f64::INFINITY, 2)]);
+    }
+
+    #[test]
+    fn what_is_no_number_leaves_sum_and_quantiles_numbers() {
+        let distribution = of(&[], [f64::NAN, -0.0, f64::NEG_INFINITY, f64::INFINITY]);
+        assert_eq!(distribution.sum(), f64::MAX);
+        assert!(distribution.quantile(0.75).unwrap() <= 1.1e-9);
+        assert_eq!(distribution.quantile(1.0), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_values_whatever_the_bounds() {
+        assert_eq!(of(&[], []).quantile(0.5), None);
+        for scale in [1e-9, 1e-3, 1.0, 1e6] {
+            let distribution = of(&[1.0], (1..=1_000).map(|value| f64::from(value) * scale));
+            for (q, expected) in [(0.0, 1.0), (0.5, 500.0), (0.99, 990.0), (1.0, 1_000.0)] {
+                let found = distribution.quantile(q).unwrap() / scale;
+                assert!((expected..=expected * 17.0 / 16.0).contains(&found), "{q} at {scale}: {found} for {expected}");
+            }
+            assert_eq!(distribution.count(), 1_000);
+            assert!((distribution.sum() / scale - 500_500.0).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn two_together_are_as_one() {
+        let mut both = of(&[1.0, 2.0], [0.5, 1.5]);
+        both.merge(&of(&[1.0, 2.0], [1.5, 2.5]));
+        assert_eq!(both, of(&[1.0, 2.0], [0.5, 1.5, 1.5, 2.5]));
+    }
+}

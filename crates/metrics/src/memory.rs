@@ -1,0 +1,277 @@
+//! The provider that keeps the series in memory.
+
+use std::any::Any;
+use std::fmt;
+use std::iter::zip;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dashmap::DashMap;
+
+use crate::{Counter, Distribution, Gauge, Histogram, Kind, Metric, Provider, Pulled};
+
+/// Keeps the series that are alive, to be read by tests and summaries. Clones are the same.
+///
+/// With the feature `prometheus-client` it is a collector of such a registry, too, which then shows the same series.
+///
+/// Nothing connects one series with another, so a sharded map holds them: who tells or reads one does not wait for another.
+#[derive(Clone, Default)]
+pub struct Memory {
+    series: Arc<DashMap<Key, Series>>,
+}
+
+/// A series, at one moment.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// What is measured.
+    pub metric: &'static Metric,
+    /// A value for each of its labels.
+    pub labels: Vec<String>,
+    /// What was measured.
+    pub value: Value,
+}
+
+/// What a series says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Of a counter.
+    Counter(u64),
+    /// Of a gauge.
+    Gauge(f64),
+    /// Of a histogram.
+    Histogram(Distribution),
+}
+
+impl Memory {
+    /// Without any series.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All series, ordered by name, and those of one name by their labels.
+    pub fn samples(&self) -> Vec<Sample> {
+        self.select(|_| true)
+    }
+
+    /// The sum of the counters or gauges of this name that have these labels, and whichever others. None if there is none.
+    pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        let samples = self.select(|key| key.matches(name, labels)).into_iter();
+        let numbers = samples.filter_map(|sample| match sample.value {
+            Value::Counter(count) => Some(count as f64),
+            Value::Gauge(value) => Some(value),
+            Value::Histogram(_) => None,
+        });
+        numbers.reduce(|sum, value| sum + value)
+    }
+
+    /// The histograms of this name that have these labels, and whichever others, as one. None if there is none.
+    pub fn distribution(&self, name: &str, labels: &[(&str, &str)]) -> Option<Distribution> {
+        let samples = self.select(|key| key.matches(name, labels)).into_iter();
+        let distributions = samples.filter_map(|sample| match sample.value {
+            Value::Histogram(distribution) => Some(distribution),
+            Value::Counter(_) | Value::Gauge(_) => None,
+        });
+        distributions.reduce(|mut all, one| {
+            all.merge(&one);
+            all
+        })
+    }
+
+    fn select(&self, wanted: impl Fn(&Key) -> bool) -> Vec<Sample> {
+        // What was told is read under the lock of the series, so that none of it is counted twice while shares come and go.
+        let wanted = self.series.iter().filter(|series| wanted(series.key()));
+        let mut found: Vec<_> = wanted.map(|series| series.read(series.key())).collect();
+        found.sort_by(|(one, _), (other, _)| (one.metric.name, &one.labels).cmp(&(other.metric.name, &other.labels)));
+        let pull = |(mut sample, pulled): (Sample, Vec<Arc<Cell>>)| {
+            pulled.iter().for_each(|cell| sample.add(cell));
+            sample
+        };
+        found.into_iter().map(pull).collect()
+    }
+
+    fn share(&self, metric: &'static Metric, labels: &[&str], cell: Cell) -> Share {
+        assert_eq!(labels.len(), metric.labels.len(), "{} has the labels {:?}", metric.name, metric.labels);
+        assert!(cell.is_of(metric.kind), "{} is a {:?}", metric.name, metric.kind);
+        let key = Key {
+            name: metric.name,
+            names: metric.labels,
+            labels: labels.iter().map(|label| String::from(*label)).collect(),
+        };
+        let cell = Arc::new(cell);
+        let series = self.series.entry(key.clone());
+        series.or_insert_with(|| Series { metric, shares: Vec::new() }).shares.push(Arc::clone(&cell));
+        Share { memory: self.clone(), key, cell }
+    }
+}
+
+impl Provider for Memory {
+    fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+        Box::new(self.share(metric, labels, Cell::Counter(AtomicU64::new(0))))
+    }
+
+    fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+        Box::new(self.share(metric, labels, Cell::Gauge(AtomicI64::new(0))))
+    }
+
+    fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
+        let Kind::Histogram(bounds) = metric.kind else { panic!("{} is a {:?}", metric.name, metric.kind) };
+        Box::new(self.share(metric, labels, Cell::Histogram(Mutex::new(Distribution::new(bounds)))))
+    }
+
+    fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
+        Box::new(self.share(metric, labels, Cell::Pulled(read)))
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("series", &self.series.len()).finish()
+    }
+}
+
+impl Sample {
+    fn add(&mut self, share: &Cell) {
+        match (&mut self.value, share.read()) {
+            (Value::Counter(count), Value::Counter(share)) => *count += share,
+            (Value::Gauge(value), Value::Gauge(share)) if self.metric.kind == Kind::MaxGauge => {
+                *value = value.max(share)
+            }
+            (Value::Gauge(value), Value::Gauge(share)) => *value += share,
+            (Value::Histogram(all), Value::Histogram(share)) => all.merge(&share),
+            // All shares are of their metric's kind.
+            _ => {}
+        }
+    }
+}
+
+impl Value {
+    fn zero(kind: Kind) -> Self {
+        match kind {
+            Kind::Counter => Self::Counter(0),
+            Kind::Gauge | Kind::MaxGauge => Self::Gauge(0.0),
+            Kind::Histogram(bounds) => Self::Histogram(Distribution::new(bounds)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    name: &'static str,
+    names: &'static [&'static str],
+    labels: Arc<[String]>,
+}
+
+impl Key {
+    fn matches(&self, name: &str, labels: &[(&str, &str)]) -> bool {
+        let has =
+            |(name, value): &(&str, &str)| zip(self.names, &*self.labels).any(|(mine, of)| mine == name && of == value);
+        self.name == name && labels.iter().all(has)
+    }
+}
+
+/// The shares of a series, at least one.
+struct Series {
+    metric: &'static Metric,
+    shares: Vec<Arc<Cell>>,
+}
+
+impl Series {
+    /// What was told, and what is to be pulled.
+    fn read(&self, key: &Key) -> (Sample, Vec<Arc<Cell>>) {
+        let mut sample =
+            Sample { metric: self.metric, labels: key.labels.to_vec(), value: Value::zero(self.metric.kind) };
+        let (pulled, told): (Vec<_>, Vec<_>) = self.shares.iter().partition(|cell| matches!(***cell, Cell::Pulled(_)));
+        told.into_iter().for_each(|cell| sample.add(cell));
+        (sample, pulled.into_iter().cloned().collect())
+    }
+}
+
+/// What one instrument has told.
+enum Cell {
+    Counter(AtomicU64),
+    Gauge(AtomicI64),
+    Pulled(Pulled),
+    Histogram(Mutex<Distribution>),
+}
+
+impl Cell {
+    fn is_of(&self, kind: Kind) -> bool {
+        match self {
+            Self::Counter(_) => kind == Kind::Counter,
+            Self::Gauge(_) | Self::Pulled(_) => matches!(kind, Kind::Gauge | Kind::MaxGauge),
+            Self::Histogram(_) => matches!(kind, Kind::Histogram(_)),
+        }
+    }
+
+    fn read(&self) -> Value {
+        match self {
+            Self::Counter(count) => Value::Counter(count.load(Ordering::Relaxed)),
+            Self::Gauge(value) => Value::Gauge(value.load(Ordering::Relaxed) as f64),
+            Self::Pulled(read) => Value::Gauge(read()),
+            Self::Histogram(distribution) => Value::Histogram(lock(distribution).clone()),
+        }
+    }
+
+    /// Takes over what another share of the series has told, where that stays.
+    fn inherit(&self, from: &Self) {
+        match (self, from.read()) {
+            (Self::Counter(count), Value::Counter(told)) => drop(count.fetch_add(told, Ordering::Relaxed)),
+            (Self::Histogram(distribution), Value::Histogram(told)) => lock(distribution).merge(&told),
+            _ => {}
+        }
+    }
+}
+
+fn lock(distribution: &Mutex<Distribution>) -> MutexGuard<'_, Distribution> {
+    // No value leaves it half-changed.
+    distribution.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An instrument.
+struct Share {
+    memory: Memory,
+    key: Key,
+    cell: Arc<Cell>,
+}
+
+impl Counter for Share {
+    fn add(&self, events: u64) {
+        if let Cell::Counter(count) = &*self.cell {
+            count.fetch_add(events, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Gauge for Share {
+    fn add(&self, change: i64) {
+        if let Cell::Gauge(value) = &*self.cell {
+            value.fetch_add(change, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Histogram for Share {
+    fn observe(&self, value: f64) {
+        if let Cell::Histogram(distribution) = &*self.cell {
+            lock(distribution).observe(value);
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.memory.series.remove_if_mut(&self.key, |_, series| {
+            series.shares.retain(|share| !Arc::ptr_eq(share, &self.cell));
+            if let Some(heir) = series.shares.first() {
+                heir.inherit(&self.cell);
+            }
+            series.shares.is_empty()
+        });
+    }
+}
+
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Share").field(&self.key).finish()
+    }
+}

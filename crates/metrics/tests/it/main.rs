@@ -1,0 +1,5 @@
+//! What holds for the series that a provider keeps.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+mod memory;
+mod prometheus;

@@ -1,0 +1,128 @@
+//! What a client tells of its requests, by client-go's names.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use pintle_metrics::{Counter, Histogram, Kind, Metric, Provider};
+use tokio::time::Instant;
+
+const SECONDS: Kind = Kind::Histogram(&[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]);
+
+static REQUESTS: Metric = Metric {
+    name: "rest_client_requests_total",
+    help: "Requests that were sent, each attempt by itself",
+    kind: Kind::Counter,
+    labels: &["code", "method", "host"],
+};
+static RETRIES: Metric = Metric {
+    name: "rest_client_request_retries_total",
+    help: "Attempts after the first of a request",
+    kind: Kind::Counter,
+    labels: &["code", "verb", "host"],
+};
+static DURATION: Metric = Metric {
+    name: "rest_client_request_duration_seconds",
+    help: "How long a request took, with all its attempts",
+    kind: SECONDS,
+    labels: &["verb", "host"],
+};
+static THROTTLED: Metric = Metric {
+    name: "rest_client_rate_limiter_duration_seconds",
+    help: "How long a request waited for the rate limit of the client",
+    kind: SECONDS,
+    labels: &["verb", "host"],
+};
+
+/// The instruments of one client.
+#[derive(Debug)]
+pub(crate) struct Instruments {
+    provider: Arc<dyn Provider>,
+    host: String,
+    requests: Labelled<(Option<StatusCode>, Method), dyn Counter>,
+    retries: Labelled<(Option<StatusCode>, Method), dyn Counter>,
+    durations: Labelled<Method, dyn Histogram>,
+    throttled: Labelled<Method, dyn Histogram>,
+}
+
+impl Instruments {
+    pub(crate) fn new(provider: Arc<dyn Provider>, host: String) -> Self {
+        let (requests, retries) = (Labelled::new(), Labelled::new());
+        let (durations, throttled) = (Labelled::new(), Labelled::new());
+        Self { provider, host, requests, retries, durations, throttled }
+    }
+
+    /// An attempt has come to an answer, or to none.
+    pub(crate) fn attempted(&self, method: &Method, code: Option<StatusCode>, is_retry: bool) {
+        let count = |instruments: &Labelled<_, dyn Counter>, metric| {
+            let make = || {
+                let code = code.as_ref().map_or("<error>", StatusCode::as_str);
+                self.provider.counter(metric, &[code, method.as_str(), &self.host])
+            };
+            instruments.of((code, method.clone()), make).add(1);
+        };
+        count(&self.requests, &REQUESTS);
+        if is_retry {
+            count(&self.retries, &RETRIES);
+        }
+    }
+
+    pub(crate) fn throttled(&self, method: &Method, waited: Duration) {
+        let make = || self.provider.histogram(&THROTTLED, &[method.as_str(), &self.host]);
+        self.throttled.of(method.clone(), make).observe(waited.as_secs_f64());
+    }
+
+    /// Takes the time until what is returned is dropped.
+    pub(crate) fn time(&self, method: Method) -> Timer<'_> {
+        Timer { instruments: self, method, start: Instant::now() }
+    }
+}
+
+/// A request that is under way.
+pub(crate) struct Timer<'a> {
+    instruments: &'a Instruments,
+    method: Method,
+    start: Instant,
+}
+
+impl Drop for Timer<'_> {
+    fn drop(&mut self) {
+        let Instruments { provider, host, durations, .. } = self.instruments;
+        let make = || provider.histogram(&DURATION, &[self.method.as_str(), host]);
+        durations.of(self.method.clone(), make).observe(self.start.elapsed().as_secs_f64());
+    }
+}
+
+/// The instruments of one metric, made as labels come up. There are as many as the program uses methods, for each code that
+/// servers answer.
+struct Labelled<K, I: ?Sized>(Mutex<HashMap<K, Arc<I>>>);
+
+impl<K: Eq + Hash, I: ?Sized> Labelled<K, I> {
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    fn of(&self, labels: K, make: impl FnOnce() -> Box<I>) -> Arc<I> {
+        if let Some(instrument) = self.lock().get(&labels) {
+            return Arc::clone(instrument);
+        }
+        // Another may be quicker. Then this one goes, without having told anything; neither is made nor dropped under the lock.
+        let made = Arc::from(make());
+        let mut instruments = self.lock();
+        Arc::clone(instruments.entry(labels).or_insert_with(|| Arc::clone(&made)))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<K, Arc<I>>> {
+        // Nothing here panics half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K, I: ?Sized> fmt::Debug for Labelled<K, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Labelled").finish_non_exhaustive()
+    }
+}

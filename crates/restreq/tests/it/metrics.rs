@@ -1,0 +1,136 @@
+//! What a client tells of its requests, and for how long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_metrics::{Kind, Memory};
+use pintle_restreq::RestClient;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::support::{Reply, Server, closed_port, soon, steady_clock};
+
+fn client(server: &Server, memory: &Memory) -> RestClient {
+    RestClient::builder(server.config()).metrics(Arc::new(memory.clone())).build().unwrap()
+}
+
+/// A counter of requests or retries, by the code and the method.
+fn count(memory: &Memory, name: &str, code: &str, method: &str) -> Option<f64> {
+    let verb = if name == "requests_total" { "method" } else { "verb" };
+    memory.value(&format!("rest_client_{name}"), &[("code", code), (verb, method)])
+}
+
+#[tokio::test]
+async fn the_series_are_those_of_client_go_and_go_with_the_client() {
+    const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+    let server = Server::start([Reply::later(429, 0)]).await;
+    let memory = Memory::new();
+    let client = client(&server, &memory);
+    assert!(memory.samples().is_empty());
+    soon(client.get().send()).await.unwrap();
+    let host = server.addr.to_string();
+    let found: Vec<_> = memory
+        .samples()
+        .into_iter()
+        .map(|sample| (sample.metric.name, sample.metric.kind, sample.metric.labels, sample.labels))
+        .collect();
+    let expected = [
+        ("rate_limiter_duration_seconds", Kind::Histogram(&BUCKETS), &["verb", "host"][..], &["GET"][..]),
+        ("request_duration_seconds", Kind::Histogram(&BUCKETS), &["verb", "host"], &["GET"]),
+        ("request_retries_total", Kind::Counter, &["code", "verb", "host"], &["200", "GET"]),
+        ("requests_total", Kind::Counter, &["code", "method", "host"], &["200", "GET"]),
+        ("requests_total", Kind::Counter, &["code", "method", "host"], &["429", "GET"]),
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for ((name, kind, labels, values), expected) in found.iter().zip(expected) {
+        let values: Vec<_> = values.iter().map(String::as_str).collect();
+        let of = [expected.3, &[&host]].concat();
+        assert_eq!(
+            (*name, *kind, *labels, &values),
+            (&*format!("rest_client_{}", expected.0), expected.1, expected.2, &of)
+        );
+    }
+    let other = client.clone();
+    drop(client);
+    assert_eq!(memory.samples().len(), found.len());
+    drop(other);
+    assert!(memory.samples().is_empty());
+}
+
+#[tokio::test]
+async fn each_attempt_counts_by_its_outcome_and_those_after_the_first_as_retries() {
+    let server = Server::start([Reply::later(503, 0), Reply::later(429, 0), Reply::json(404, "{}")]).await;
+    let memory = Memory::new();
+    let client = client(&server, &memory);
+    soon(client.put().body("x").send()).await.unwrap_err();
+    soon(client.post().body("x").send()).await.unwrap();
+    for (code, method, requests, retries) in [
+        ("503", "PUT", Some(1.0), None),
+        ("429", "PUT", Some(1.0), Some(1.0)),
+        ("404", "PUT", Some(1.0), Some(1.0)),
+        ("200", "POST", Some(1.0), None),
+        ("200", "GET", None, None),
+    ] {
+        assert_eq!(count(&memory, "requests_total", code, method), requests, "{code} {method}");
+        assert_eq!(count(&memory, "request_retries_total", code, method), retries, "{code} {method}");
+    }
+}
+
+#[tokio::test]
+async fn no_answer_counts_as_an_error() {
+    let memory = Memory::new();
+    let mut config = Server::start([]).await.config();
+    config.server = format!("http://{}", closed_port().await);
+    let client = RestClient::builder(config).metrics(Arc::new(memory.clone())).build().unwrap();
+    soon(client.get().send()).await.unwrap_err();
+    assert_eq!(count(&memory, "requests_total", "<error>", "GET"), Some(1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_takes_from_the_call_to_the_end_whichever_way_it_ends() {
+    let _clock = steady_clock();
+    let server = Server::start([Reply::later(429, 3), Reply::ok(), Reply::Silence]).await;
+    let memory = Memory::new();
+    let client = client(&server, &memory);
+    let check = |verb, least, start: Instant| {
+        let found = memory.distribution("rest_client_request_duration_seconds", &[("verb", verb)]).unwrap();
+        let most = start.elapsed().as_secs_f64();
+        assert!(found.count() == 1 && (least..=most).contains(&found.sum()), "{verb}: {found:?} within {most}");
+    };
+    let start = Instant::now();
+    client.get().send().await.unwrap();
+    check("GET", 3.0, start);
+    // One that is given up half-way has taken its time as well.
+    let start = Instant::now();
+    assert!(tokio::time::timeout(Duration::from_secs(5), client.put().send()).await.is_err());
+    check("PUT", 5.0, start);
+}
+
+#[tokio::test]
+async fn streams_and_watches_count_and_take_no_time() {
+    let server = Server::start([]).await;
+    let memory = Memory::new();
+    let client = client(&server, &memory);
+    drop(soon(client.get().stream()).await.unwrap());
+    drop(soon(client.get().watch::<Value>()).await.unwrap());
+    assert_eq!(count(&memory, "requests_total", "200", "GET"), Some(2.0));
+    assert_eq!(memory.distribution("rest_client_request_duration_seconds", &[]), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_for_the_rate_limit_are_told() {
+    let _clock = steady_clock();
+    let server = Server::start([]).await;
+    let memory = Memory::new();
+    let mut config = server.config();
+    // One in 100 s, so that it matters little what else takes time.
+    (config.qps, config.burst) = (Some(0.01), Some(1));
+    let start = Instant::now();
+    let client = RestClient::builder(config).metrics(Arc::new(memory.clone())).build().unwrap();
+    for _ in 0..3 {
+        client.get().send().await.unwrap();
+    }
+    let found = memory.distribution("rest_client_rate_limiter_duration_seconds", &[("verb", "GET")]).unwrap();
+    let most = start.elapsed().as_secs_f64();
+    assert!(found.count() == 3 && (100.0..=most).contains(&found.sum()), "{found:?} within {most}");
+}
