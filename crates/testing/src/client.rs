@@ -21,13 +21,13 @@ use crate::{Call, Collection, Events, Fault, Faults, Page, Request};
 ///
 /// ```
 /// use pintle_meta::{ApiError, ApiResource, DynamicObject, ObjectApi, ObjectKey, PostOptions, Scope};
-/// use pintle_testing::{Collection, Fault};
+/// use pintle_testing::{Collection, CollectionConfig, Fault};
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), ApiError> {
 /// let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
-/// let maps = Collection::<DynamicObject>::of_resource(resource);
+/// let maps = Collection::<DynamicObject>::of_resource(resource, CollectionConfig::default());
 /// maps.put_raw(json!({"metadata": {"namespace": "ns", "name": "a"}, "data": {"key": "old"}}));
 ///
 /// let (one, other) = (maps.client("one"), maps.client("other"));

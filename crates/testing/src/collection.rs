@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
 use jiff::Timestamp;
@@ -56,40 +56,47 @@ pub struct Collection<T> {
     object: PhantomData<fn() -> T>,
 }
 
+/// How a [`Collection`] differs from the usual.
+#[derive(Clone, Debug)]
+pub struct CollectionConfig {
+    /// Where the times of creation and deletion come from. The default stands still at 2027-01-15T08:00:00Z.
+    pub clock: SteppedClock,
+    /// Whether lists at revision "0" come whole, whatever their limit, as from a server that has a watch cache. They do by default.
+    pub watch_cache: bool,
+}
+
 /// The part that does not depend on the type of the objects.
 pub(crate) struct Shared {
     store: Mutex<Store>,
-    clock: Mutex<SteppedClock>,
+    clock: SteppedClock,
     /// Those of all requests.
     pub(crate) faults: Faults,
+}
+
+impl Default for CollectionConfig {
+    fn default() -> Self {
+        Self { clock: SteppedClock::new(), watch_cache: true }
+    }
 }
 
 impl<T: Resource> Collection<T> {
     /// An empty one.
     pub fn new() -> Self {
-        Self::of_resource(T::api_resource())
+        Self::with_config(CollectionConfig::default())
+    }
+
+    /// An empty one that is not as usual.
+    pub fn with_config(config: CollectionConfig) -> Self {
+        Self::of_resource(T::api_resource(), config)
     }
 }
 
 impl<T> Collection<T> {
     /// An empty one of a resource that its type does not tell: say, of [`DynamicObject`](pintle_meta::DynamicObject)s.
-    pub fn of_resource(resource: ApiResource) -> Self {
-        let (store, clock) = (Mutex::new(Store::new(resource)), Mutex::new(SteppedClock::new()));
+    pub fn of_resource(resource: ApiResource, config: CollectionConfig) -> Self {
+        let CollectionConfig { clock, watch_cache } = config;
+        let store = Mutex::new(Store::new(resource, watch_cache));
         Self { shared: Arc::new(Shared { store, clock, faults: Faults::default() }), object: PhantomData }
-    }
-
-    /// Takes the times of creation and deletion from `clock`. Without, they are all 2027-01-15T08:00:00Z.
-    #[must_use]
-    pub fn with_clock(self, clock: SteppedClock) -> Self {
-        *lock(&self.shared.clock) = clock;
-        self
-    }
-
-    /// Gives lists at revision "0" in pages too, as a server does that has no watch cache. Others give all at once.
-    #[must_use]
-    pub fn without_watch_cache(self) -> Self {
-        self.shared.with(|store, _| store.watch_cache = false);
-        self
     }
 
     /// One more client of the server, with faults of its own. The name tells its requests from those of others in the log.
@@ -237,10 +244,9 @@ impl<T: Object + Serialize + DeserializeOwned> Collection<T> {
 impl Shared {
     /// Looks at the store, or changes it, and then wakes whom that concerns. `act` runs under the lock: nobody's code but ours.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
-        let clock = lock(&self.clock).clone();
-        let now = clock.wall();
+        let now = self.clock.wall();
         let (result, wakers) = {
-            let mut store = lock(&self.store);
+            let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
             let result = act(&mut store, now);
             (result, store.take_wakers())
         };
@@ -273,10 +279,6 @@ fn sound<T>(result: Result<T, ApiError>) -> T {
         Ok(value) => value,
         Err(error) => panic!("{error}"),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T> Clone for Collection<T> {

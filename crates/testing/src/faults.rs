@@ -76,12 +76,12 @@ impl Break {
 ///
 /// ```
 /// use pintle_meta::{ApiResource, DynamicObject, ListOptions, ListWatch, Reason, Scope};
-/// use pintle_testing::{Collection, Fault, Verb};
+/// use pintle_testing::{Collection, CollectionConfig, Fault, Verb};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
-/// let maps = Collection::<DynamicObject>::of_resource(resource);
+/// let maps = Collection::<DynamicObject>::of_resource(resource, CollectionConfig::default());
 /// maps.faults().next_of(Verb::List, [Fault::refused(429, Reason::TooManyRequests)]);
 /// assert!(maps.list(&ListOptions::default()).await.is_err());
 /// assert!(maps.list(&ListOptions::default()).await.is_ok());

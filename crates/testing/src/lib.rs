@@ -45,7 +45,7 @@
 //!
 //! - A [`Collection`] keeps the objects of one resource as an API server does. It is asked as a
 //!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi), and changed behind everybody's back by its
-//!   own methods.
+//!   own methods. A [`CollectionConfig`] makes one that is not as usual.
 //! - A [`Client`] is one of those who ask: it has a name in the log, and faults of its own.
 //! - [`Faults`] are the script of what goes wrong: a [`Fault`] says what becomes of a request, a [`Break`] how a page or a watch ends.
 //! - A [`Request`] is a line of the log: a [`Call`], and who made it. Its [`Verb`] is what faults are lined up by.
@@ -82,7 +82,7 @@ mod store;
 
 pub use client::Client;
 pub use clock::SteppedClock;
-pub use collection::Collection;
+pub use collection::{Collection, CollectionConfig};
 pub use events::{Events, Page};
 pub use faults::{Break, Fault, Faults};
 pub use request::{Call, Request, Verb};

@@ -26,7 +26,7 @@ pub(crate) struct Store {
     pub(crate) resource: ApiResource,
     pub(crate) revision: u64,
     /// Whether lists at revision "0" come whole, whatever their limit.
-    pub(crate) watch_cache: bool,
+    watch_cache: bool,
     /// Reads from before this revision are refused. The log keeps all the same: open watches go on, and tests look back.
     compacted: u64,
     objects: Objects,
@@ -50,11 +50,11 @@ enum Entry {
 }
 
 impl Store {
-    pub(crate) fn new(resource: ApiResource) -> Self {
+    pub(crate) fn new(resource: ApiResource, watch_cache: bool) -> Self {
         Self {
             resource,
             revision: 0,
-            watch_cache: true,
+            watch_cache,
             compacted: 0,
             objects: BTreeMap::new(),
             log: Vec::new(),

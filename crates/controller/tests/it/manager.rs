@@ -40,7 +40,7 @@ fn replica_with(
 ) -> Replica {
     let client = leases.client(identity);
     let calls = Recorder::taking(takes);
-    let controller = Controller::of(&informer(&sites)).reconciler(calls.clone());
+    let controller = Controller::of(&informer(sites)).reconciler(calls.clone());
     let manager = Manager::new().controller(controller).leader_election(elector(&client, identity));
     let manager = change(manager);
     let (status, stop) = (manager.status(), CancellationToken::new());

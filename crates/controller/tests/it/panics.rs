@@ -45,7 +45,7 @@ async fn assert_goes_on(controller: &Controller, told: &Told, sites: &Collection
     let called = calls.take();
     assert!(["bad", "good"].iter().all(|name| called.contains(&(*name).to_owned())), "{called:?}");
     assert!(told.numbers(["reconcile_panics_total"]) > [0.0]);
-    touch(&sites, "good");
+    touch(sites, "good");
     pass(0.1).await;
     assert!(calls.take().contains(&"good".to_owned()), "the worker is dead");
     pass(100.0).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pintle_informer::{InformerConfig, InformerState, ReflectorConfig, SharedInformer};
 use pintle_meta::Reason;
-use pintle_testing::{Break, Collection, Fault, Verb};
+use pintle_testing::{Break, Collection, CollectionConfig, Fault, Verb};
 
 use crate::support::{
     Pod, cut, drain, drain_sorted, empty, event, expired, failure, key, pod, pods, refused, requests, settle, silent,
@@ -192,7 +192,8 @@ async fn a_streaming_list_takes_one_request() {
 #[tokio::test(start_paused = true)]
 async fn pages_are_followed_to_the_end() {
     let names: Vec<String> = (0..1234).map(|number| format!("p{number:04}")).collect();
-    let source = pods(&names.iter().map(String::as_str).collect::<Vec<_>>()).without_watch_cache();
+    let source = Collection::with_config(CollectionConfig { watch_cache: false, ..CollectionConfig::default() });
+    names.iter().for_each(|name| _ = source.put(pod(name, "")));
     let informer = SharedInformer::<Pod>::new(source.clone(), InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();

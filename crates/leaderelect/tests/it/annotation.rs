@@ -9,7 +9,7 @@ use pintle_leaderelect::{
 };
 use pintle_meta::{ApiResource, DynamicObject, ObjectMeta, Scope};
 use pintle_metrics::Memory;
-use pintle_testing::{Call, Collection};
+use pintle_testing::{Call, Collection, CollectionConfig};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,8 @@ use crate::server::key;
 type Server = Collection<DynamicObject>;
 
 fn server() -> Server {
-    Collection::of_resource(ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced))
+    let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
+    Collection::of_resource(resource, CollectionConfig::default())
 }
 
 /// One that holds an object with this annotation, if any, and other things beside it.
