@@ -8,46 +8,18 @@ use crate::clock::Clock;
 use crate::db::Db;
 use crate::faults::Faults;
 use crate::kinds::{Context, Registry};
+use crate::server::ApiServerConfig;
 use crate::store::History;
 
-/// How the server behaves where one server may differ from another.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// How much of the past is kept.
-    pub(crate) first_revision: u64,
-    pub(crate) history: History,
-    /// How many events a watcher may lag before it is cut.
-    pub(crate) watch_buffer: usize,
-    /// How often a watch that allows bookmarks gets one.
-    pub(crate) bookmark_interval: Duration,
-    /// How long a request waits for a revision that is yet to come.
-    pub(crate) version_patience: Duration,
-    /// Seeds names and identifiers, so that a run can be repeated.
-    pub(crate) seed: Option<u64>,
-    /// Whether owner references, namespaces and definitions are cleaned up after.
-    pub(crate) controllers: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            first_revision: 1,
-            history: History::default(),
-            watch_buffer: 4096,
-            bookmark_interval: Duration::from_secs(60),
-            version_patience: Duration::from_secs(3),
-            seed: None,
-            controllers: true,
-        }
-    }
-}
+/// How long a request waits for a revision that is yet to come.
+pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The API behind the HTTP shell: state, and the handlers of [`rest`](crate::rest) as its methods.
 #[derive(Debug)]
 pub(crate) struct Api {
     pub(crate) db: Db,
     pub(crate) clock: Arc<Clock>,
-    pub(crate) settings: Settings,
+    pub(crate) config: ApiServerConfig,
     pub(crate) tokens: RwLock<Option<Tokens>>,
     pub(crate) faults: Faults,
     kinds: RwLock<Arc<Registry>>,
@@ -55,18 +27,19 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(settings: Settings, tokens: Option<Tokens>) -> Self {
+    pub(crate) fn new(config: ApiServerConfig, tokens: Option<Tokens>) -> Self {
         let clock = Arc::new(Clock::new());
-        let db = Db::new(settings.first_revision, settings.history, settings.watch_buffer, clock.clone());
-        let random = settings.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        let history = History { max_changes: config.history, ..History::default() };
+        let db = Db::new(config.first_revision, history, config.watch_buffer, clock.clone());
+        let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {
             db,
             clock,
             tokens: RwLock::new(tokens),
-            faults: Faults::new(settings.seed.unwrap_or(0)),
+            faults: Faults::new(config.seed.unwrap_or(0)),
             kinds: RwLock::new(Arc::new(Registry::builtin())),
             random: Mutex::new(random),
-            settings,
+            config,
         }
     }
 

@@ -109,7 +109,7 @@ impl Controllers {
     async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
         let later = self.definitions.work(api).await;
         self.kubernetes.work(api);
-        if !api.settings.controllers {
+        if !api.config.controllers {
             return later;
         }
         self.garbage.work(api).await;

@@ -17,6 +17,9 @@ pub(crate) type Feed = broadcast::Receiver<Arc<Change>>;
 /// How many changes of all resources together the background tasks may lag before they look at everything anew.
 const BACKGROUND_FEED: usize = 16_384;
 
+/// Feeds have all their room from the start, so there is an end to it.
+const LONGEST_FEED: usize = 1 << 20;
+
 /// The store, shared. The lock is held for single steps of the engine and never across an await.
 #[derive(Debug)]
 pub(crate) struct Db {
@@ -38,6 +41,7 @@ impl Db {
         let store = Store::new(first, history);
         let revision = watch::Sender::new(store.revision());
         let all = broadcast::Sender::new(BACKGROUND_FEED);
+        let feed_length = feed_length.clamp(1, LONGEST_FEED);
         Self { inner: Mutex::new(Inner { store, feeds: HashMap::new() }), revision, all, clock, feed_length }
     }
 

@@ -4,9 +4,9 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use pintle_apiserver::faults::{Answer, Fault, Rule};
-//! use pintle_apiserver::ApiServer;
+//! use pintle_apiserver::{ApiServer, ApiServerConfig};
 //!
-//! let server = ApiServer::start().await?;
+//! let server = ApiServer::start(ApiServerConfig::default()).await?;
 //! server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {colour: blue}}")?;
 //!
 //! // Any client can use it now: `server.client_config()`, or a file with `server.kubeconfig()` for kubectl.
@@ -21,7 +21,8 @@
 //!
 //! # Nouns
 //!
-//! - [`ApiServer`] is a running server; [`Builder`] says how it runs. It ends when it is dropped.
+//! - [`ApiServer`] is a running server; [`ApiServerConfig`] says how it runs. It ends when it is [shut down](ApiServer::shutdown)
+//!   or dropped.
 //! - A [`faults::Rule`] is what goes wrong on purpose, for whom, and how often: [`ApiServer::faults`].
 //! - A [`kinds::Kind`] is one resource in one version, with its [`kinds::Strategy`]; the [`kinds::Registry`] holds all of
 //!   them, and custom resource definitions add theirs while the server runs.
@@ -77,7 +78,7 @@ pub mod validate;
 mod watch;
 
 pub use auth::TokenFileError;
-pub use server::{ApiServer, Builder, LoadError, StartError};
+pub use server::{ApiServer, ApiServerConfig, LoadError, StartError};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use pintle_apiserver::ApiServer;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A Kubernetes API server in one process: nothing to install, nothing kept.
@@ -45,16 +45,19 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let mut builder = ApiServer::builder().port(arguments.port).tls(arguments.tls).first_revision(first_revision());
-    if let Some(path) = arguments.token_auth_file {
-        if !arguments.tls {
-            tracing::warn!(
-                "clients in Go, kubectl among them, send no token over plain HTTP; add --tls for them to be known"
-            );
-        }
-        builder = builder.token_auth_file(path);
+    if arguments.token_auth_file.is_some() && !arguments.tls {
+        tracing::warn!(
+            "clients in Go, kubectl among them, send no token over plain HTTP; add --tls for them to be known"
+        );
     }
-    let server = builder.start().await?;
+    let config = ApiServerConfig {
+        port: arguments.port,
+        tls: arguments.tls,
+        token_auth_file: arguments.token_auth_file,
+        first_revision: first_revision(),
+        ..ApiServerConfig::default()
+    };
+    let server = ApiServer::start(config).await?;
     if let Some(dir) = arguments.load {
         server.load_dir(&dir)?;
     }

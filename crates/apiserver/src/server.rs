@@ -20,11 +20,29 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Api, Settings};
+use crate::api::Api;
 use crate::auth::{TokenFileError, Tokens};
 use crate::faults::Faults;
 
 /// An API server that runs in this process until it is shut down or dropped.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use pintle_apiserver::{ApiServer, ApiServerConfig};
+///
+/// let server = ApiServer::start(ApiServerConfig::default()).await?;
+/// let before = server.resource_version();
+/// server.load("{apiVersion: v1, kind: Namespace, metadata: {name: team-a}}")?;
+/// server.settle().await;
+/// assert!(server.resource_version() > before);
+/// assert_eq!(server.client_config().server, server.url());
+/// server.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ApiServer {
     api: Arc<Api>,
@@ -37,28 +55,41 @@ pub struct ApiServer {
     quiet: watch::Receiver<u64>,
 }
 
-/// How to start an [`ApiServer`].
-#[derive(Clone, Debug, Default)]
-pub struct Builder {
-    port: u16,
-    tls: bool,
-    tokens: Option<PathBuf>,
-    settings: Settings,
-}
-
 impl ApiServer {
-    /// What to set before the start; everything may be left as it is.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
-    /// Starts a server with the defaults: plain HTTP on a free loopback port, everybody an administrator.
+    /// Starts a server. When this returns, it answers. Dropping the future starts nothing.
     ///
     /// # Errors
     ///
-    /// No port can be had.
-    pub async fn start() -> Result<Self, StartError> {
-        Self::builder().start().await
+    /// The port is taken, the token file cannot be used, or no certificate can be made.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
+        let mut tokens = config.token_auth_file.as_deref().map(Tokens::load).transpose().map_err(StartError::Tokens)?;
+        let wanted = SocketAddr::from(([127, 0, 0, 1], config.port));
+        let bound = |cause| StartError::Bind { address: wanted, cause };
+        let listener = TcpListener::bind(wanted).await.map_err(bound)?;
+        let address = listener.local_addr().map_err(bound)?;
+        let (acceptor, ca) = match config.tls {
+            true => {
+                let (acceptor, ca) = tls::acceptor().map_err(StartError::Tls)?;
+                (Some(acceptor), Some(ca))
+            }
+            false => (None, None),
+        };
+        let token = tokens.as_mut().map(|tokens| {
+            let text = format!("{:032x}", fastrand::u128(..));
+            tokens.insert(&text, crate::auth::User::admin());
+            Secret::new(text)
+        });
+        let api = Arc::new(Api::new(config, tokens));
+        load::bootstrap(&api, address);
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (told, quiet) = watch::channel(0);
+        tasks.spawn(crate::background::run(api.clone(), address, stop.clone(), told));
+        tasks.spawn(listen::accept(listener, acceptor, api.clone(), stop.clone(), tasks.clone()));
+        Ok(Self { api, address, ca, token, stop, tasks, quiet })
     }
 
     /// Where it listens: `http://127.0.0.1:PORT`, or `https` with TLS.
@@ -148,98 +179,72 @@ impl Drop for ApiServer {
     }
 }
 
-impl Builder {
-    /// Listens on that port of 127.0.0.1; 0, the default, takes a free one.
-    pub fn port(mut self, port: u16) -> Self {
-        self.port = port;
-        self
-    }
+/// How an [`ApiServer`] runs.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use pintle_apiserver::{ApiServer, ApiServerConfig};
+///
+/// let config = ApiServerConfig {
+///     tls: true,
+///     seed: Some(7),
+///     bookmark_interval: Duration::from_millis(100),
+///     ..ApiServerConfig::default()
+/// };
+/// let server = ApiServer::start(config).await?;
+/// assert!(server.url().starts_with("https://127.0.0.1:"));
+/// server.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiServerConfig {
+    /// The port of 127.0.0.1 to listen on: 0, which takes a free one.
+    pub port: u16,
+    /// Whether to speak TLS, with a certificate made at the start, and HTTP/2 where the client can: no.
+    pub tls: bool,
+    /// A file of users and their tokens, in the CSV format of the kube-apiserver: `token,user,uid,"group1,group2"`. It is read
+    /// once, at the start. Members of `system:masters` may do everything; others may do what roles grant them. Without a file,
+    /// which is the default, every caller is an administrator.
+    pub token_auth_file: Option<PathBuf>,
+    /// Makes generated names and uids the same in each run: none, which makes them random. Faults that strike with a probability
+    /// follow it too; without a seed they follow 0.
+    pub seed: Option<u64>,
+    /// How often a watch that allows bookmarks gets one: every minute, and at most once a millisecond.
+    pub bookmark_interval: Duration,
+    /// How many events a watcher may lag before its stream is cut: 4096. At least 1 and at most 1 048 576 count. The events are
+    /// kept once for all watchers of a resource.
+    pub watch_buffer: usize,
+    /// The resource version of the server before its first write: 1. A server that takes the place of another needs one above
+    /// all that the other gave out: its clients then learn that their versions are too old and list again, where they would
+    /// otherwise wait for versions that they believe to have seen. Half of `u64::MAX` is the most that counts.
+    pub first_revision: u64,
+    /// How many changes are kept for each resource: 100 000. None is kept for more than five minutes. Watches and lists from a
+    /// version before that are refused.
+    pub history: usize,
+    /// Whether dependents of deleted owners are collected and deleted namespaces emptied: yes. Custom resource definitions and
+    /// the Service `kubernetes` are looked after in any case.
+    pub controllers: bool,
+}
 
-    /// Speaks TLS, with a certificate of its own making, and HTTP/2 where the client can.
-    pub fn tls(mut self, tls: bool) -> Self {
-        self.tls = tls;
-        self
-    }
-
-    /// Knows users by the tokens in a file, in the CSV format of the kube-apiserver: `token,user,uid,"group1,group2"`. Members of
-    /// `system:masters` may do everything, others next to nothing. Without it everybody is an administrator.
-    pub fn token_auth_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.tokens = Some(path.into());
-        self
-    }
-
-    /// Makes names and identifiers, and the dice of faults, come out the same in each run.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.settings.seed = Some(seed);
-        self
-    }
-
-    /// How often a watch that allows bookmarks gets one; a minute unless set.
-    pub fn bookmark_interval(mut self, interval: Duration) -> Self {
-        self.settings.bookmark_interval = interval;
-        self
-    }
-
-    /// How many events a watcher may lag before its stream is cut; 4096 unless set.
-    pub fn watch_buffer(mut self, events: usize) -> Self {
-        self.settings.watch_buffer = events.max(1);
-        self
-    }
-
-    /// The version that the server is at before its first write; 1 unless set. A server that takes the place of another wants one
-    /// above all that the other gave out: its clients then learn that they know nothing of it, where they would otherwise wait
-    /// for versions that they believe to have seen.
-    pub fn first_revision(mut self, revision: u64) -> Self {
-        self.settings.first_revision = revision;
-        self
-    }
-
-    /// How many changes are kept for each resource; watches and lists of what is older are refused. 100 000 unless set.
-    pub fn history(mut self, changes: usize) -> Self {
-        self.settings.history.max_changes = changes;
-        self
-    }
-
-    /// Whether dependents of deleted owners, the contents of deleted namespaces and the objects of deleted definitions are
-    /// cleaned up. They are unless it is set off.
-    pub fn controllers(mut self, run: bool) -> Self {
-        self.settings.controllers = run;
-        self
-    }
-
-    /// Starts the server. When this returns, it answers. Dropping the future starts nothing.
-    ///
-    /// # Errors
-    ///
-    /// The port is taken, or a file cannot be read.
-    pub async fn start(self) -> Result<ApiServer, StartError> {
-        let mut tokens = match &self.tokens {
-            Some(path) => Some(Tokens::load(path).map_err(StartError::Tokens)?),
-            None => None,
-        };
-        let wanted = SocketAddr::from(([127, 0, 0, 1], self.port));
-        let bound = |cause| StartError::Bind { address: wanted, cause };
-        let listener = TcpListener::bind(wanted).await.map_err(bound)?;
-        let address = listener.local_addr().map_err(bound)?;
-        let (acceptor, ca) = match self.tls {
-            true => {
-                let (acceptor, ca) = tls::acceptor().map_err(StartError::Tls)?;
-                (Some(acceptor), Some(ca))
-            }
-            false => (None, None),
-        };
-        let token = tokens.as_mut().map(|tokens| {
-            let text = format!("{:032x}", fastrand::u128(..));
-            tokens.insert(&text, crate::auth::User::admin());
-            Secret::new(text)
-        });
-        let api = Arc::new(Api::new(self.settings, tokens));
-        load::bootstrap(&api, address);
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let (told, quiet) = watch::channel(0);
-        tasks.spawn(crate::background::run(api.clone(), address, stop.clone(), told));
-        tasks.spawn(listen::accept(listener, acceptor, api.clone(), stop.clone(), tasks.clone()));
-        Ok(ApiServer { api, address, ca, token, stop, tasks, quiet })
+impl Default for ApiServerConfig {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            tls: false,
+            token_auth_file: None,
+            seed: None,
+            bookmark_interval: Duration::from_secs(60),
+            watch_buffer: 4096,
+            first_revision: 1,
+            history: 100_000,
+            controllers: true,
+        }
     }
 }
 

@@ -71,7 +71,8 @@ pub(crate) struct Store {
 impl Store {
     /// An empty store at that revision; a new etcd is at 1. Of what was before it nothing is known.
     pub(crate) fn new(first: u64, history: History) -> Self {
-        let revision = first.max(1);
+        // Far enough from the end that no number of writes reaches it.
+        let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         Self { revision, compacted, history, tables: HashMap::new() }
     }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 pub(crate) use event::Event;
 pub(crate) use frame::Shape;
 
-use crate::api::Api;
+use crate::api::{Api, VERSION_PATIENCE};
 use crate::db::Feed;
 use crate::failure::{Failure, Outcome};
 use crate::faults::WatchFault;
@@ -57,6 +57,8 @@ impl std::error::Error for Cut {}
 
 /// How long a watch lasts where the client does not say: half an hour, and up to as much again.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// Longer than any watch: what is added to a time is no more than this, so that it does not overflow.
+const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// How long before the end of a watch its last bookmark comes.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
@@ -123,7 +125,7 @@ impl Watcher {
         let ends = now + timeout;
         let uncached = is_uncached(&selection.kind);
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks {
-            next: now + api.settings.bookmark_interval,
+            next: now + bookmark_interval(&api),
             before_end: (!uncached && timeout > LAST_BOOKMARK).then(|| ends - LAST_BOOKMARK),
         });
         let mut watcher = Self {
@@ -226,7 +228,7 @@ impl Watcher {
             bookmarks.before_end = None;
         }
         if now >= bookmarks.next {
-            bookmarks.next = now + self.api.settings.bookmark_interval;
+            bookmarks.next = now + bookmark_interval(&self.api);
         }
         // Where changes are waiting to be read, the next round sends them first.
         if let Some(revision) = self.api.db.revision_if_read(&self.feed) {
@@ -248,7 +250,7 @@ impl Watcher {
     /// A streaming list from a revision that is yet to come waits for it, or fails.
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
-        let patience = if uncached { Duration::ZERO } else { self.api.settings.version_patience };
+        let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
         if !self.api.db.wait_for(version, patience).await {
             let retry = if uncached { 2 } else { 1 };
             self.fail(&Failure::too_large_version(version, self.api.db.revision(), retry));
@@ -297,10 +299,14 @@ impl Start {
     }
 }
 
+fn bookmark_interval(api: &Api) -> Duration {
+    api.config.bookmark_interval.clamp(Duration::from_millis(1), FOREVER)
+}
+
 fn timeout(api: &Api, asked: Option<i64>) -> Duration {
     match asked {
         Some(seconds) if seconds < 0 => Duration::ZERO,
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(FOREVER),
         _ => DEFAULT_TIMEOUT + api.with_random(|random| DEFAULT_TIMEOUT.mul_f64(random.f64())),
     }
 }

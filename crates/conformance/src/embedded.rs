@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::Context;
-use pintle_apiserver::ApiServer;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
 
 /// Who calls, in kube-apiserver's CSV format: token, user, uid, groups.
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-token,nobody,nobody-uid,\"users\"\n";
@@ -17,7 +17,8 @@ const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nnobody-tok
 pub async fn start() -> anyhow::Result<ApiServer> {
     let mut tokens = tempfile::NamedTempFile::new().context("making a file of tokens")?;
     tokens.write_all(TOKENS.as_bytes()).context("writing the file of tokens")?;
-    let server = ApiServer::builder().token_auth_file(tokens.path()).start().await.context("starting the server")?;
+    let config = ApiServerConfig { token_auth_file: Some(tokens.path().to_owned()), ..ApiServerConfig::default() };
+    let server = ApiServer::start(config).await.context("starting the server")?;
     server.compact();
     Ok(server)
 }

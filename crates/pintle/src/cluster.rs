@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 #[cfg(feature = "apiserver")]
-use pintle_apiserver::ApiServer;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
@@ -96,7 +96,7 @@ impl Cluster {
     /// It cannot listen.
     #[cfg(feature = "apiserver")]
     pub async fn embedded() -> Result<Self, Error> {
-        let server = ApiServer::start().await.map_err(Error::Server)?;
+        let server = ApiServer::start(ApiServerConfig::default()).await.map_err(Error::Server)?;
         Self::new(server.client_config(), Some(server))
     }
 

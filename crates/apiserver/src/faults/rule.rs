@@ -4,7 +4,27 @@ use std::time::Duration;
 
 use super::Request;
 
-/// What goes wrong.
+/// What goes wrong. The first three are for requests of any verb; the others for watches alone.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use pintle_apiserver::faults::{Answer, Fault, Rule};
+/// use pintle_apiserver::{ApiServer, ApiServerConfig};
+///
+/// let server = ApiServer::start(ApiServerConfig::default()).await?;
+/// // The next create succeeds, but its client is told that it failed.
+/// server.faults().add(Rule::once(Fault::LoseAnswer(Answer::new(500))).verb("create"));
+/// // The next watch of pods breaks off after three events, in the middle of the fourth.
+/// server.faults().add(Rule::once(Fault::CutMidFrame(3)).resource("pods"));
+/// // Too many requests: clients are asked to come back in a second.
+/// server.faults().add(Rule::times(Fault::Answer(Answer::new(429).retry_after(1)), 5).verb("list"));
+/// server.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Fault {
@@ -16,9 +36,9 @@ pub enum Fault {
     LoseAnswer(Answer),
     /// A watch begins with an ERROR event 410, as if its version were too old.
     Expire,
-    /// A watch's connection is cut after so many frames.
+    /// A watch's connection is cut after this many frames.
     CutAfter(u32),
-    /// A watch's connection is cut in the middle of a frame, after so many whole ones.
+    /// A watch's connection is cut in the middle of a frame, after this many whole ones.
     CutMidFrame(u32),
 }
 
@@ -34,9 +54,9 @@ impl Fault {
 pub struct Answer {
     /// The HTTP status.
     pub code: u16,
-    /// The header `Retry-After`, in seconds.
+    /// The header `Retry-After`, in seconds; `None` sends no such header.
     pub retry_after: Option<u32>,
-    /// The body; none: a Status that says what the code means.
+    /// The body, as `text/plain`. Without one, it is a Status that says what the code means.
     pub body: Option<String>,
 }
 
@@ -59,7 +79,44 @@ impl Answer {
     }
 }
 
-/// A fault, for whom it is, and how often it strikes.
+/// A fault, which requests it is for, and how often it strikes.
+///
+/// A rule is for every request until it is narrowed: by [`verb`](Self::verb), [`group`](Self::group) and so on, all of which
+/// have to match.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use pintle_apiserver::faults::{Answer, Fault, Rule};
+/// use pintle_apiserver::{ApiServer, ApiServerConfig};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+/// use tokio::net::TcpStream;
+///
+/// let server = ApiServer::start(ApiServerConfig { seed: Some(7), ..ApiServerConfig::default() }).await?;
+/// // The first get of a secret passes; the two after it are refused.
+/// let refusal = Rule::times(Fault::Answer(Answer::new(503)), 2).verb("get").resource("secrets").after(1);
+/// server.faults().add(refusal);
+/// // One in ten requests of a controller is slow: the same ones in each run with this seed.
+/// let slow = Rule::always(Fault::Delay(Duration::from_millis(50))).user_agent("controller/").probability(0.1);
+/// server.faults().add(slow);
+///
+/// for expected in ["404", "503", "503", "404"] {
+///     let mut connection = TcpStream::connect(server.url().trim_start_matches("http://")).await?;
+///     let request = "GET /api/v1/namespaces/default/secrets/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+///     connection.write_all(request.as_bytes()).await?;
+///     let mut answer = String::new();
+///     connection.read_to_string(&mut answer).await?;
+///     assert_eq!(answer.split(' ').nth(1), Some(expected));
+/// }
+/// assert_eq!(server.faults().hits(), 2);
+/// server.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub(super) fault: Fault,
@@ -75,12 +132,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A fault that strikes the next request, whatever it is, and then no more.
+    /// A fault that strikes the next request that matches, and then no more.
     pub fn once(fault: Fault) -> Self {
         Self::times(fault, 1)
     }
 
-    /// A fault that strikes the next so many requests.
+    /// A fault that strikes this many requests, and then no more.
     pub fn times(fault: Fault, times: u32) -> Self {
         Self { times: Some(times), ..Self::always(fault) }
     }
@@ -101,7 +158,7 @@ impl Rule {
         }
     }
 
-    /// Only requests of that verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// Only requests with that verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub fn verb(mut self, verb: impl Into<String>) -> Self {
         self.verb = Some(verb.into());
         self
@@ -131,19 +188,20 @@ impl Rule {
         self
     }
 
-    /// Only requests whose `User-Agent` begins so. It does not bind faults of watches.
+    /// Only requests whose `User-Agent` begins with this prefix. A rule with a fault of watches strikes none then.
     pub fn user_agent(mut self, prefix: impl Into<String>) -> Self {
         self.user_agent = Some(prefix.into());
         self
     }
 
-    /// Lets so many of the requests that it is for pass first.
+    /// Lets this many of the matching requests pass first.
     pub fn after(mut self, requests: u32) -> Self {
         self.skip = requests;
         self
     }
 
-    /// Strikes with that probability, by the server's seed.
+    /// Strikes with that probability, from 0 to 1. Which requests it strikes follows from the server's
+    /// [seed](crate::ApiServerConfig::seed), so it is the same in each run with the same requests.
     pub fn probability(mut self, probability: f64) -> Self {
         self.probability = probability;
         self

@@ -10,7 +10,7 @@ use super::body::Incoming;
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
 use super::{Call, websocket, write};
-use crate::api::Api;
+use crate::api::{Api, VERSION_PATIENCE};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Origin};
 use crate::request::options::ListOptions;
@@ -217,7 +217,7 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
 /// Waits for a revision that is yet to come; fails if it does not come in time.
 pub(super) async fn wait_for(api: &Api, kind: &Kind, version: u64) -> Outcome<()> {
     let uncached = is_uncached(kind);
-    let patience = if uncached { Duration::ZERO } else { api.settings.version_patience };
+    let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
     if api.db.revision() >= version || api.db.wait_for(version, patience).await {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_websocket_whose_client_is_gone_ends_at_once() {
-    let server = ApiServer::start().await.expect("a server");
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let idle = server.tasks.len();
     let mut socket = TcpStream::connect(server.address).await.expect("the server listens");
     let request = "GET /api/v1/nodes?watch=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\

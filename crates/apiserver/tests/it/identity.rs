@@ -1,7 +1,7 @@
 //! Who asks, and as whom.
 
 use http::Method;
-use pintle_apiserver::ApiServer;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,7 +17,8 @@ async fn server() -> ApiServer {
     let path = std::env::temp_dir().join(format!("pintle-identity-{unique:x}.csv"));
     let tokens = "root,root,1,\"system:masters\"\nweak,bob,2,users\ntwice,eve,3,\"system:authenticated\"\n";
     std::fs::write(&path, tokens).expect("a file");
-    let started = ApiServer::builder().token_auth_file(&path).start().await;
+    let config = ApiServerConfig { token_auth_file: Some(path.clone()), ..ApiServerConfig::default() };
+    let started = ApiServer::start(config).await;
     std::fs::remove_file(&path).expect("the file");
     started.expect("a server")
 }
@@ -187,7 +188,7 @@ async fn raw(server: &ApiServer, headers: &[&[u8]]) -> u16 {
 #[tokio::test]
 async fn a_header_that_is_no_ascii_never_leaves_the_request_to_its_senders_own_rights() {
     // Everybody is an administrator here, unless they act as somebody else.
-    let server = ApiServer::start().await.expect("a server");
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     assert_eq!(raw(&server, &[]).await, 200);
     assert_eq!(raw(&server, &["Impersonate-User: x\u{fc}".as_bytes()]).await, 403, "a user of that name");
     for (headers, code) in [

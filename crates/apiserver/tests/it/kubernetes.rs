@@ -1,7 +1,7 @@
 //! The Service `kubernetes` in `default`, and the endpoints behind it.
 
 use http::Method;
-use pintle_apiserver::ApiServer;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -12,7 +12,7 @@ const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslice
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
 
 async fn server() -> ApiServer {
-    ApiServer::builder().seed(1).start().await.expect("a server")
+    ApiServer::start(ApiServerConfig { seed: Some(1), ..ApiServerConfig::default() }).await.expect("a server")
 }
 
 #[tokio::test]
@@ -72,7 +72,8 @@ async fn a_new_server_stands_behind_the_service_kubernetes() {
 #[tokio::test]
 async fn they_come_back_when_deleted_with_or_without_controllers() {
     for controllers in [true, false] {
-        let server = ApiServer::builder().controllers(controllers).start().await.expect("a server");
+        let server =
+            ApiServer::start(ApiServerConfig { controllers, ..ApiServerConfig::default() }).await.expect("a server");
         for path in [SERVICE, ENDPOINTS, SLICE] {
             let before = shown(&server, path).await;
             assert_eq!(delete(&server, path).await.code, 200);

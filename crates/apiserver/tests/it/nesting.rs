@@ -1,7 +1,7 @@
 //! What is nested so deeply that it would end the process.
 
 use http::Method;
-use pintle_apiserver::ApiServer;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -42,7 +42,7 @@ fn widget(name: &str, spec: Value) -> Value {
 
 /// A server of widgets, with the widget `w`.
 async fn server() -> ApiServer {
-    let server = ApiServer::start().await.expect("a server");
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     server.load(&definition(json!({})).to_string()).expect("a definition");
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     assert_eq!(call(&server, Method::POST, WIDGETS, widget("w", json!({}))).await.code, 201);
@@ -142,7 +142,7 @@ async fn copies_are_bounded_before_they_are_made() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_path_of_nested_filters_is_no_path() {
-    let server = ApiServer::start().await.expect("a server");
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
     let nested = |depth: usize| format!(".spec{}.a{}", "[?(@".repeat(depth), ")]".repeat(depth));
     for depth in [2, 4_000, 100_000] {
         let selectable = definition(json!({"selectableFields": [{"jsonPath": nested(depth)}]}));

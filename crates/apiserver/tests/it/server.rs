@@ -3,11 +3,11 @@
 use crate::support::*;
 use http::Method;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
-use pintle_apiserver::{ApiServer, StartError};
+use pintle_apiserver::{ApiServer, ApiServerConfig, StartError};
 use serde_json::{Value, json};
 
 async fn server() -> ApiServer {
-    ApiServer::builder().seed(1).start().await.expect("a server")
+    ApiServer::start(ApiServerConfig { seed: Some(1), ..ApiServerConfig::default() }).await.expect("a server")
 }
 
 #[tokio::test]
@@ -87,7 +87,8 @@ async fn a_definition_is_in_force_once_the_server_has_settled() {
 async fn a_wrong_token_is_refused_and_a_user_without_rights_is_forbidden() {
     let path = std::env::temp_dir().join(format!("pintle-tokens-{}.csv", std::process::id()));
     std::fs::write(&path, "secret,root,1,\"system:masters\"\nweak,bob,2,users\n").expect("a file");
-    let started = ApiServer::builder().token_auth_file(&path).start().await;
+    let config = ApiServerConfig { token_auth_file: Some(path.clone()), ..ApiServerConfig::default() };
+    let started = ApiServer::start(config).await;
     std::fs::remove_file(&path).expect("the file");
     let server = started.expect("a server");
     for (token, code) in [("secret", 200), ("weak", 403), ("wrong", 401)] {
@@ -105,10 +106,12 @@ async fn a_wrong_token_is_refused_and_a_user_without_rights_is_forbidden() {
 async fn a_busy_port_and_a_missing_file_are_named() {
     let server = server().await;
     let port: u16 = server.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-    let error = ApiServer::builder().port(port).start().await.expect_err("the port is taken");
+    let config = ApiServerConfig { port, ..ApiServerConfig::default() };
+    let error = ApiServer::start(config).await.expect_err("the port is taken");
     assert!(matches!(error, StartError::Bind { .. }));
     assert!(error.to_string().contains(&port.to_string()), "{error}");
-    let error = ApiServer::builder().token_auth_file("/no/such/file").start().await.expect_err("no such file");
+    let config = ApiServerConfig { token_auth_file: Some("/no/such/file".into()), ..ApiServerConfig::default() };
+    let error = ApiServer::start(config).await.expect_err("no such file");
     assert!(error.to_string().contains("/no/such/file"), "{error}");
 }
 
@@ -132,7 +135,7 @@ async fn shutting_down_ends_open_watches_and_frees_the_port() {
     tokio::time::timeout(PATIENCE, server.shutdown()).await.expect("an end in time");
     assert_ne!(watch.next().await, Next::Event(Value::Null));
     let port: u16 = url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-    ApiServer::builder().port(port).start().await.expect("the port is free again");
+    ApiServer::start(ApiServerConfig { port, ..ApiServerConfig::default() }).await.expect("the port is free again");
 }
 
 #[tokio::test]

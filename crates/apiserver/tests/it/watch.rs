@@ -1,13 +1,15 @@
 //! Watches over real HTTP: what each event means, and how a watch ends.
 
+use std::time::Duration;
+
 use crate::support::*;
 use http::Method;
-use pintle_apiserver::ApiServer;
 use pintle_apiserver::faults::{Fault, Rule};
+use pintle_apiserver::{ApiServer, ApiServerConfig};
 use serde_json::json;
 
 async fn server() -> ApiServer {
-    ApiServer::builder().seed(1).start().await.expect("a server")
+    ApiServer::start(ApiServerConfig { seed: Some(1), ..ApiServerConfig::default() }).await.expect("a server")
 }
 
 #[tokio::test]
@@ -85,8 +87,8 @@ async fn a_watch_ends_cleanly_when_its_time_is_up() {
 
 #[tokio::test]
 async fn bookmarks_come_when_asked_for_and_tell_of_other_kinds_writes() {
-    let interval = std::time::Duration::from_millis(20);
-    let server = ApiServer::builder().bookmark_interval(interval).start().await.expect("a server");
+    let config = ApiServerConfig { bookmark_interval: Duration::from_millis(20), ..ApiServerConfig::default() };
+    let server = ApiServer::start(config).await.expect("a server");
     let mut watch = Watch::start(&server, "resourceVersion=0&allowWatchBookmarks=true").await;
     let secret = json!({"metadata": {"name": "s"}});
     let secret = call(&server, Method::POST, "/api/v1/namespaces/default/secrets", secret).await;
@@ -100,8 +102,36 @@ async fn bookmarks_come_when_asked_for_and_tell_of_other_kinds_writes() {
 }
 
 #[tokio::test]
+async fn the_extremes_of_a_configuration_and_of_a_timeout_serve_watches_too() {
+    let least =
+        ApiServerConfig { bookmark_interval: Duration::ZERO, watch_buffer: 0, history: 0, ..Default::default() };
+    let most = ApiServerConfig {
+        bookmark_interval: Duration::MAX,
+        watch_buffer: usize::MAX,
+        history: usize::MAX,
+        first_revision: u64::MAX,
+        ..Default::default()
+    };
+    for config in [least, most] {
+        let server = ApiServer::start(config).await.expect("a server");
+        for timeout in [1, i64::MAX] {
+            let query = format!("allowWatchBookmarks=true&timeoutSeconds={timeout}");
+            let mut watch = Watch::start(&server, &query).await;
+            let created = create_map(&server, &format!("a{timeout}"), json!({})).await;
+            loop {
+                let Next::Event(event) = watch.next().await else { panic!("an event") };
+                if event["type"] == "ADDED" && version(&event["object"]) == created {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_slow_watcher_is_cut_and_the_others_go_on() {
-    let server = ApiServer::builder().watch_buffer(8).start().await.expect("a server");
+    let server =
+        ApiServer::start(ApiServerConfig { watch_buffer: 8, ..ApiServerConfig::default() }).await.expect("a server");
     let first = create_map(&server, "a", json!({})).await;
     let query = format!("resourceVersion={first}");
     let mut slow = Watch::start(&server, &query).await;

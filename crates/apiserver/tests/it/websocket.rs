@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderValue;
-use pintle_apiserver::ApiServer;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
+use pintle_apiserver::{ApiServer, ApiServerConfig};
 use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use crate::support::*;
 
 async fn server() -> ApiServer {
-    ApiServer::builder().seed(1).start().await.expect("a server")
+    ApiServer::start(ApiServerConfig { seed: Some(1), ..ApiServerConfig::default() }).await.expect("a server")
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
 
 #[tokio::test]
 async fn it_works_over_tls() {
-    let server = ApiServer::builder().tls(true).start().await.expect("a server");
+    let server = ApiServer::start(ApiServerConfig { tls: true, ..ApiServerConfig::default() }).await.expect("a server");
     server.load("{kind: ConfigMap, apiVersion: v1, metadata: {name: a}}").expect("a config map");
     let Some(pintle_meta::PemSource::Inline(pem)) = server.client_config().tls.ca else { panic!("a CA") };
     let mut roots = rustls::RootCertStore::empty();
@@ -143,7 +143,8 @@ async fn who_does_not_ask_for_it_gets_plain_http() {
 async fn what_is_wrong_before_the_upgrade_is_a_plain_answer() {
     let path = std::env::temp_dir().join(format!("pintle-websocket-tokens-{}.csv", std::process::id()));
     std::fs::write(&path, "admin,root,1,\"system:masters\"\nweak,bob,2,users\n").expect("a file");
-    let started = ApiServer::builder().token_auth_file(&path).start().await;
+    let config = ApiServerConfig { token_auth_file: Some(path.clone()), ..ApiServerConfig::default() };
+    let started = ApiServer::start(config).await;
     std::fs::remove_file(&path).expect("the file");
     let server = started.expect("a server");
     server.faults().add(Rule::once(Fault::Answer(Answer::new(503))).resource("secrets"));
@@ -245,7 +246,8 @@ async fn faults_of_watches_strike_here_too() {
 
 #[tokio::test]
 async fn a_slow_watcher_is_cut() {
-    let server = ApiServer::builder().watch_buffer(8).start().await.expect("a server");
+    let server =
+        ApiServer::start(ApiServerConfig { watch_buffer: 8, ..ApiServerConfig::default() }).await.expect("a server");
     let first = create_map(&server, "a", json!({})).await;
     let mut slow = watch(&server, &format!("resourceVersion={first}")).await;
     let filler = "x".repeat(400_000);

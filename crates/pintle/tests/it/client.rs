@@ -1,6 +1,6 @@
 //! The client against the embedded server.
 
-use pintle::apiserver::ApiServer;
+use pintle::apiserver::{ApiServer, ApiServerConfig};
 use pintle::kubeconfig::{self, Environment, Overrides};
 use pintle::meta::{DynamicObject, ListOptions, ObjectKey, PostOptions, Reason, Resource, Secret};
 use pintle::restreq::Api;
@@ -9,7 +9,7 @@ use crate::support::{ConfigMap, client, create, server};
 
 #[tokio::test]
 async fn a_kubeconfig_of_the_server_leads_back_to_it_over_tls() {
-    let server = ApiServer::builder().tls(true).start().await.unwrap();
+    let server = ApiServer::start(ApiServerConfig { tls: true, ..ApiServerConfig::default() }).await.unwrap();
     let folder = std::env::temp_dir().join(format!("pintle-scenario-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("kubeconfig");
@@ -28,7 +28,8 @@ async fn a_kubeconfig_of_the_server_leads_back_to_it_over_tls() {
 async fn a_wrong_token_is_unauthorized_by_type_and_is_not_shown() {
     let folder = std::env::temp_dir().join(format!("pintle-scenario-tokens-{}", std::process::id()));
     std::fs::write(&folder, "right,admin,1,\"system:masters\"\n").unwrap();
-    let server = ApiServer::builder().token_auth_file(&folder).start().await.unwrap();
+    let config = ApiServerConfig { token_auth_file: Some(folder.clone()), ..ApiServerConfig::default() };
+    let server = ApiServer::start(config).await.unwrap();
     std::fs::remove_file(&folder).unwrap();
     let mut config = server.client_config();
     config.token = Some(Secret::new("hush-wrong"));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use pintle::apiserver::ApiServer;
+use pintle::apiserver::{ApiServer, ApiServerConfig};
 use pintle::controller::{Action, Controller, ReconcileError, Request};
 use pintle::informer::{InformerConfig, SharedInformer};
 use pintle::meta::DeleteOptions;
@@ -91,7 +91,7 @@ async fn the_controller_goes_on_when_a_server_that_vanished_is_back() {
     let port = first.url().rsplit(':').next().unwrap().parse().unwrap();
     first.shutdown().await;
     let second = eventually("the port is free again", async || {
-        ApiServer::builder().port(port).first_revision(1_000).start().await.ok()
+        ApiServer::start(ApiServerConfig { port, first_revision: 1_000, ..ApiServerConfig::default() }).await.ok()
     })
     .await;
     create(&maps, "after").await;

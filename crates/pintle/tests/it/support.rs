@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use pintle::apiserver::ApiServer;
+use pintle::apiserver::{ApiServer, ApiServerConfig};
 use pintle::meta::{ClientConfig, ObjectMeta, PostOptions};
 use pintle::restreq::{Api, RestClient};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ impl ConfigMap {
 }
 
 pub(crate) async fn server() -> ApiServer {
-    ApiServer::start().await.expect("a loopback port")
+    ApiServer::start(ApiServerConfig::default()).await.expect("a loopback port")
 }
 
 pub(crate) fn client(config: ClientConfig) -> RestClient {
