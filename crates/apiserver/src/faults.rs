@@ -99,14 +99,14 @@ impl Faults {
     }
 
     /// What the rules do to a watch as it begins; only the first that strikes counts.
-    pub(crate) fn watch(&self, selection: &Selection) -> Option<WatchFault> {
+    pub(crate) fn watch(&self, selection: &Selection, user_agent: &str) -> Option<WatchFault> {
         let request = Request {
             verb: "watch",
             group: &selection.kind.group,
             resource: &selection.kind.plural,
             namespace: &selection.namespace,
             name: selection.name().unwrap_or_default(),
-            user_agent: "",
+            user_agent,
         };
         let mut inner = self.lock();
         let Inner { rules, random, hits } = &mut *inner;

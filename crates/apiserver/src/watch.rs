@@ -103,7 +103,13 @@ struct Start {
 
 impl Watcher {
     /// Begins a watch. What is wrong with its options is told now; a version that is too old, or too far ahead, in the stream.
-    pub(crate) fn start(api: Arc<Api>, selection: Selection, options: &ListOptions, shape: Shape) -> Outcome<Self> {
+    pub(crate) fn start(
+        api: Arc<Api>,
+        selection: Selection,
+        options: &ListOptions,
+        shape: Shape,
+        user_agent: &str,
+    ) -> Outcome<Self> {
         let version = match options.resource_version.as_str() {
             "" => 0,
             text => parse_number(text).map_err(|error| {
@@ -129,7 +135,7 @@ impl Watcher {
             before_end: (!uncached && timeout > LAST_BOOKMARK).then(|| ends - LAST_BOOKMARK),
         });
         let mut watcher = Self {
-            fault: api.faults.watch(&selection),
+            fault: api.faults.watch(&selection, user_agent),
             api,
             selection,
             shape,

@@ -188,7 +188,7 @@ impl Rule {
         self
     }
 
-    /// Only requests whose `User-Agent` begins with this prefix. A rule with a fault of watches strikes none then.
+    /// Only requests whose `User-Agent` begins with this prefix.
     pub fn user_agent(mut self, prefix: impl Into<String>) -> Self {
         self.user_agent = Some(prefix.into());
         self

@@ -203,7 +203,7 @@ fn watch(api: &Arc<Api>, call: &mut Call, place: &Place, path: &ResourcePath) ->
     let selection = selection.checked()?;
     format.transform.check(call.query.text("includeObject"))?;
     let shape = Shape::new(format.transform, api.clock.clone());
-    let watcher = Watcher::start(api.clone(), selection, &options, shape)?;
+    let watcher = Watcher::start(api.clone(), selection, &options, shape, call.user_agent())?;
     Ok(websocket::reply(call, Box::new(watcher)))
 }
 

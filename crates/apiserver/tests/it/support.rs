@@ -106,8 +106,13 @@ pub(crate) enum Next {
 
 impl Watch {
     pub(crate) async fn start(server: &ApiServer, query: &str) -> Self {
+        Self::start_as(server, "", query).await
+    }
+
+    /// The same by a client with that `User-Agent`.
+    pub(crate) async fn start_as(server: &ApiServer, user_agent: &str, query: &str) -> Self {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
-        let response = send(server, Method::GET, &path, &[], "").await;
+        let response = send(server, Method::GET, &path, &[("user-agent", user_agent)], "").await;
         assert_eq!(response.status(), 200);
         Self { body: response.into_body(), rest: Vec::new() }
     }

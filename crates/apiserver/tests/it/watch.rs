@@ -180,3 +180,14 @@ async fn faults_of_watches_strike_as_often_as_told() {
     assert!(matches!(Watch::start(&server, "").await.next().await, Next::Event(_)), "the rules are used up");
     assert_eq!(server.faults().hits(), 3);
 }
+
+#[tokio::test]
+async fn a_fault_of_watches_strikes_only_the_user_agents_it_is_for() {
+    let server = server().await;
+    create_map(&server, "a", json!({})).await;
+    server.faults().add(Rule::once(Fault::Expire).user_agent("mine/"));
+    for (agent, expected) in [("other/1.0", "ADDED"), ("mine/1.0", "ERROR")] {
+        let Next::Event(event) = Watch::start_as(&server, agent, "").await.next().await else { panic!("an event") };
+        assert_eq!(event["type"], expected, "{agent}");
+    }
+}
