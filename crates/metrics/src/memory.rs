@@ -33,6 +33,7 @@ pub struct Sample {
 
 /// What a series says.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Value {
     /// Of a counter.
     Counter(u64),

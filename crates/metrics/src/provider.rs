@@ -24,7 +24,7 @@ pub enum Kind {
     Counter,
     /// How much there is now, of all shares together.
     Gauge,
-    /// How much there is now, of the share that has the most: the age of the oldest.
+    /// How much there is now, of the share that has the most, 0 at least: the age of the oldest.
     MaxGauge,
     /// How values are distributed, over buckets up to these bounds, which ascend. There is one more bucket for what exceeds all.
     Histogram(&'static [f64]),
