@@ -36,19 +36,19 @@
 //! | faults | a rule may hold the request up or answer in its place | `faults/` |
 //! | route | the path finds its [`kinds::Kind`]; the method, its verb | `serve/resource.rs`, `serve/write.rs` |
 //! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `serve/negotiate.rs` |
-//! | decode | bytes become a value, held against the types of the kind | `decode.rs`, [`schema`] |
-//! | rules | defaults, [`managed`] fields, admission, [validation](validate); optimistic: on what the store holds now | `rest/`, `admission/` |
+//! | decode | bytes become a value, checked against the types of the kind | `decode.rs`, [`schema`], `protobuf/` |
+//! | rules | patches, defaults, [`managed`] fields, admission, [validation](validate), all on what the store holds now | `rest/`, `kinds/`, `admission/`, [`patch`] |
 //! | commit | the value is put under a new revision, if nothing came between | `db.rs`, `store/` |
 //! | feed | the change goes to the feed that all watchers of the resource share | `db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
-//! | frame | the event is encoded, once for all watchers that want the same bytes | `watch/frame.rs` |
+//! | frame | the event is encoded; once for all watchers where the object goes out as it is stored | `watch/frame.rs` |
 //! | send | a frame is a part of the answer's body, or a message of a WebSocket | `serve/body.rs`, `serve/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
 //! watches and bookmarks all read from it. The handlers in `rest/` never await, so a request that is dropped half-way leaves each
-//! write whole or undone. Besides the connections there is one task: `background/`, which brings custom resource
-//! definitions into force, collects garbage, empties deleted namespaces and looks after the Service `kubernetes`, through the same
-//! handlers as everybody.
+//! write whole or undone. Besides the connections and the task that accepts them there is one more: `background/`, which
+//! establishes custom resource definitions, collects garbage, empties deleted namespaces and looks after the Service
+//! `kubernetes`, through the same handlers as everybody.
 
 mod admission;
 mod api;

@@ -1,4 +1,5 @@
-//! Selectors held against JSON objects, and which fields of a kind can be selected. What selectors are, `pintle_meta` says.
+//! Matches selectors against JSON objects, and says which fields of a kind can be selected.
+//! `pintle_meta` defines what selectors are.
 
 use std::borrow::Cow;
 

@@ -98,7 +98,7 @@ impl ApiServer {
         format!("{scheme}://{}", self.address)
     }
 
-    /// What a client has to know to reach it, as an administrator.
+    /// How a client reaches it, as an administrator.
     pub fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new(self.url());
         config.tls.ca = self.ca.as_ref().map(|pem| PemSource::Inline(pem.clone().into_bytes()));
@@ -111,31 +111,32 @@ impl ApiServer {
         kubeconfig::render(&self.url(), self.ca.as_deref(), self.token.as_ref())
     }
 
-    /// Creates the objects of a YAML or JSON text, in order; an object that is there already is left alone. Dropping the future
-    /// leaves those created so far.
+    /// Creates the objects of a YAML or JSON text, in order, and returns how many it created. An object that exists already
+    /// is left alone.
     ///
     /// # Errors
     ///
-    /// The first object that cannot be created, and why.
+    /// The first object that cannot be created, and why. Those before it stay.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
         load::text(&self.api, text)
     }
 
-    /// Creates the objects of each `.yaml`, `.yml` and `.json` file below a folder, in the order of their names.
+    /// Creates the objects of each `.yaml`, `.yml` and `.json` file below a folder, in the order of their names, as
+    /// [`load`](Self::load) does, and returns how many it created.
     ///
     /// # Errors
     ///
-    /// The first file that cannot be read or created, and why.
+    /// The first file that cannot be read, or the first object that cannot be created, and why. Objects before it stay.
     pub fn load_dir(&self, dir: &Path) -> Result<usize, LoadError> {
         load::dir(&self.api, dir)
     }
 
-    /// What goes wrong on purpose.
+    /// The faults that this server is to make on purpose.
     pub fn faults(&self) -> &Faults {
         &self.api.faults
     }
 
-    /// Forgets the past: from now on, older versions can neither be watched from nor listed.
+    /// Forgets the past: from now on, versions older than the present one can neither be watched from nor listed.
     pub fn compact(&self) {
         self.api.db.compact(self.api.db.revision());
     }
@@ -151,7 +152,8 @@ impl ApiServer {
     }
 
     /// Waits until the server's own controllers have done all that follows from the writes so far: definitions are in force,
-    /// dependents gone, deleted namespaces emptied. What a finalizer holds is not waited for. Dropping it has no effect.
+    /// dependents gone, deleted namespaces emptied. It does not wait for what a finalizer holds back. Dropping the future has no
+    /// effect.
     pub async fn settle(&self) {
         let mut quiet = self.quiet.clone();
         loop {
@@ -164,8 +166,8 @@ impl ApiServer {
         }
     }
 
-    /// Ends all connections and tasks, and waits until they are gone. Watches end at once. Dropping the future leaves the rest
-    /// to the drop of the server.
+    /// Ends all connections and tasks, and waits until they are gone. Watches end at once. If the future is dropped, they end all
+    /// the same, with nobody waiting.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -224,8 +226,8 @@ pub struct ApiServerConfig {
     /// all that the other gave out: its clients then learn that their versions are too old and list again, where they would
     /// otherwise wait for versions that they believe to have seen. Half of `u64::MAX` is the most that counts.
     pub first_revision: u64,
-    /// How many changes are kept for each resource: 100 000. None is kept for more than five minutes. Watches and lists from a
-    /// version before that are refused.
+    /// How many changes are kept for each resource: 100 000. Changes older than five minutes are dropped when the resource is
+    /// written next. Watches and lists from a version before those kept are refused.
     pub history: usize,
     /// Whether dependents of deleted owners are collected and deleted namespaces emptied: yes. Custom resource definitions and
     /// the Service `kubernetes` are looked after in any case.
@@ -252,7 +254,7 @@ impl Default for ApiServerConfig {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The address cannot be had; mostly because something else listens there.
+    /// The server cannot listen on the address, mostly because something else does.
     Bind {
         /// The address.
         address: SocketAddr,
@@ -296,7 +298,7 @@ pub enum LoadError {
         /// Why.
         cause: io::Error,
     },
-    /// A document is no object of a kind that is served, or breaks a rule.
+    /// A document is not an object of a kind that is served, or it breaks a rule.
     Refused {
         /// The file, if it came from one.
         path: Option<PathBuf>,

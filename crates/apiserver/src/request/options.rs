@@ -1,4 +1,4 @@
-//! The options of requests, read from the query and from bodies, and held against their rules.
+//! Options of requests: read from the query and from bodies, and validated.
 
 use pintle_meta::{FieldValidation, PropagationPolicy, ResourceVersionMatch};
 use serde_json::Value;

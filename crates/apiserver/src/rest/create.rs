@@ -1,4 +1,4 @@
-//! POST.
+//! POST: creates one object.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! GET of one object and of many.
+//! GET of one object and of lists.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What names have to look like, by the kind's rule, and the keys of annotations. Those of labels are `pintle_meta`'s.
+//! The rules for names, by kind, and for the keys of annotations. Those of labels are `pintle_meta`'s.
 
 use pintle_meta::label_key_faults;
 
