@@ -56,7 +56,7 @@
 //!
 //! - A [`Controller`] has a [`Reconciler`] called for each key, with a [`Request`]; it answers with an [`Action`] or a
 //!   [`ReconcileError`]. [`ControllerConfig`] says how many at a time, how long, and how soon after an error.
-//! - A [`Source`] feeds keys: [`Kind`] is the objects of an informer, [`Trigger`] is fed by hand. A [`Predicate`] says which
+//! - A [`Source`] feeds keys: [`Kind`] is the objects of an informer, [`Trigger`] is fed by hand. A [`Predicate`](predicate::Predicate) says which
 //!   events count, a [`Handler`] which keys they mean.
 //! - A [`Manager`] runs controllers under leader election, with the informers below them and services beside them;
 //!   [`ManagerStatus`] answers probes.
@@ -78,7 +78,7 @@ mod builder;
 mod config;
 mod controller;
 mod error;
-pub mod handler;
+mod handler;
 mod left;
 mod manager;
 mod metrics;
@@ -87,7 +87,7 @@ mod panic;
 pub mod predicate;
 mod reconciler;
 mod requests;
-pub mod source;
+mod source;
 mod stop;
 mod worker;
 
@@ -96,8 +96,7 @@ pub use config::{ControllerConfig, LOW_PRIORITY, QueueSetup};
 pub use controller::Controller;
 pub use error::{ControllerError, ManagerError};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
-pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus};
-pub use predicate::Predicate;
+pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
 pub use reconciler::{Action, ReconcileError, Reconciler, Request};
 pub use requests::Requests;
 pub use source::{Feed, Kind, Source, Trigger};

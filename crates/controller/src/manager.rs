@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use pintle_events::{EventRecorder, EventType, ObjectReference};
 use pintle_informer::InformerFactory;
 use pintle_leaderelect::{LeaderElector, Lock};
 use tokio_util::sync::CancellationToken;
 
+pub use election::leader_events;
 pub use health::{Health, HealthCheck, ManagerStatus};
 
 use self::election::{Election, lead};
@@ -105,27 +105,12 @@ impl Manager {
         self
     }
 
-    /// Lets only the leader run the controllers.
+    /// Lets only the leader run the controllers. For Events about the lock, give the elector
+    /// [`leader_events`](crate::leader_events).
     pub fn leader_election<L: Lock>(mut self, elector: LeaderElector<L>) -> Self {
         self.status.set_election(elector.status());
         self.election = Some(Box::new(elector));
         self
-    }
-
-    /// The same, and records who became leader and who stopped, as Events about the lock.
-    pub fn leader_election_with_events<L: Lock>(self, elector: LeaderElector<L>, recorder: EventRecorder) -> Self {
-        self.leader_election(elector.with_events(move |event| {
-            let lock = ObjectReference {
-                api_version: event.resource.group_version.to_string(),
-                kind: event.resource.kind.clone(),
-                namespace: event.key.namespace().unwrap_or_default().into(),
-                name: event.key.name().into(),
-                uid: event.version.uid.clone(),
-                resource_version: event.version.resource_version.clone(),
-                field_path: String::new(),
-            };
-            recorder.event(lock, EventType::Normal, "LeaderElection", event.to_string());
-        }))
     }
 
     /// What is known of its parts, for health checks, and whoever asks who leads. It knows of parts that are added

@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::Cache;
 use crate::decode::{Decoded, decode};
-use crate::reflector::{Command, Input, Output};
-use crate::{ErrorHandler, InformerState, Reflector, ReflectorError, Transform, Undecodable};
+use crate::reflector::{Command, Input, Output, Reflector};
+use crate::{ErrorHandler, InformerState, ReflectorError, Transform, Undecodable};
 
 /// What drives a reflector: it owns the requests, the clock and the task.
 pub(crate) struct Driver<T, L> {

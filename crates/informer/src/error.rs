@@ -1,4 +1,8 @@
-//! How waits and reads fail.
+//! How waits, reads and requests fail.
+
+use std::mem::discriminant;
+
+use pintle_meta::ApiError;
 
 /// There is no index of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,4 +32,45 @@ pub enum WaitError {
 #[error("the informer {informer:?} stopped before its first list was complete")]
 pub struct NotSynced {
     pub(crate) informer: String,
+}
+
+/// Why a reflector has to wait before it goes on.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReflectorError {
+    /// The resource could not be listed.
+    #[error("cannot list: {0}")]
+    List(#[source] ApiError),
+    /// The resource could not be watched, or the watch ended in an error.
+    #[error("cannot watch: {0}")]
+    Watch(#[source] ApiError),
+    /// The server ends its watches as soon as they begin.
+    #[error("the server ended the watch at once and without any event")]
+    VeryShortWatch,
+    /// The server took up a streaming list and did not finish it, so the resource is listed instead.
+    #[error("the server did not finish a streaming list")]
+    StreamingListUnfinished,
+}
+
+impl ReflectorError {
+    /// The failure of the request, if it was one that failed.
+    pub fn cause(&self) -> Option<&ApiError> {
+        match self {
+            Self::List(cause) | Self::Watch(cause) => Some(cause),
+            Self::VeryShortWatch | Self::StreamingListUnfinished => None,
+        }
+    }
+
+    /// Whether it is, but for the details, the same failure.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let kind = |error: &Self| {
+            let cause = error.cause();
+            (
+                discriminant(error),
+                cause.map(|cause| discriminant(cause.kind())),
+                cause.and_then(ApiError::reason).cloned(),
+            )
+        };
+        kind(self) == kind(other)
+    }
 }

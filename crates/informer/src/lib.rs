@@ -47,7 +47,7 @@
 //!   the same resource. [`InformerState`] tells what keeps one from being up to date.
 //! - A [`Subscription`] yields [`Event`]s: what changed, after it has changed. An [`EventHandler`] is called with them.
 //! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
-//! - An [`Indexer`] is the store below, a [`Reflector`] the state machine that lists and watches to fill it.
+//! - An [`Indexer`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
 //!
 //! # What is guaranteed
 //!
@@ -62,7 +62,7 @@
 //!
 //! # The way of a change
 //!
-//! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`] asks for: list, watch, wait. It
+//! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`](reflector::Reflector) asks for: list, watch, wait. It
 //!    decodes the objects as they come. What comes of it, the reflector makes into [`Output`](reflector::Output)s; each object is
 //!    transformed then, if a transform is set.
 //! 2. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
@@ -84,6 +84,7 @@ mod handler;
 mod indexer;
 mod lister;
 pub mod reflector;
+mod reflector_config;
 mod shared_informer;
 mod snapshot;
 mod state;
@@ -91,14 +92,13 @@ mod subscription;
 
 pub use config::{ErrorHandler, InformerConfig, Transform};
 pub use decode::Undecodable;
-pub use error::{NotSynced, UnknownIndex, WaitError};
+pub use error::{NotSynced, ReflectorError, UnknownIndex, WaitError};
 pub use event::Event;
 pub use factory::InformerFactory;
 pub use handler::{EventHandler, FilteringHandler, HandlerGuard};
 pub use indexer::{IndexExists, Indexer, NAMESPACE_INDEX};
 pub use lister::{Lister, NamespaceLister};
-pub use pintle_ratelimit::BackoffConfig;
-pub use reflector::{Reflector, ReflectorConfig, ReflectorError};
+pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
 pub use snapshot::Snapshot;
 pub use state::InformerState;

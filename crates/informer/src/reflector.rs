@@ -1,11 +1,9 @@
 //! The state machine that lists and watches: what it is told, what it asks for, and what it has to store.
 
-mod config;
 mod list;
 mod watch;
 
 use std::fmt;
-use std::mem::discriminant;
 use std::time::{Duration, Instant};
 
 use pintle_meta::{ApiError, List, ListOptions, Object, WatchEvent, WatchOptions};
@@ -14,8 +12,7 @@ use pintle_ratelimit::{Backoff, Jitter};
 use self::list::Pages;
 use self::watch::{Initial, Stream};
 
-pub use self::config::ReflectorConfig;
-use crate::InformerState;
+use crate::{InformerState, ReflectorConfig, ReflectorError};
 
 /// Follows one resource: lists it, watches it from there on, and begins anew where the server has lost track.
 ///
@@ -53,7 +50,8 @@ use crate::InformerState;
 /// ```
 /// use std::time::Instant;
 ///
-/// use pintle_informer::reflector::{Command, Input, Output, Reflector, ReflectorConfig};
+/// use pintle_informer::ReflectorConfig;
+/// use pintle_informer::reflector::{Command, Input, Output, Reflector};
 /// use pintle_meta::{List, ListMeta, PartialObject};
 ///
 /// let mut reflector: Reflector<PartialObject> = Reflector::new(ReflectorConfig::default(), 1);
@@ -155,47 +153,6 @@ pub struct Step<T> {
     pub error: Option<ReflectorError>,
     /// What to do next.
     pub command: Command,
-}
-
-/// Why a reflector has to wait before it goes on.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReflectorError {
-    /// The resource could not be listed.
-    #[error("cannot list: {0}")]
-    List(#[source] ApiError),
-    /// The resource could not be watched, or the watch ended in an error.
-    #[error("cannot watch: {0}")]
-    Watch(#[source] ApiError),
-    /// The server ends its watches as soon as they begin.
-    #[error("the server ended the watch at once and without any event")]
-    VeryShortWatch,
-    /// The server took up a streaming list and did not finish it, so the resource is listed instead.
-    #[error("the server did not finish a streaming list")]
-    StreamingListUnfinished,
-}
-
-impl ReflectorError {
-    /// The failure of the request, if it was one that failed.
-    pub fn cause(&self) -> Option<&ApiError> {
-        match self {
-            Self::List(cause) | Self::Watch(cause) => Some(cause),
-            Self::VeryShortWatch | Self::StreamingListUnfinished => None,
-        }
-    }
-
-    /// Whether it is, but for the details, the same failure.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let kind = |error: &Self| {
-            let cause = error.cause();
-            (
-                discriminant(error),
-                cause.map(|cause| discriminant(cause.kind())),
-                cause.and_then(ApiError::reason).cloned(),
-            )
-        };
-        kind(self) == kind(other)
-    }
 }
 
 enum Phase<T> {

@@ -14,7 +14,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::cache::Cache;
 use crate::driver::{Driver, now};
-use crate::{IndexExists, InformerConfig, InformerState, Lister, NotSynced, Reflector, Subscription};
+use crate::reflector::Reflector;
+use crate::{IndexExists, InformerConfig, InformerState, Lister, NotSynced, Subscription};
 
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
 ///

@@ -22,13 +22,12 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// use pintle_leaderelect::{InvalidConfig, LeaderElectionConfig, unique_identity};
 /// use std::time::Duration;
 ///
-/// let mut config = LeaderElectionConfig::new(unique_identity());
+/// let mut config = LeaderElectionConfig { identity: unique_identity().into(), ..LeaderElectionConfig::default() };
 /// assert_eq!(config.validate(), Ok(()));
 /// config.renew_deadline = Duration::from_secs(15);
 /// assert!(matches!(config.validate(), Err(InvalidConfig::LeaseNotAboveRenew { .. })));
 /// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct LeaderElectionConfig {
     /// The name of this contender. It has to be unique for each start of each process: two contenders of one name both lead.
     pub identity: String,
@@ -61,11 +60,11 @@ pub struct LeaderElectionConfig {
     pub metrics: Option<Arc<dyn Provider>>,
 }
 
-impl LeaderElectionConfig {
-    /// A contender with the default durations: 15 s, 10 s and 2 s. [`unique_identity`] makes an identity.
-    pub fn new(identity: impl Into<String>) -> Self {
+impl Default for LeaderElectionConfig {
+    /// A contender with [an identity of its own](unique_identity) and the default durations: 15 s, 10 s and 2 s.
+    fn default() -> Self {
         Self {
-            identity: identity.into(),
+            identity: unique_identity(),
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -76,14 +75,9 @@ impl LeaderElectionConfig {
             metrics: None,
         }
     }
+}
 
-    /// Sets the three durations.
-    #[must_use]
-    pub fn with_durations(mut self, lease: Duration, renew: Duration, retry: Duration) -> Self {
-        (self.lease_duration, self.renew_deadline, self.retry_period) = (lease, renew, retry);
-        self
-    }
-
+impl LeaderElectionConfig {
     /// Checks the rules that [`InvalidConfig`] lists.
     ///
     /// # Errors
@@ -213,7 +207,13 @@ mod tests {
 
     fn check(lease: u64, renew: u64, retry: u64, expected: &str) {
         let millis = Duration::from_millis;
-        let config = LeaderElectionConfig::new("me").with_durations(millis(lease), millis(renew), millis(retry));
+        let config = LeaderElectionConfig {
+            identity: "me".into(),
+            lease_duration: millis(lease),
+            renew_deadline: millis(renew),
+            retry_period: millis(retry),
+            ..LeaderElectionConfig::default()
+        };
         let told = config.validate().map_or_else(|error| error.to_string(), |()| String::new());
         assert!(
             told.starts_with(expected) && told.is_empty() == expected.is_empty(),
@@ -231,7 +231,10 @@ mod tests {
         check(0, 0, 0, "lease_duration 0ns must be greater");
         check(900, 500, 100, "lease_duration 900ms must be at least one second");
         check(3_000_000_000_000, 10_000, 2_000, "lease_duration 3000000000s exceeds");
-        assert_eq!(LeaderElectionConfig::new("").validate(), Err(InvalidConfig::NoIdentity));
+        assert_eq!(
+            LeaderElectionConfig { identity: "".into(), ..LeaderElectionConfig::default() }.validate(),
+            Err(InvalidConfig::NoIdentity)
+        );
     }
 
     #[test]
@@ -243,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_published_duration_is_never_shorter_than_the_guarded_one() {
-        let mut config = LeaderElectionConfig::new("me");
+        let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
         config.lease_duration = Duration::from_millis(15_001);
         assert_eq!(config.published_seconds(), Some(16));
     }
@@ -251,11 +254,20 @@ mod tests {
     #[test]
     fn what_is_seldom_meant_is_warned_about() {
         let seconds = Duration::from_secs;
-        assert!(LeaderElectionConfig::new("me").warnings().is_empty());
-        let tight =
-            LeaderElectionConfig::new("me").with_durations(seconds(11), seconds(10), Duration::from_millis(900));
+        assert!(
+            LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() }.warnings().is_empty()
+        );
+        let tight = LeaderElectionConfig {
+            identity: "me".into(),
+            lease_duration: seconds(11),
+            renew_deadline: seconds(10),
+            retry_period: Duration::from_millis(900),
+            ..LeaderElectionConfig::default()
+        };
         assert_eq!(tight.warnings().len(), 1);
-        let tight = tight.with_durations(seconds(10), Duration::from_millis(9_500), Duration::from_millis(500));
+        let (lease_duration, renew_deadline) = (seconds(10), Duration::from_millis(9_500));
+        let retry_period = Duration::from_millis(500);
+        let tight = LeaderElectionConfig { lease_duration, renew_deadline, retry_period, ..tight };
         assert_eq!(tight.warnings().len(), 2);
     }
 }

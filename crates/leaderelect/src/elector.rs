@@ -33,7 +33,7 @@ use crate::{
 ///
 /// async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), InvalidConfig> {
 ///     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
-///     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new(unique_identity()))?;
+///     let mut elector = LeaderElector::new(lock, LeaderElectionConfig { identity: unique_identity().into(), ..LeaderElectionConfig::default() })?;
 ///     let status = elector.status(); // for health checks and others that ask
 ///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
 ///     let last_term = elector.run(&stop, work).await;

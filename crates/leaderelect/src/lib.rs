@@ -9,7 +9,7 @@
 //!
 //! async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
 //!     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
-//!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new(unique_identity()))?;
+//!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig { identity: unique_identity().into(), ..LeaderElectionConfig::default() })?;
 //!     let callbacks = LeaderCallbacks::new(async |leadership| {
 //!         while !leadership.is_cancelled() {
 //!             // What only one replica may do. It is dropped, at whatever await it is, when the term is over.
@@ -56,6 +56,7 @@ pub mod machine;
 mod metrics;
 mod record;
 mod status;
+mod term;
 
 pub use annotation::{AnnotationLock, LEADER_ANNOTATION};
 pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind};
@@ -65,9 +66,9 @@ pub use elector::LeaderElector;
 pub use leadership::{Leadership, LeadershipLost};
 pub use lease::{Lease, LeaseSpec};
 pub use lock::{LeaseLock, Lock, Locked};
-pub use machine::{LossReason, Term};
 pub use record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
 pub use status::{ElectionStatus, Wedged};
+pub use term::{LossReason, Term};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -78,7 +78,7 @@ use crate::{LeaderElectionRecord, Lease, Snapshot, TimePrecision, Version};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let lock = InMemory { key: ObjectKey::new("kube-system", "website-controller"), stored: Mutex::default() };
-/// let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("replica-1"))?;
+/// let mut elector = LeaderElector::new(lock, LeaderElectionConfig { identity: "replica-1".into(), ..LeaderElectionConfig::default() })?;
 /// let work = LeaderCallbacks::new(async |leadership: Leadership| println!("{:?}", leadership.term()));
 /// let ended = elector.run(&CancellationToken::new(), work).await;
 /// assert_eq!(ended, Some(LossReason::Completed));

@@ -26,7 +26,9 @@ use crate::clock::{Deadline, Now};
 use crate::config::LeaderElectionConfig;
 use crate::record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
 
-pub use event::{Action, Effect, Event, Failure, Hint, LossReason, Request, Term};
+pub use event::{Action, Effect, Event, Failure, Hint, Request};
+
+use crate::term::{LossReason, Term};
 
 /// One contender for one lock.
 ///
@@ -39,7 +41,7 @@ pub use event::{Action, Effect, Event, Failure, Hint, LossReason, Request, Term}
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// let now = SystemClock::new().now();
-/// let mut machine = Machine::new(LeaderElectionConfig::new("replica-1"), TimePrecision::Micros, now);
+/// let mut machine = Machine::new(LeaderElectionConfig { identity: "replica-1".into(), ..LeaderElectionConfig::default() }, TimePrecision::Micros, now);
 ///
 /// // It looks, finds no lock, creates one, and leads.
 /// let actions = machine.step(Event::Tick, now);

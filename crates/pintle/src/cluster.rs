@@ -6,6 +6,7 @@ use std::time::Duration;
 
 #[cfg(feature = "apiserver")]
 use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_controller::leader_events;
 use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
@@ -182,11 +183,16 @@ impl Cluster {
 
     /// An elector for the Lease of that name, in the configuration's namespace unless the key names one: client-go's
     /// `NewFromKubeconfig`. It has a client of its own, with connections that nothing else uses, no rate limit and a deadline
-    /// of half the renew deadline a request; and it watches the Lease, so that a release is noticed at once.
+    /// of half the renew deadline a request; it watches the Lease, so that a release is noticed at once; and it records its terms
+    /// as Events about the Lease.
     ///
     /// # Errors
     ///
     /// The first rule that `config` breaks.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub fn elector(
         &self,
         lease: impl Into<ObjectKey>,
@@ -200,7 +206,8 @@ impl Cluster {
             Api::namespaced(RestClient::new(client).map_err(Error::Client)?, lease.namespace().unwrap_or_default());
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let lock = LeaseLock::new(leases.clone(), &namespace, lease.name());
-        Ok(LeaderElector::new(lock, config).map_err(Error::Election)?.with_watch(leases))
+        let elector = LeaderElector::new(lock, config).map_err(Error::Election)?;
+        Ok(elector.with_watch(leases).with_events(leader_events(self.recorder("leader-election"))))
     }
 
     /// Works while it leads, for one term, and answers how that ended; `None` if `stop` came before any: client-go's

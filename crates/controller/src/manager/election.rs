@@ -3,7 +3,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use pintle_leaderelect::{LeaderCallbacks, LeaderElector, Leadership, Lock, LossReason};
+use pintle_events::{EventRecorder, EventType, ObjectReference};
+use pintle_leaderelect::{LeaderCallbacks, LeaderElector, LeaderEvent, Leadership, Lock, LossReason};
 use tokio_util::sync::CancellationToken;
 
 use super::team::Team;
@@ -12,6 +13,32 @@ use crate::panic::caught;
 
 /// What it is called in errors.
 pub(super) const NAME: &str = "the leader election";
+
+/// Records who became leader and who stopped, as Events about the lock: for `LeaderElector::with_events`.
+///
+/// ```
+/// use pintle_controller::leader_events;
+/// use pintle_events::EventRecorder;
+/// use pintle_leaderelect::{LeaderElector, Lock};
+///
+/// fn told<L: Lock>(elector: LeaderElector<L>, recorder: EventRecorder) -> LeaderElector<L> {
+///     elector.with_events(leader_events(recorder))
+/// }
+/// ```
+pub fn leader_events(recorder: EventRecorder) -> impl Fn(&LeaderEvent) + Send + Sync + 'static {
+    move |event| {
+        let lock = ObjectReference {
+            api_version: event.resource.group_version.to_string(),
+            kind: event.resource.kind.clone(),
+            namespace: event.key.namespace().unwrap_or_default().into(),
+            name: event.key.name().into(),
+            uid: event.version.uid.clone(),
+            resource_version: event.version.resource_version.clone(),
+            field_path: String::new(),
+        };
+        recorder.event(lock, EventType::Normal, "LeaderElection", event.to_string());
+    }
+}
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -6,7 +6,7 @@ mod terms;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_controller::{Controller, Manager, ManagerError, ManagerStatus};
+use pintle_controller::{Controller, Manager, ManagerError, ManagerStatus, leader_events};
 use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory};
 use pintle_leaderelect::Lease;
@@ -151,7 +151,8 @@ async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
     let told = Told::default();
     let informer = informer(&sites_named(&["x"]));
     let manager = Manager::new().controller(Controller::of(&informer).reconciler(Recorder::new()));
-    let manager = manager.leader_election_with_events(elector_told(&leases.client("a"), "a", &told), recorder);
+    let manager =
+        manager.leader_election(elector_told(&leases.client("a"), "a", &told).with_events(leader_events(recorder)));
     let stop = CancellationToken::new();
     let task = tokio::spawn({
         let stop = stop.clone();

@@ -78,7 +78,7 @@ pub(crate) fn elector_told(
     identity: &str,
     told: &Told,
 ) -> LeaderElector<LeaseLock<Client<Lease>>> {
-    let mut config = LeaderElectionConfig::new(identity);
+    let mut config = LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() };
     config.seed = Some(7);
     config.metrics = told.provider();
     LeaderElector::new(LeaseLock::new(client.clone(), "ns", "lock"), config).unwrap()

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use pintle_meta::{ApiError, List, ListOptions, Object};
 
-use super::{Command, Output, Phase, Reflector, ReflectorError, Step, Then};
+use super::{Command, Output, Phase, Reflector, Step, Then};
+use crate::ReflectorError;
 
 /// What a page holds where nothing says otherwise.
 const PAGE_SIZE: u32 = 500;

@@ -8,7 +8,8 @@ use pintle_meta::{
     ApiError, Bookmark, ErrorKind, Object, ObjectKey, Reason, ResourceVersionMatch, WatchEvent, WatchOptions,
 };
 
-use super::{Command, Output, Phase, Reflector, ReflectorError, Step, Then};
+use super::{Command, Output, Phase, Reflector, Step, Then};
+use crate::ReflectorError;
 
 /// A watch that ends earlier than this has hardly begun.
 const SHORT_WATCH: Duration = Duration::from_secs(1);

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_informer::{
-    BackoffConfig, Event, InformerConfig, InformerState, ReflectorConfig, SharedInformer, Subscription, WaitError,
-};
+use pintle_informer::{Event, InformerConfig, InformerState, ReflectorConfig, SharedInformer, Subscription, WaitError};
 use pintle_meta::{LabelSelector, ObjectKey};
+use pintle_ratelimit::BackoffConfig;
 use pintle_testing::{Break, Collection};
 
 use crate::support::{Pod, drain, drain_sorted, key, pod, pods, requests, settle, shorthand, state_at};

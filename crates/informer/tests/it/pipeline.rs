@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use pintle_delta_fifo::{Delta, DeltaFifo, Popped};
-use pintle_informer::reflector::{Command, Input, Output};
-use pintle_informer::{Indexer, Reflector, ReflectorConfig};
+use pintle_informer::reflector::{Command, Input, Output, Reflector};
+use pintle_informer::{Indexer, ReflectorConfig};
 use pintle_meta::{ApiError, List, ListOptions, ListPart, ListWatch, Object, ObjectKey};
 use pintle_testing::{Break, Collection, Events};
 

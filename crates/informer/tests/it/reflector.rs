@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use pintle_informer::reflector::{Command, Input};
-use pintle_informer::{BackoffConfig, InformerState, ReflectorConfig};
+use pintle_informer::{InformerState, ReflectorConfig};
 use pintle_meta::{ApiError, FieldSelector, LabelSelector, Reason, Status, StatusDetails, WatchEvent};
+use pintle_ratelimit::BackoffConfig;
 
 use crate::support::rig::{Rig, config};
 use crate::support::{cut, expired, failure, pod_at, refused, too_large, too_many_requests};

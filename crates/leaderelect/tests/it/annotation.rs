@@ -69,7 +69,13 @@ struct Contender {
 
 fn contend(lock: AnnotationLock<Server>) -> Contender {
     let seconds = Duration::from_secs;
-    let mut config = LeaderElectionConfig::new("baz").with_durations(seconds(10), seconds(8), seconds(2));
+    let mut config = LeaderElectionConfig {
+        identity: "baz".into(),
+        lease_duration: seconds(10),
+        renew_deadline: seconds(8),
+        retry_period: seconds(2),
+        ..LeaderElectionConfig::default()
+    };
     config.seed = Some(7);
     let memory = Memory::new();
     config.metrics = Some(Arc::new(memory.clone()));

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use pintle_leaderelect::machine::{Action, Event, Failure, LossReason, Request, Term};
+use pintle_leaderelect::machine::{Action, Event, Failure, Request};
 use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, Version};
+use pintle_leaderelect::{LossReason, Term};
 use pintle_meta::MicroTime;
 
 #[derive(Debug)]

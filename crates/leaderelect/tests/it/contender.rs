@@ -86,7 +86,7 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn new(identity: &str) -> Self {
-        let mut config = LeaderElectionConfig::new(identity);
+        let mut config = LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() };
         config.seed = Some(7);
         let memory = Memory::new();
         config.metrics = Some(Arc::new(memory.clone()));

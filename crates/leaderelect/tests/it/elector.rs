@@ -314,7 +314,9 @@ async fn nothing_is_left_running_after_the_run_is_dropped() {
 async fn a_panic_of_the_work_is_passed_on_and_the_lock_expires() {
     let server = server();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
-    let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("a")).unwrap();
+    let mut elector =
+        LeaderElector::new(lock, LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() })
+            .unwrap();
     let stopped = Arc::new(Mutex::new(None));
     let told = stopped.clone();
     let callbacks = LeaderCallbacks::new(async |_: Leadership| panic!("the work fell over"))
@@ -348,9 +350,10 @@ async fn each_term_is_worth_two_events_about_the_lock() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let record = events.clone();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
-    let mut elector = LeaderElector::new(lock, LeaderElectionConfig::new("a"))
-        .unwrap()
-        .with_events(move |event| record.lock().unwrap().push(event.clone()));
+    let mut elector =
+        LeaderElector::new(lock, LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() })
+            .unwrap()
+            .with_events(move |event| record.lock().unwrap().push(event.clone()));
     let stop = CancellationToken::new();
     let run = tokio::spawn({
         let stop = stop.clone();

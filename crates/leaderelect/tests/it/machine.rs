@@ -33,7 +33,11 @@ fn written() -> Event {
 #[test]
 fn a_write_in_doubt_is_never_mistaken_for_an_older_record() {
     for precision in [TimePrecision::Micros, TimePrecision::Seconds] {
-        let mut machine = Machine::new(LeaderElectionConfig::new("me"), precision, at(0, 100));
+        let mut machine = Machine::new(
+            LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() },
+            precision,
+            at(0, 100),
+        );
         assert_eq!(sent(&machine.step(Event::Tick, at(0, 100))), Request::Read);
         let Request::Create(first) = sent(&machine.step(Event::Read(Ok(None)), at(0, 100))) else { panic!() };
         assert!(matches!(machine.step(written(), at(0, 100))[..], [.., Action::StartLeading { .. }]));
@@ -62,7 +66,13 @@ fn a_write_in_doubt_is_never_mistaken_for_an_older_record() {
 fn renewals_within_a_second_do_not_prolong_a_term() {
     // Candidates of client-go cannot tell them apart, so they do not stop a candidate's count.
     let millis = Duration::from_millis;
-    let config = LeaderElectionConfig::new("me").with_durations(millis(3_000), millis(2_000), millis(300));
+    let config = LeaderElectionConfig {
+        identity: "me".into(),
+        lease_duration: millis(3_000),
+        renew_deadline: millis(2_000),
+        retry_period: millis(300),
+        ..LeaderElectionConfig::default()
+    };
     let now = |time: u64| {
         let wall = Timestamp::from_millisecond(1_800_000_000_000 + time as i64).unwrap();
         Now { elapsed: millis(time), wall }
@@ -82,7 +92,7 @@ fn renewals_within_a_second_do_not_prolong_a_term() {
 
 /// A candidate with that seed that has just looked at a lock which is held.
 fn candidate(seed: u64) -> Machine {
-    let mut config = LeaderElectionConfig::new("me");
+    let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
     let mut machine = Machine::new(config, TimePrecision::Micros, at(0, 0));
     machine.step(Event::Watch(Hint::Up), at(0, 0));
@@ -109,7 +119,11 @@ fn candidates_whose_watches_break_together_do_not_look_together() {
 #[test]
 fn a_server_that_asks_for_too_much_time_is_not_given_it() {
     for (asked, given) in [(60, 60..=60), (365 * 24 * 3600, 600..=600), (1, 2..=5)] {
-        let mut machine = Machine::new(LeaderElectionConfig::new("me"), TimePrecision::Micros, at(0, 0));
+        let mut machine = Machine::new(
+            LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() },
+            TimePrecision::Micros,
+            at(0, 0),
+        );
         assert_eq!(sent(&machine.step(Event::Tick, at(0, 0))), Request::Read);
         let failure = Failure { effect: Effect::None, retry_after: Some(Duration::from_secs(asked)) };
         machine.step(Event::Read(Err(failure)), at(0, 0));

@@ -16,7 +16,7 @@ fn status(memory: &Memory) -> Option<f64> {
 
 fn elector(memory: &Memory) -> LeaderElector<impl Lock> {
     let lock = LeaseLock::new(server().client("a"), NAMESPACE, NAME);
-    let mut config = LeaderElectionConfig::new("a");
+    let mut config = LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() };
     config.metrics = Some(Arc::new(memory.clone()));
     LeaderElector::new(lock, config).unwrap()
 }

@@ -41,7 +41,8 @@ fn server(given: &Given) -> Collection<Lease> {
 fn baz() -> Setup {
     let seconds = Duration::from_secs;
     let mut setup = Setup::new("baz");
-    setup.config = setup.config.with_durations(seconds(10), seconds(8), seconds(2));
+    (setup.config.lease_duration, setup.config.renew_deadline) = (seconds(10), seconds(8));
+    setup.config.retry_period = seconds(2);
     setup
 }
 

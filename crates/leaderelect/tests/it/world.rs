@@ -198,7 +198,7 @@ impl World {
     fn new_node(&mut self, index: usize, incarnation: u64) -> Node {
         let rate = 1.0 + self.chaos.rate_error * (2.0 * self.rng.f64() - 1.0);
         let identity = format!("node-{index}-{incarnation}");
-        let mut config = LeaderElectionConfig::new(&identity);
+        let mut config = LeaderElectionConfig { identity: identity.as_str().into(), ..LeaderElectionConfig::default() };
         config.seed = Some(self.rng.u64(..));
         let wall_offset = self.rng.i64(-3_600..3_600) * SECOND as i64;
         let born = self.now;

@@ -53,7 +53,13 @@ fn manager(cluster: &Cluster, replica: &str, metrics: Arc<dyn Provider>) -> Resu
         .reconciler(WebsiteReconciler::new(cluster));
     // Quick enough for a demonstration; client-go's 15 s, 10 s and 2 s are the defaults.
     let (lease, renew, retry) = (Duration::from_secs(3), Duration::from_secs(2), Duration::from_millis(500));
-    let election = LeaderElectionConfig::new(replica).with_durations(lease, renew, retry);
+    let election = LeaderElectionConfig {
+        identity: replica.into(),
+        lease_duration: lease,
+        renew_deadline: renew,
+        retry_period: retry,
+        ..LeaderElectionConfig::default()
+    };
     let elector = cluster.elector(ObjectKey::new("default", "website-controller"), election)?;
     Ok(Manager::new().controller(controller).leader_election(elector))
 }

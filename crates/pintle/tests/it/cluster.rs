@@ -57,7 +57,12 @@ async fn work_is_done_inside_a_term_and_the_lease_is_given_back() {
     let lease = || ObjectKey::from("probe");
     for candidate in ["first", "second"] {
         let callbacks = LeaderCallbacks::new(|leadership: Leadership| async move { leadership.check().unwrap() });
-        let ended = cluster.lead(lease(), LeaderElectionConfig::new(candidate), &stop, callbacks);
+        let ended = cluster.lead(
+            lease(),
+            LeaderElectionConfig { identity: candidate.into(), ..LeaderElectionConfig::default() },
+            &stop,
+            callbacks,
+        );
         assert_eq!(soon(ended).await.unwrap(), Some(LossReason::Completed), "{candidate}");
     }
     let leases: Api<pintle::leaderelect::Lease> = cluster.namespaced("");
@@ -66,7 +71,12 @@ async fn work_is_done_inside_a_term_and_the_lease_is_given_back() {
     let stop = CancellationToken::new();
     stop.cancel();
     let callbacks = LeaderCallbacks::new(|_| async {});
-    let never = cluster.lead(lease(), LeaderElectionConfig::new("late"), &stop, callbacks);
+    let never = cluster.lead(
+        lease(),
+        LeaderElectionConfig { identity: "late".into(), ..LeaderElectionConfig::default() },
+        &stop,
+        callbacks,
+    );
     assert_eq!(soon(never).await.unwrap(), None);
 }
 
@@ -75,6 +85,9 @@ async fn what_makes_no_sense_is_told_before_anything_is_sent() {
     let error = Cluster::connect(ClientConfig::new("ftp://host")).unwrap_err().to_string();
     assert!(error.contains("ftp://host"), "{error}");
     let cluster = Cluster::connect(ClientConfig::new("http://127.0.0.1:1")).unwrap();
-    let error = cluster.elector("lock", LeaderElectionConfig::new("")).unwrap_err().to_string();
+    let error = cluster
+        .elector("lock", LeaderElectionConfig { identity: "".into(), ..LeaderElectionConfig::default() })
+        .unwrap_err()
+        .to_string();
     assert!(error.starts_with("leader election: "), "{error}");
 }

@@ -13,11 +13,13 @@ use crate::support::{client, eventually, server};
 
 /// Contends until `stop`; while it leads, `leading` is one higher. It never gets above one.
 fn contend(name: &str, leases: Api<Lease>, leading: &Arc<AtomicU32>, stop: &CancellationToken) -> JoinHandle<()> {
-    let config = LeaderElectionConfig::new(name).with_durations(
-        Duration::from_secs(2),
-        Duration::from_millis(1200),
-        Duration::from_millis(200),
-    );
+    let config = LeaderElectionConfig {
+        identity: name.into(),
+        lease_duration: Duration::from_secs(2),
+        renew_deadline: Duration::from_millis(1200),
+        retry_period: Duration::from_millis(200),
+        ..LeaderElectionConfig::default()
+    };
     let mut elector = LeaderElector::new(LeaseLock::new(leases, "default", "lock"), config).unwrap();
     let (leading, stop) = (leading.clone(), stop.clone());
     tokio::spawn(async move {

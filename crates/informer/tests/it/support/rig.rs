@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use pintle_informer::reflector::{Command, Input, Output, Step};
-use pintle_informer::{BackoffConfig, InformerState, Reflector, ReflectorConfig};
+use pintle_informer::reflector::{Command, Input, Output, Reflector, Step};
+use pintle_informer::{InformerState, ReflectorConfig};
 use pintle_meta::{ApiError, Bookmark, ErrorKind, List, ListMeta, WatchEvent};
+use pintle_ratelimit::BackoffConfig;
 
 use pintle_testing::Call;
 
