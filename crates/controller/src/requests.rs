@@ -1,3 +1,5 @@
+//! The keys that wait to be reconciled.
+
 use std::fmt;
 use std::time::Duration;
 

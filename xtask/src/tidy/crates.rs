@@ -18,9 +18,29 @@ pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], finding
         check_crate(folder, published, sources, findings);
     }
     for source in sources.iter().filter(|source| source.is("rs")) {
+        check_place(source, findings);
         check_file(source, findings);
     }
 }
+
+/// One way to lay modules out: `foo.rs` beside `foo/`, tests in `tests/it`, and each file says what it is.
+fn check_place(source: &Source, findings: &mut Vec<Finding>) {
+    let mut find = |what: &str| findings.push(Finding::new(&source.path, None, what));
+    if source.path.file_name().is_some_and(|name| name == "mod.rs") {
+        find("is to be a file beside the folder, named like it");
+    }
+    if !source.text.starts_with("//!") {
+        find("has to begin with a line that says what it is (`//! …`)");
+    }
+    let mut parts = source.path.iter().skip_while(|part| *part != "tests").skip(1);
+    let binary = parts.next().and_then(|part| part.to_str());
+    if binary.is_some_and(|binary| binary != "it" && !OWN_BINARIES.contains(&binary)) {
+        find("is a test outside of tests/it: one binary a crate is built in a fraction of the time");
+    }
+}
+
+/// Tests that cannot share a binary with others: those of another build of the crate, or with an allocator that counts.
+const OWN_BINARIES: &[&str] = &["memory.rs", "shuttle.rs"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
     let text = |name: &str| {
@@ -42,6 +62,12 @@ fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mu
             find("README.md", "has an example that never runs: include the page in src/lib.rs, for tests at least");
         }
         Some(_) => {}
+    }
+    for module in second_paths(library) {
+        find(
+            "src/lib.rs",
+            &format!("exports items of the public module {module} a second time: one public path an item"),
+        );
     }
     let page = crate_page(library);
     if !opens_with_one_sentence(&page) {
@@ -73,6 +99,14 @@ fn check_file(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
+/// The public modules of which the root exports items as well.
+fn second_paths(library: &str) -> Vec<&str> {
+    let public: Vec<&str> =
+        library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    let exported = library.lines().filter_map(|line| line.strip_prefix("pub use ")?.split("::").next());
+    exported.filter(|module| public.contains(module)).collect()
+}
+
 /// The crate's documentation as Markdown.
 fn crate_page(library: &str) -> String {
     let lines = library.lines().map_while(|line| line.strip_prefix("//!"));
@@ -97,6 +131,26 @@ fn has_rust_example(page: &str) -> bool {
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn places(path: &str, text: &str, expected: &[&str]) {
+        let mut findings = Vec::new();
+        check_place(&Source { path: path.into(), text: text.to_owned() }, &mut findings);
+        let found: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        assert!(found.iter().zip(expected).all(|(found, expected)| found.contains(expected)), "{found:?}");
+    }
+
+    #[test]
+    fn modules_and_tests_have_one_place_and_say_what_they_are() {
+        places("crates/a/src/b.rs", "//! B.\n", &[]);
+        places("crates/a/tests/it/b.rs", "//! B.\n", &[]);
+        places("crates/a/tests/shuttle.rs", "//! B.\n", &[]);
+        places("crates/a/src/b/mod.rs", "//! B.\n", &["named like it"]);
+        places("crates/a/src/b.rs", "use c;\n", &["begin with a line"]);
+        places("crates/a/tests/b.rs", "//! B.\n", &["outside of tests/it"]);
+        places("crates/a/tests/scenarios/b.rs", "//! B.\n", &["outside of tests/it"]);
+    }
+
     #[test]
     fn the_first_paragraph_is_one_sentence() {
         assert!(opens_with_one_sentence("A queue\nof keys.\n\nMore. And more.\n"));
@@ -110,6 +164,11 @@ mod tests {
         assert!(has_rust_example("x\n```\nlet a = 1;\n```\n"));
         assert!(has_rust_example("```text\nx\n```\n```rust,no_run\n```\n"));
         assert!(!has_rust_example("```text\nx\n```\n```sh\nls\n```\n"));
+    }
+
+    #[test]
+    fn a_second_path_is_an_export_of_a_public_module() {
+        assert_eq!(second_paths("pub mod a;\nmod b;\npub use a::{B, C};\npub use b::D;\npub use other as c;\n"), ["a"]);
     }
 
     #[test]
