@@ -91,3 +91,67 @@ where
 fn encode(object: &impl Serialize) -> Result<Bytes, ApiError> {
     serde_json::to_vec(object).map(Bytes::from).map_err(ApiError::decode)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ListMeta, ObjectMeta, PartialObject};
+
+    struct Two;
+
+    impl ObjectSource for Two {
+        type Object = PartialObject;
+        type Events = Once;
+
+        async fn list(&self, _: &ListOptions) -> Result<List<PartialObject>, ApiError> {
+            let metadata = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
+            Ok(List { types: Default::default(), metadata, items: vec![object("a"), object("b")] })
+        }
+
+        async fn watch(&self, _: &WatchOptions) -> Result<Once, ApiError> {
+            Ok(Once(Some(Ok(WatchEvent::Deleted(object("a"))))))
+        }
+    }
+
+    struct Once(Option<Result<WatchEvent<PartialObject>, ApiError>>);
+
+    impl Stream for Once {
+        type Item = Result<WatchEvent<PartialObject>, ApiError>;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            Poll::Ready(self.0.take())
+        }
+    }
+
+    fn object(name: &str) -> PartialObject {
+        PartialObject { metadata: ObjectMeta::new("ns", name), ..PartialObject::default() }
+    }
+
+    fn ready<F: Future>(future: F) -> F::Output {
+        match std::pin::pin!(future).poll(&mut Context::from_waker(std::task::Waker::noop())) {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("it has nothing to wait for"),
+        }
+    }
+
+    fn all<S: Stream + Unpin>(mut stream: S) -> Vec<S::Item> {
+        let context = &mut Context::from_waker(std::task::Waker::noop());
+        std::iter::from_fn(|| match Pin::new(&mut stream).poll_next(context) {
+            Poll::Ready(item) => item,
+            Poll::Pending => panic!("it has nothing to wait for"),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn an_object_source_is_a_source_of_bytes() {
+        let source = Encoded(Two);
+        let json = |name| Bytes::from(format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}}}}"#));
+        let page = all(ready(source.list(&ListOptions::default())).unwrap()).into_iter().map(Result::unwrap);
+        let metadata = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
+        let expected = [ListPart::Metadata(metadata), ListPart::Item(json("a")), ListPart::Item(json("b"))];
+        assert_eq!(page.collect::<Vec<_>>(), expected);
+        let events = all(ready(source.watch(&WatchOptions::default())).unwrap()).into_iter().map(Result::unwrap);
+        assert_eq!(events.collect::<Vec<_>>(), [WatchEvent::Deleted(json("a"))]);
+    }
+}

@@ -47,7 +47,7 @@
 //! - **At work**: [`controller`] turns changes into keys and hands them to a reconciler; [`workqueue`] and [`ratelimit`] hold
 //!   keys back and hand them out; [`leaderelect`] lets one replica work; [`events`] tells users what happened.
 //! - **In common**: [`meta`] is the vocabulary; [`metrics`] are handed out by a provider of yours.
-//! - **For tests and demos**: [`apiserver`], with the feature of that name.
+//! - **For tests and demos**: [`apiserver`] and [`testing`], with the features of those names.
 //!
 //! # Coming from client-go
 //!
@@ -94,6 +94,9 @@ pub use pintle_metrics as metrics;
 pub use pintle_ratelimit as ratelimit;
 #[doc(inline)]
 pub use pintle_restreq as restreq;
+#[doc(inline)]
+#[cfg(feature = "testing")]
+pub use pintle_testing as testing;
 #[doc(inline)]
 pub use pintle_workqueue as workqueue;
 

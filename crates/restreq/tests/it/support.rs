@@ -153,8 +153,7 @@ impl Server {
 
     /// How to reach it, without a rate limit.
     pub(crate) fn config(&self) -> ClientConfig {
-        let config = ClientConfig::new(self.url());
-        config
+        ClientConfig::new(self.url())
     }
 
     pub(crate) fn client(&self) -> RestClient {
