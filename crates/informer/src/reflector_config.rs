@@ -5,7 +5,7 @@ use std::time::Duration;
 use pintle_meta::{FieldSelector, LabelSelector};
 use pintle_ratelimit::BackoffConfig;
 
-/// How a [`Reflector`](crate::Reflector) lists and watches. The defaults are client-go's.
+/// How a [`Reflector`](crate::reflector::Reflector) lists and watches. The defaults are client-go's.
 #[derive(Clone, Debug)]
 pub struct ReflectorConfig {
     /// Only objects whose labels match, in the server's eyes.
@@ -25,7 +25,7 @@ pub struct ReflectorConfig {
     /// How much longer than asked a watch may last. After that the connection counts as dead, and the watch is opened anew.
     pub watch_grace: Duration,
     /// The delays after failures. They start over after a list that completed and a watch that did its work:
-    /// [`Reflector`](crate::Reflector) says which.
+    /// [`Reflector`](crate::reflector::Reflector) says which.
     pub backoff: BackoffConfig,
 }
 

@@ -42,7 +42,7 @@ const TAKEN: u8 = 0x80;
 const GROUP: usize = 8;
 /// The smallest table.
 const LEAST: usize = 64;
-/// A table that has grown to this size does not shrink below it, lest it go up and down with a queue that is mostly empty.
+/// A table that has grown to this size does not shrink below it, or it would go up and down with a queue that is mostly empty.
 const KEEP: usize = 4096;
 
 impl Index {
