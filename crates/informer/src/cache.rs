@@ -112,8 +112,8 @@ impl<T: Object> Cache<T> {
     }
 
     fn apply_deltas(&self, queues: &[Arc<Queue<T>>], deltas: Vec<(ObjectKey, Change<T>)>) {
-        let Some((_, newest)) = deltas.last() else { return };
-        let resource_version = newest.object().map(|object| object.resource_version().to_owned()).unwrap_or_default();
+        let versions = deltas.iter().rev().filter_map(|(_, delta)| Some(delta.object()?.resource_version()));
+        let resource_version = versions.into_iter().find(|version| !version.is_empty()).unwrap_or_default().to_owned();
         let mut writes = Vec::with_capacity(deltas.len());
         let mut undecodable = Vec::new();
         for (key, delta) in deltas {
@@ -123,7 +123,7 @@ impl<T: Object> Cache<T> {
             }
             match next {
                 // What was known of it stays, but for that of another object which is gone.
-                Next::Undecodable(entry) if !self.is_succeeded_by(&entry) => {}
+                Next::Undecodable(entry) if !is_succeeded(self.indexer.get(&key).as_deref(), &entry) => {}
                 next => writes.push((key, next)),
             }
         }
@@ -145,12 +145,6 @@ impl<T: Object> Cache<T> {
                 }
             }
         }
-    }
-
-    /// Whether the object that the store has by that key was made anew since, and what is there now cannot be decoded.
-    fn is_succeeded_by(&self, entry: &Undecodable) -> bool {
-        let old = self.indexer.get(&entry.key);
-        old.is_some_and(|old| !entry.uid.is_empty() && !old.uid().is_empty() && old.uid() != entry.uid)
     }
 
     /// Whether the store has held the whole resource at least once.
@@ -202,7 +196,7 @@ impl<T: Object> Audience<T> {
                 Decoded::Undecodable(entry) => {
                     // The last state of it that could be decoded stays, so that it is not taken for deleted.
                     let known = indexer.get(&entry.0.key);
-                    objects.extend(known.filter(|known| known.uid() == entry.0.uid || entry.0.uid.is_empty()));
+                    objects.extend(known.filter(|known| !is_succeeded(Some(&**known), &entry.0)));
                     undecodable.push(entry.0.clone());
                 }
             }
@@ -247,4 +241,9 @@ fn tell<T: Object>(queues: &[Arc<Queue<T>>], key: &ObjectKey, old: Option<Arc<T>
 fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
     let (old, new) = (old.metadata(), new.metadata());
     !new.resource_version().is_empty() && old.resource_version() == new.resource_version() && old.uid() == new.uid()
+}
+
+/// Whether the object that was known was made anew since, and what is there now cannot be decoded.
+fn is_succeeded<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
+    known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// An object that the server has and that cannot be decoded: an entry of [`Lister::undecodable`](crate::Lister::undecodable).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Undecodable {
-    /// The key, as far as the bytes tell it: empty for what does not even have a name.
+    /// The key.
     pub key: ObjectKey,
     /// The uid, as far as the bytes tell it.
     pub uid: String,
@@ -30,27 +31,65 @@ pub(crate) enum Decoded<T> {
 
 /// Decodes an object.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Decoded<T> {
-    let error = match serde_json::from_slice(bytes) {
-        Ok(object) => return Decoded::Object(object),
-        Err(error) => without_value(&error.to_string()),
+    match serde_json::from_slice(bytes) {
+        Ok(object) => Decoded::Object(object),
+        Err(error) => Decoded::undecodable(identity(bytes), without_value(&error.to_string())),
+    }
+}
+
+/// What tells an object from others, as far as it can be read. The rest is skipped unread, since it may be the trouble.
+fn identity(bytes: &[u8]) -> ObjectMeta {
+    #[derive(Deserialize)]
+    struct Skim<'a> {
+        #[serde(borrow)]
+        metadata: Option<&'a RawValue>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Fields<'a> {
+        #[serde(borrow)]
+        name: Option<&'a RawValue>,
+        #[serde(borrow)]
+        namespace: Option<&'a RawValue>,
+        #[serde(borrow)]
+        uid: Option<&'a RawValue>,
+        #[serde(borrow)]
+        resource_version: Option<&'a RawValue>,
+    }
+    let skim: Option<Skim<'_>> = serde_json::from_slice(bytes).ok();
+    let metadata = skim.and_then(|skim| skim.metadata);
+    let fields: Fields<'_> =
+        metadata.and_then(|metadata| serde_json::from_str(metadata.get()).ok()).unwrap_or_default();
+    let text = |raw: Option<&RawValue>| -> String {
+        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
     };
-    let tree: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let text = |member| tree["metadata"][member].as_str().unwrap_or_default().to_owned();
-    let metadata = ObjectMeta {
-        uid: text("uid"),
-        resource_version: text("resourceVersion"),
-        ..ObjectMeta::new(text("namespace"), text("name"))
-    };
-    let entry = Undecodable {
-        key: ObjectKey::new(&metadata.namespace, &metadata.name),
-        uid: metadata.uid.clone(),
-        resource_version: metadata.resource_version.clone(),
-        error,
-    };
-    Decoded::Undecodable(Arc::new((entry, metadata)))
+    ObjectMeta {
+        uid: text(fields.uid),
+        resource_version: text(fields.resource_version),
+        ..ObjectMeta::new(text(fields.namespace), text(fields.name))
+    }
 }
 
 impl<T> Decoded<T> {
+    /// An entry for the object that goes by this metadata.
+    pub(crate) fn undecodable(metadata: ObjectMeta, error: String) -> Self {
+        let entry = Undecodable {
+            key: ObjectKey::new(&metadata.namespace, &metadata.name),
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+            error,
+        };
+        Self::Undecodable(Arc::new((entry, metadata)))
+    }
+
+    /// Why it cannot even be told which object it is. Nothing may be concluded from a list that has one, nor from an event.
+    pub(crate) fn nameless(&self) -> Option<&str> {
+        match self {
+            Self::Undecodable(entry) if entry.1.name.is_empty() => Some(&entry.0.error),
+            _ => None,
+        }
+    }
+
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Decoded<U> {
         match self {
             Self::Object(object) => Decoded::Object(change(object)),
@@ -99,7 +138,6 @@ fn without_value(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use pintle_meta::PartialObject;
-    use serde::Deserialize;
 
     use super::*;
 
@@ -131,6 +169,10 @@ mod tests {
             "a/b",
             "invalid type: sequence",
         );
+        let deep =
+            format!(r#"{{"metadata":{{"namespace":"a","name":"b"}},"size":{}1{}}}"#, "[".repeat(500), "]".repeat(500));
+        check::<serde_json::Value>(&deep, "a/b", "recursion limit");
+        check::<Sized>(r#"{"metadata":{"namespace":"a","name":"b"},"size":1e999}"#, "a/b", "number out of range");
         check::<PartialObject>(r#"{"metadata":{"name":7}}"#, "", "invalid type: integer, expected a string");
         check::<PartialObject>("null", "", "invalid type: null");
         check::<PartialObject>("{", "", "EOF");

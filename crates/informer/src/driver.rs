@@ -1,6 +1,7 @@
 //! The task of an informer: it owns the requests, the clock and the batches.
 
 use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use pintle_delta_fifo::{RealFifo, StoreError};
 use pintle_meta::{
-    ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, ObjectKey, TypeMeta, WatchEvent,
+    ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, ObjectKey, ObjectMeta, TypeMeta, WatchEvent,
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -114,12 +115,24 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             let Undecodable { key, error, .. } = &entry.0;
             tracing::warn!(informer = %self.name, %key, error, "an object cannot be decoded; the others go on");
         }
-        object.map(|mut object| {
-            if let Some(transform) = &self.transform {
-                transform(&mut object);
+        let Some(transform) = &self.transform else { return object.map(Arc::new) };
+        let Decoded::Object(mut object) = object else { return object.map(Arc::new) };
+        let metadata = ObjectMeta {
+            uid: object.uid().into(),
+            resource_version: object.resource_version().into(),
+            ..ObjectMeta::new(object.namespace().unwrap_or_default(), object.name())
+        };
+        match catch_unwind(AssertUnwindSafe(|| {
+            transform(&mut object);
+            object
+        })) {
+            Ok(object) => Decoded::Object(Arc::new(object)),
+            Err(_) => {
+                let key = ObjectKey::new(&metadata.namespace, &metadata.name);
+                tracing::error!(informer = %self.name, %key, "the transform panicked on an object; the others go on");
+                Decoded::undecodable(metadata, "the transform panicked on it".into())
             }
-            Arc::new(object)
-        })
+        }
     }
 
     fn publish_state(&self) {
@@ -178,7 +191,13 @@ async fn read_page<T: DeserializeOwned, L: ListWatch<Object = T>>(
     let mut metadata: Option<ListMeta> = None;
     while let Some(part) = next(&mut page).await {
         match part? {
-            ListPart::Item(item) => items.push(decode(&item)),
+            ListPart::Item(item) => {
+                let object = decode(&item);
+                if let Some(error) = object.nameless() {
+                    return Err(ApiError::decode(format!("item {} of the list has no name: {error}", items.len())));
+                }
+                items.push(object);
+            }
             ListPart::Metadata(told) => metadata = Some(told),
         }
         // A page that is there as a whole would keep everybody else from running.
@@ -191,7 +210,15 @@ async fn read_page<T: DeserializeOwned, L: ListWatch<Object = T>>(
 type Event<T> = Option<Result<WatchEvent<T>, ApiError>>;
 
 fn decoded<T: DeserializeOwned>(event: Event<Bytes>) -> Event<Decoded<T>> {
-    event.map(|event| event.map(|event| event.map(|object| decode(&object))))
+    event.map(|event| {
+        event?.try_map(|object| {
+            let object = decode(&object);
+            match object.nameless() {
+                Some(error) => Err(ApiError::decode(format!("the object of an event has no name: {error}"))),
+                None => Ok(object),
+            }
+        })
+    })
 }
 
 fn next<S: Stream + Unpin>(events: &mut Option<S>) -> impl Future<Output = Option<S::Item>> {

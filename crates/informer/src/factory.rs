@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Object};
 use serde::de::DeserializeOwned;
 
-use crate::{InformerConfig, NotSynced, SharedInformer};
+use crate::{InformerConfig, InformerState, NotSynced, SharedInformer};
 
 /// Shares informers: whoever asks for a type, a resource and a namespace that somebody asked for before gets the same one.
 ///
@@ -61,6 +61,10 @@ impl InformerFactory {
             field_selector: config.reflector.field_selector.clone(),
         };
         let mut inner = self.lock();
+        // One that somebody stopped does not come back; who asks now wants one that lives.
+        if !inner.is_shut_down && inner.informers.get(&key).is_some_and(|informer| informer.has_stopped()) {
+            inner.informers.remove(&key);
+        }
         let shared = inner.informers.entry(key).or_insert_with(|| Arc::new(SharedInformer::new(list_watch, config)));
         match shared.as_any().downcast_ref::<SharedInformer<T>>() {
             Some(informer) => informer.clone(),
@@ -143,6 +147,7 @@ trait AnyInformer: Send + Sync {
     fn start(&self);
     fn stop(&self);
     fn has_synced(&self) -> bool;
+    fn has_stopped(&self) -> bool;
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>>;
     fn shutdown(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
@@ -166,6 +171,10 @@ impl<T: Object> AnyInformer for SharedInformer<T> {
 
     fn has_synced(&self) -> bool {
         self.has_synced()
+    }
+
+    fn has_stopped(&self) -> bool {
+        matches!(self.state(), InformerState::Stopped)
     }
 
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>> {

@@ -81,9 +81,11 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// Outside of a tokio runtime.
     pub fn start(&self) {
+        // First of all, so that a start outside of a runtime leaves it as it was.
+        let runtime = tokio::runtime::Handle::current();
         let launch = self.owner.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(launch) = launch {
-            self.owner.tasks.spawn(launch(self.owner.stop.child_token()));
+            self.owner.tasks.spawn_on(launch(self.owner.stop.child_token()), &runtime);
         }
     }
 
@@ -145,7 +147,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Errors
     ///
-    /// [`NotSynced`] if the informer stops before.
+    /// [`NotSynced`] if the informer stops before, or has stopped.
     ///
     /// # Cancel safety
     ///
@@ -155,7 +157,10 @@ impl<T: Object> SharedInformer<T> {
         let is_over = |state: &InformerState| self.has_synced() || matches!(state, InformerState::Stopped);
         // The sender is in our hands, so this cannot fail.
         let _ = states.wait_for(is_over).await;
-        if self.has_synced() { Ok(()) } else { Err(NotSynced { informer: self.owner.name.clone() }) }
+        match self.has_synced() && !matches!(self.state(), InformerState::Stopped) {
+            true => Ok(()),
+            false => Err(NotSynced { informer: self.owner.name.clone() }),
+        }
     }
 
     /// How it is getting on.

@@ -59,10 +59,17 @@ struct Inner {
     config: ClientConfig,
     client: RestClient,
     informers: InformerFactory,
-    /// Made with the first recorder.
-    events: Mutex<Option<EventBroadcaster>>,
+    events: Mutex<Events>,
     #[cfg(feature = "apiserver")]
     server: Option<ApiServer>,
+}
+
+/// The writer of Events.
+enum Events {
+    /// Made with the first recorder.
+    Open(Option<EventBroadcaster>),
+    /// The cluster was shut down.
+    Closed,
 }
 
 impl Cluster {
@@ -106,7 +113,7 @@ impl Cluster {
             client: RestClient::new(config.clone()).map_err(Error::Client)?,
             config,
             informers: InformerFactory::new(),
-            events: Mutex::new(None),
+            events: Mutex::new(Events::Open(None)),
             #[cfg(feature = "apiserver")]
             server,
         };
@@ -139,7 +146,8 @@ impl Cluster {
         Api::namespaced(self.inner.client.clone(), namespace)
     }
 
-    /// The informer of a type, across all namespaces: the same one for everybody who asks. It runs.
+    /// The informer of a type, across all namespaces: the same one for everybody who asks. It runs, until the cluster's
+    /// [`shutdown`](Self::shutdown); one that is asked for after that never does.
     ///
     /// For one namespace, a selector or other settings, see [`select`](Self::select).
     ///
@@ -147,20 +155,38 @@ impl Cluster {
     ///
     /// Outside of a tokio runtime.
     pub fn informer<T: Resource + DeserializeOwned>(&self) -> SharedInformer<T> {
-        self.select(self.api(), ReflectorConfig::default())
+        self.select(ReflectorConfig::default())
     }
 
-    /// The informer of the objects that `api` reaches and that the selectors of `reflector` match: the same one for everybody
-    /// who asks for the same namespace and selectors; what else is set counts for who asks first. It runs.
+    /// The informer of the objects that the selectors of `reflector` match: the same one for everybody who asks for the same
+    /// selectors; what else is set counts for who asks first. It runs.
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub fn select<T: Resource + DeserializeOwned>(&self, api: Api<T>, reflector: ReflectorConfig) -> SharedInformer<T> {
+    pub fn select<T: Resource + DeserializeOwned>(&self, reflector: ReflectorConfig) -> SharedInformer<T> {
+        self.share(self.api(), reflector)
+    }
+
+    /// As [`select`](Self::select), in one namespace; an empty text stands for the configuration's.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn select_in<T: Resource<Scope = NamespaceScope> + DeserializeOwned>(
+        &self,
+        namespace: &str,
+        reflector: ReflectorConfig,
+    ) -> SharedInformer<T> {
+        self.share(self.namespaced(namespace), reflector)
+    }
+
+    fn share<T: Resource + DeserializeOwned>(&self, api: Api<T>, reflector: ReflectorConfig) -> SharedInformer<T> {
         let (resource, namespace) = (api.resource().clone(), api.namespace().map(str::to_owned));
         let config = InformerConfig { reflector, ..InformerConfig::default() };
         let informer = self.inner.informers.informer(&resource, namespace.as_deref(), api, config);
-        informer.start();
+        // It knows whether there was a shutdown.
+        self.inner.informers.start();
         informer
     }
 
@@ -169,16 +195,21 @@ impl Cluster {
         &self.inner.informers
     }
 
-    /// A recorder of Events in the name of a component, such as `website-controller`. All recorders share one writer.
+    /// A recorder of Events in the name of a component, such as `website-controller`. All recorders share one writer. After the
+    /// cluster's [`shutdown`](Self::shutdown) nothing is written any more.
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
     pub fn recorder(&self, component: &str) -> EventRecorder {
+        let start = || EventBroadcaster::start(self.api(), BroadcasterConfig::default());
+        let source = EventSource { component: component.into(), ..EventSource::default() };
         let mut events = self.inner.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let broadcaster =
-            events.get_or_insert_with(|| EventBroadcaster::start(self.api(), BroadcasterConfig::default()));
-        broadcaster.recorder(EventSource { component: component.into(), ..EventSource::default() })
+        match &mut *events {
+            Events::Open(broadcaster) => broadcaster.get_or_insert_with(start).recorder(source),
+            // Its writer ends at once.
+            Events::Closed => start().recorder(source),
+        }
     }
 
     /// An elector for the Lease of that name, in the configuration's namespace unless the key names one: client-go's
@@ -243,8 +274,11 @@ impl Cluster {
     pub async fn shutdown(self) {
         const EVENTS: Duration = Duration::from_secs(5);
         self.inner.informers.shutdown().await;
-        let events = self.inner.events.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(events) = events {
+        let events = {
+            let mut events = self.inner.events.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *events, Events::Closed)
+        };
+        if let Events::Open(Some(events)) = events {
             events.shutdown(EVENTS).await;
         }
         #[cfg(feature = "apiserver")]

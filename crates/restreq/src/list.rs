@@ -78,7 +78,7 @@ impl ListStream {
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.envelope();
-        if let Some(status) = status::told(envelope) {
+        if let Some(status) = status::told_anywhere(envelope) {
             return Err(Error::Status { request: request(), status, body: Bytes::copy_from_slice(envelope) });
         }
         read_envelope(envelope).map_err(|message| Error::Decode { request: request(), message: message.into() })

@@ -27,7 +27,8 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
 /// The server's own status if the body holds one, else one made from what HTTP says.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
     let mut status = told(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
-    if status.code == 0 {
+    // What stands in between may answer 504 with the body of another answer: then it is no refusal.
+    if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
     }
     if let Some(wait) = retry_after(headers) {
@@ -47,6 +48,11 @@ pub(crate) fn told(body: &[u8]) -> Option<Box<Status>> {
     if !head.windows(8).any(|window| window == b"\"Status\"") {
         return None;
     }
+    told_anywhere(body)
+}
+
+/// The same, however late the body says what it is: for what is short, or no object.
+pub(crate) fn told_anywhere(body: &[u8]) -> Option<Box<Status>> {
     let status: Status = serde_json::from_slice(body).ok()?;
     let known = matches!(status.types.api_version.as_str(), "" | "v1" | "meta.k8s.io/v1");
     (known && status.types.kind == "Status" && status.status != "Success").then(|| Box::new(status))

@@ -107,3 +107,18 @@ async fn dropping_the_factory_leaves_running_what_others_hold() {
     settle().await;
     assert_eq!(source.open_watches(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_after_somebody_stopped_one_gets_one_that_lives() {
+    let source = pods(&["a"]);
+    let factory = InformerFactory::new();
+    let first = informer(&factory, None, &source);
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    first.shutdown().await;
+    source.put(crate::support::pod("b", ""));
+    let second = informer(&factory, None, &source);
+    factory.start();
+    second.wait_for_sync().await.unwrap();
+    assert_eq!((first.lister().len(), second.lister().len()), (1, 2));
+}

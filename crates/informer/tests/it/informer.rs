@@ -443,7 +443,7 @@ async fn dropping_the_last_handle_ends_the_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transform_that_panics_stops_the_informer_for_all_to_see() {
+async fn a_transform_that_panics_costs_that_object_and_no_other() {
     let source = pods(&["a"]);
     let informer = SharedInformer::new(
         source.clone(),
@@ -455,35 +455,29 @@ async fn a_transform_that_panics_stops_the_informer_for_all_to_see() {
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    assert!(events.next().await.is_some());
     source.put(pod("b", "bad"));
-    assert!(events.next().await.is_none(), "nobody waits for what will never come");
-    assert!(matches!(informer.state(), InformerState::Stopped));
-    informer.shutdown().await;
-    assert_eq!(source.open_watches(), 0);
+    source.put(pod("c", ""));
+    assert_eq!(drain_sorted(&mut events).await.len(), 2, "a and c");
+    let entries = informer.lister().undecodable();
+    assert_eq!(entries.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["ns/b"]);
+    assert!(entries[0].error.contains("panicked"), "{entries:?}");
+    assert!(informer.state().is_synced());
+    source.put(pod("b", "good"));
+    assert_eq!(drain(&mut events).await.len(), 1, "it heals");
+    assert!(informer.lister().undecodable().is_empty());
 }
 
 #[test]
-fn a_thread_may_wait_for_events_without_a_runtime() {
-    let source = pods(&["a"]);
-    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
-    let mut events = informer.subscribe();
-    let listener = std::thread::spawn(move || {
-        let mut told = Vec::new();
-        while let Some(event) = events.blocking_next() {
-            told.push(shorthand(&event));
-        }
-        told
-    });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+fn a_start_outside_of_a_runtime_leaves_the_informer_as_it_was() {
+    let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| informer.start())).unwrap_err();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         informer.start();
         informer.wait_for_sync().await.unwrap();
-        source.put(pod("b", ""));
-        informer.lister().wait_for("2").await.unwrap();
         informer.shutdown().await;
+        informer.wait_for_sync().await.unwrap_err();
     });
-    assert_eq!(listener.join().unwrap(), ["A! a@1", "A b@2"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

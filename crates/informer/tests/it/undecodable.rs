@@ -145,3 +145,32 @@ async fn a_list_without_its_metadata_is_no_list() {
     assert!(!informer.has_synced() && informer.lister().is_empty());
     assert!(informer.state().cause().unwrap().to_string().contains("metadata"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn from_a_list_with_a_nameless_object_nothing_is_concluded() {
+    /// Lists a pod, and then what is none.
+    struct Corrupt(std::sync::atomic::AtomicU32);
+    impl ListWatch for Corrupt {
+        type Object = Pod;
+        type Page = Parts;
+        type Events = Events;
+        async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
+            let good = json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"}).to_string();
+            let nth = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let item = if nth == 0 { good } else { r#"{"metadata":{"name":7}}"#.into() };
+            let metadata = pintle_meta::ListMeta { resource_version: "7".into(), ..Default::default() };
+            Ok(Parts::new(vec![Ok(ListPart::Item(item.into())), Ok(ListPart::Metadata(metadata))]))
+        }
+        async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
+            Err(pintle_meta::Status::failure(410, pintle_meta::Reason::Expired, "too old").into())
+        }
+    }
+    let informer = SharedInformer::new(Corrupt(Default::default()), InformerConfig::default());
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(drain(&mut events).await, ["A! a@"], "nobody is told of a deletion");
+    assert!(node(&informer, "a").is_some());
+    assert!(informer.state().cause().unwrap().to_string().contains("no name"), "{:?}", informer.state());
+}

@@ -124,3 +124,29 @@ impl From<&ApiError> for Failure {
         Self { effect, retry_after: error.retry_after() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pintle_meta::{Reason, Status};
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_after_an_attempt_that_may_have_acted_proves_nothing() {
+        let refusal = |code, reason| ApiError::from(Status::failure(code, reason, "no"));
+        for (error, expected) in [
+            (refusal(409, Reason::Conflict), Effect::Conflict),
+            (refusal(409, Reason::AlreadyExists), Effect::Conflict),
+            (refusal(404, Reason::NotFound), Effect::NotFound),
+            (refusal(403, Reason::Forbidden), Effect::None),
+            (ApiError::connection_refused("nobody"), Effect::None),
+            (refusal(504, Reason::Timeout), Effect::Unknown),
+            (ApiError::transport("cut"), Effect::Unknown),
+            (refusal(409, Reason::Conflict).after_attempt_that_may_have_acted(), Effect::Unknown),
+            (refusal(403, Reason::Forbidden).after_attempt_that_may_have_acted(), Effect::Unknown),
+            (ApiError::connection_refused("nobody").after_attempt_that_may_have_acted(), Effect::Unknown),
+        ] {
+            assert_eq!(Failure::from(&error).effect, expected, "{error}");
+        }
+    }
+}

@@ -17,11 +17,9 @@ async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
     let cluster = Cluster::embedded().await.unwrap();
     let all = cluster.informer::<ConfigMap>();
     let again = cluster.clone().informer::<ConfigMap>();
-    let selected = cluster.select(
-        cluster.api::<ConfigMap>(),
-        ReflectorConfig { label_selector: "a=b".parse().unwrap(), ..ReflectorConfig::default() },
-    );
-    let one = cluster.select(cluster.namespaced::<ConfigMap>("default"), ReflectorConfig::default());
+    let labelled = ReflectorConfig { label_selector: "a=b".parse().unwrap(), ..ReflectorConfig::default() };
+    let selected = cluster.select::<ConfigMap>(labelled);
+    let one = cluster.select_in::<ConfigMap>("default", ReflectorConfig::default());
     all.add_index("probe", |_| Vec::new()).unwrap();
     again.add_index("probe", |_| Vec::new()).unwrap_err();
     selected.add_index("probe", |_| Vec::new()).unwrap();
@@ -33,8 +31,12 @@ async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
     let mut events = again.subscribe();
     while soon(events.next()).await.expect("it goes on").object().metadata.name != "a" {}
     assert!(selected.lister().is_empty());
+    let other = cluster.clone();
     soon(cluster.shutdown()).await;
     while soon(events.next()).await.is_some() {}
+    // Who comes later finds nothing at work, and starts nothing.
+    soon(other.informer::<ConfigMap>().wait_for_sync()).await.unwrap_err();
+    other.recorder("late").event(&map("a"), EventType::Normal, "Late", "nobody hears this");
 }
 
 #[tokio::test]
@@ -78,6 +80,20 @@ async fn work_is_done_inside_a_term_and_the_lease_is_given_back() {
         callbacks,
     );
     assert_eq!(soon(never).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn no_amount_of_work_delays_an_election() {
+    let server = Cluster::embedded().await.unwrap();
+    let mut config = server.config().clone();
+    (config.qps, config.burst) = (Some(1e-6), Some(1));
+    let cluster = Cluster::connect(config).unwrap();
+    cluster.api::<ConfigMap>().list(&ListOptions::default()).await.unwrap();
+    // The next request of this client would have to wait for days.
+    let stop = CancellationToken::new();
+    let callbacks = LeaderCallbacks::new(|_| async {});
+    let ended = cluster.lead(ObjectKey::from("probe"), LeaderElectionConfig::default(), &stop, callbacks);
+    assert_eq!(soon(ended).await.unwrap(), Some(LossReason::Completed));
 }
 
 #[tokio::test]

@@ -63,6 +63,11 @@ async fn a_list_that_is_not_whole_ends_in_an_error() {
     check(list(&[], End::Proper), &["decode: the answer has no body"]).await;
     let failure = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}"#;
     check(list(&[failure], End::Proper), &["status: Expired"]).await;
+    let late = format!(
+        r#"{{"apiVersion":"v1","code":410,"message":"{}","reason":"Expired","status":"Failure","kind":"Status"}}"#,
+        "x".repeat(600)
+    );
+    check(list(&[late.leak()], End::Proper), &["status: Expired"]).await;
     let large = r#"{"items":[{"a":"01234567890123456789012345678901234567890123456789"}]}"#;
     check(list(&[large], End::Proper), &["larger than 50"]).await;
 }
