@@ -4,6 +4,22 @@ use std::fmt;
 use std::iter::zip;
 
 /// How the values of a histogram are distributed, at one moment.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_metrics::{Kind, Memory, Metric, Provider};
+///
+/// static WAIT: Metric =
+///     Metric { name: "door_wait_seconds", help: "Waits", kind: Kind::Histogram(&[1.0, 10.0]), labels: &[] };
+///
+/// let memory = Memory::new();
+/// let wait = memory.histogram(&WAIT, &[]);
+/// [0.5, 2.0, 4.0].iter().for_each(|seconds| wait.observe(*seconds));
+/// let waits = memory.distribution("door_wait_seconds", &[]).expect("the histogram is alive");
+/// assert_eq!(waits.buckets().collect::<Vec<_>>(), [(1.0, 1), (10.0, 2), (f64::INFINITY, 0)]);
+/// assert!(waits.quantile(0.5).is_some_and(|median| (2.0..=2.125).contains(&median)));
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Distribution {
     bounds: &'static [f64],

@@ -15,6 +15,23 @@ use crate::{Counter, Distribution, Gauge, Histogram, Kind, Metric, Provider, Pul
 /// With the feature `prometheus-client` it is a collector of such a registry, too, which then shows the same series.
 ///
 /// Nothing connects one series with another, so a sharded map holds them: who tells or reads one does not wait for another.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_metrics::{Kind, Memory, Metric, Provider};
+///
+/// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: Kind::Counter, labels: &["host"] };
+///
+/// let memory = Memory::new();
+/// let here = memory.counter(&SENT, &["here"]);
+/// let there = memory.counter(&SENT, &["there"]);
+/// here.add(1);
+/// there.add(2);
+/// assert_eq!(memory.value("mails_sent_total", &[("host", "there")]), Some(2.0));
+/// assert_eq!(memory.value("mails_sent_total", &[]), Some(3.0));
+/// assert_eq!(memory.samples().len(), 2);
+/// ```
 #[derive(Clone, Default)]
 pub struct Memory {
     series: Arc<DashMap<Key, Series>>,

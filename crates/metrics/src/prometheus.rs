@@ -11,6 +11,8 @@ use crate::{Kind, Memory, Value};
 
 /// Shows what is alive at the time of the scrape.
 ///
+/// # Examples
+///
 /// ```
 /// use pintle_metrics::{Kind, Memory, Metric, Provider};
 /// use prometheus_client::{encoding::text::encode, registry::Registry};

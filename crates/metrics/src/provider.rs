@@ -4,6 +4,23 @@ use std::any::Any;
 use std::fmt::Debug;
 
 /// A description of what is measured. With a value for each label, it is a series.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_metrics::{Kind, Memory, Metric, Provider};
+///
+/// static WAIT: Metric = Metric {
+///     name: "door_wait_seconds",
+///     help: "How long people wait for a door",
+///     kind: Kind::Histogram(&[1.0, 10.0]),
+///     labels: &["floor"],
+/// };
+///
+/// let memory = Memory::new();
+/// let _wait = memory.histogram(&WAIT, &["3"]);
+/// assert_eq!(memory.samples()[0].labels, ["3"]);
+/// ```
 #[derive(Debug)]
 pub struct Metric {
     /// The name as dashboards know it: `workqueue_adds_total`. Metrics of one name are of one kind.
@@ -38,6 +55,23 @@ pub enum Kind {
 /// # Panics
 ///
 /// A provider may panic if the number of labels, or the kind of the metric, is another: that is a fault of the component.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_metrics::{Kind, Memory, Metric, Provider};
+///
+/// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: Kind::Gauge, labels: &["floor"] };
+///
+/// let memory = Memory::new();
+/// let provider: &dyn Provider = &memory;
+/// let told = provider.gauge(&OPEN, &["3"]);
+/// told.add(1);
+/// let pulled = provider.pulled(&OPEN, &["4"], Box::new(|| 2.0));
+/// assert_eq!(memory.value("doors_open", &[]), Some(3.0));
+/// drop(pulled);
+/// assert_eq!(memory.value("doors_open", &[]), Some(1.0));
+/// ```
 pub trait Provider: Debug + Send + Sync {
     /// A counter, at zero.
     fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter>;
@@ -59,18 +93,61 @@ pub trait Provider: Debug + Send + Sync {
 pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 
 /// Counts events.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_metrics::{Counter, Kind, Memory, Metric, Provider};
+///
+/// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: Kind::Counter, labels: &[] };
+///
+/// let memory = Memory::new();
+/// let sent: Box<dyn Counter> = memory.counter(&SENT, &[]);
+/// sent.add(1);
+/// sent.add(2);
+/// assert_eq!(memory.value("mails_sent_total", &[]), Some(3.0));
+/// ```
 pub trait Counter: Debug + Send + Sync {
     /// Counts `events` more.
     fn add(&self, events: u64);
 }
 
 /// Follows a number of things up and down.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_metrics::{Gauge, Kind, Memory, Metric, Provider};
+///
+/// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: Kind::Gauge, labels: &[] };
+///
+/// let memory = Memory::new();
+/// let open: Box<dyn Gauge> = memory.gauge(&OPEN, &[]);
+/// open.add(3);
+/// open.add(-1);
+/// assert_eq!(memory.value("doors_open", &[]), Some(2.0));
+/// ```
 pub trait Gauge: Debug + Send + Sync {
     /// There are `change` more, or fewer.
     fn add(&self, change: i64);
 }
 
 /// Takes values in, such as durations in seconds.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_metrics::{Histogram, Kind, Memory, Metric, Provider};
+///
+/// static WAIT: Metric =
+///     Metric { name: "door_wait_seconds", help: "Waits", kind: Kind::Histogram(&[1.0, 10.0]), labels: &[] };
+///
+/// let memory = Memory::new();
+/// let wait: Box<dyn Histogram> = memory.histogram(&WAIT, &[]);
+/// wait.observe(0.5);
+/// wait.observe(2.5);
+/// assert_eq!(memory.distribution("door_wait_seconds", &[]).map(|waits| waits.sum()), Some(3.0));
+/// ```
 pub trait Histogram: Debug + Send + Sync {
     /// Takes a value in: 0 or more. What is less, or no number, counts as 0.
     fn observe(&self, value: f64);
