@@ -9,6 +9,19 @@ use std::time::Duration;
 ///
 /// kubeconfig files, a pod's service account and the embedded server all give one of these; a client is made from it. It is
 /// safe to print: secrets show as `[redacted]`.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use pintle_meta::{ClientConfig, Secret};
+///
+/// let mut config = ClientConfig::new("https://10.0.0.1:6443");
+/// config.token = Some(Secret::new("s3cret"));
+/// config.timeout = Some(Duration::from_secs(30));
+/// assert_eq!(config.default_namespace(), "default");
+/// assert!(!format!("{config:?}").contains("s3cret"));
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ClientConfig {
@@ -101,6 +114,16 @@ pub struct BasicAuth {
 }
 
 /// A text that is never printed.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::Secret;
+///
+/// let token = Secret::new("s3cret");
+/// assert_eq!(format!("{token:?}"), "[redacted]");
+/// assert_eq!(format!("Bearer {}", token.expose()), "Bearer s3cret");
+/// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 

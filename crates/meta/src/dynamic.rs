@@ -6,6 +6,19 @@ use serde_json::{Map, Value};
 use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 
 /// An object of any kind: its metadata is typed, the rest is JSON. client-go's `Unstructured`.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{DynamicObject, Object};
+///
+/// let text = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":2}}"#;
+/// let mut web: DynamicObject = serde_json::from_str(text)?;
+/// assert_eq!((web.types.kind.as_str(), web.name()), ("Deployment", "web"));
+/// web.data["spec"]["replicas"] = 3.into();
+/// assert_eq!(serde_json::to_string(&web)?, text.replace('2', "3"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct DynamicObject {
     /// `apiVersion` and `kind`. The items of a list carry none.
@@ -27,6 +40,17 @@ impl Object for DynamicObject {
 
 /// The metadata of an object and nothing else, as a server sends it when asked for `PartialObjectMetadata`. Any object can be
 /// read as one: its other members are skipped.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{Object, PartialObject};
+///
+/// let text = r#"{"kind": "Pod", "metadata": {"name": "web", "uid": "4f9a"}, "spec": {"containers": []}}"#;
+/// let pod: PartialObject = serde_json::from_str(text)?;
+/// assert_eq!((pod.name(), pod.uid()), ("web", "4f9a"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialObject {

@@ -30,6 +30,22 @@ pub struct ApiError {
 }
 
 /// What kind of failure an [`ApiError`] is.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ApiError, ErrorKind};
+///
+/// fn advice(error: &ApiError) -> &'static str {
+///     match error.kind() {
+///         ErrorKind::Connect { refused: true, .. } => "start the server",
+///         ErrorKind::Status(status) if status.code == 403 => "ask for the right to do it",
+///         ErrorKind::Unauthenticated(_) => "log in again",
+///         _ => "look into the log",
+///     }
+/// }
+/// assert_eq!(advice(&ApiError::connection_refused("nothing listens on 10.0.0.1:6443")), "start the server");
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -9,6 +9,18 @@ use std::sync::Arc;
 ///
 /// Cloning is a reference count. Keys are ordered by their text. As with client-go's `MetaNamespaceKeyFunc`, the key says
 /// nothing of the object's uid: an object that was deleted and created again has the same key.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::ObjectKey;
+///
+/// let key: ObjectKey = "team-a/web".parse()?;
+/// assert_eq!(key, ObjectKey::new("team-a", "web"));
+/// assert_eq!((key.namespace(), key.name()), (Some("team-a"), "web"));
+/// assert_eq!(ObjectKey::cluster("node-1").namespace(), None);
+/// # Ok::<(), pintle_meta::InvalidKey>(())
+/// ```
 #[derive(Clone)]
 pub struct ObjectKey {
     text: Arc<str>,

@@ -7,6 +7,23 @@ use crate::{ApiResource, ObjectKey, ResourceScope};
 /// An object of the API: anything that carries metadata.
 ///
 /// Implement it with [`resource!`](crate::resource) in one line, or by hand with one method.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
+///
+/// struct Website { meta: ObjectMeta }
+///
+/// impl Object for Website {
+///     fn metadata(&self) -> &dyn Metadata {
+///         &self.meta
+///     }
+/// }
+///
+/// let blog = Website { meta: ObjectMeta::new("team-a", "blog") };
+/// assert_eq!(blog.key(), ObjectKey::new("team-a", "blog"));
+/// ```
 pub trait Object: Send + Sync + 'static {
     /// The object's metadata, of whichever type.
     fn metadata(&self) -> &dyn Metadata;
@@ -40,6 +57,22 @@ pub trait Object: Send + Sync + 'static {
 /// An object whose resource is known at compile time: what it is called, and whether it lives in namespaces.
 ///
 /// Implement it with [`resource!`](crate::resource) in one line.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ObjectMeta, Resource};
+///
+/// struct Website { metadata: ObjectMeta }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// fn path<T: Resource>(object: &T) -> String {
+///     format!("{}/{}", T::api_resource().path(object.namespace()), object.name())
+/// }
+///
+/// let blog = Website { metadata: ObjectMeta::new("team-a", "blog") };
+/// assert_eq!(path(&blog), "/apis/example.com/v1/namespaces/team-a/websites/blog");
+/// ```
 pub trait Resource: Object {
     /// [`NamespaceScope`](crate::NamespaceScope) or [`ClusterScope`](crate::ClusterScope): which calls make sense.
     type Scope: ResourceScope;
@@ -120,8 +153,11 @@ impl OwnerRef<'_> {
 ///
 /// Takes the type, its `apiVersion`, kind, plural, and its [`Scope`](crate::Scope): `Namespaced` or `Cluster`.
 ///
+/// # Examples
+///
 /// ```
-/// # use pintle_meta::ObjectMeta;
+/// use pintle_meta::ObjectMeta;
+///
 /// struct Widget { metadata: ObjectMeta }
 /// pintle_meta::resource!(Widget, "example.com/v1", "Widget", "widgets", Namespaced);
 /// ```

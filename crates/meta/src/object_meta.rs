@@ -18,6 +18,21 @@ use crate::{Resource, Time};
 /// `managedFields` is skipped. It is often the larger part of an object, controllers do not read it, and a server keeps what it
 /// has where a write brings none (`docs/reference/using-api/server-side-apply`, "clearing managedFields"). Who wants to look at it
 /// decodes the object as a type that has it.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::ObjectMeta;
+///
+/// let mut meta = ObjectMeta::new("team-a", "web");
+/// meta.labels.insert("app".into(), "web".into());
+/// let text = r#"{"name":"web","namespace":"team-a","labels":{"app":"web"}}"#;
+/// assert_eq!(serde_json::to_string(&meta)?, text);
+///
+/// let read: ObjectMeta = serde_json::from_str(r#"{"name": "web", "labels": null, "managedFields": [{}]}"#)?;
+/// assert_eq!(read, ObjectMeta::new("", "web"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
@@ -181,6 +196,20 @@ impl Metadata for ObjectMeta {
 }
 
 /// A reference from a dependent to its owner. Both live in one namespace, or the owner is cluster-scoped.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{Metadata, ObjectMeta, OwnerReference};
+///
+/// struct Website { metadata: ObjectMeta }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// let blog = Website { metadata: ObjectMeta { uid: "4f9a".into(), ..ObjectMeta::new("team-a", "blog") } };
+/// let mut pod = ObjectMeta::new("team-a", "blog-0");
+/// pod.owner_references.push(OwnerReference::controller_of(&blog));
+/// assert_eq!(pod.controller().map(|owner| (owner.kind, owner.uid)), Some(("Website", "4f9a")));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {

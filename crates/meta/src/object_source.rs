@@ -17,6 +17,30 @@ use crate::{ApiError, List, ListOptions, ListPart, ListWatch, WatchEvent, WatchO
 /// # Cancel safety
 ///
 /// As for [`ListWatch`].
+///
+/// # Examples
+///
+/// ```
+/// use std::pin::Pin;
+/// use futures_core::Stream;
+/// use pintle_meta::*;
+///
+/// /// Objects that never change.
+/// struct Fixed(Vec<DynamicObject>);
+///
+/// impl ObjectSource for Fixed {
+///     type Object = DynamicObject;
+///     type Events = Pin<Box<dyn Stream<Item = Result<WatchEvent<DynamicObject>, ApiError>> + Send>>;
+///
+///     async fn list(&self, _: &ListOptions) -> Result<List<DynamicObject>, ApiError> {
+///         Ok(List { types: TypeMeta::default(), metadata: ListMeta::default(), items: self.0.clone() })
+///     }
+///
+///     async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> {
+///         Err(Status::failure(405, Reason::MethodNotAllowed, "they never change").into())
+///     }
+/// }
+/// ```
 pub trait ObjectSource: Send + Sync + 'static {
     /// The objects.
     type Object: Serialize + Send + 'static;
@@ -32,6 +56,17 @@ pub trait ObjectSource: Send + Sync + 'static {
 }
 
 /// An [`ObjectSource`] as a [`ListWatch`]: it writes each object as JSON.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{Encoded, ListWatch, ObjectSource};
+///
+/// /// What a reflector takes, made of a source that has objects.
+/// fn source<S: ObjectSource>(objects: S) -> impl ListWatch<Object = S::Object> {
+///     Encoded(objects)
+/// }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Encoded<S>(pub S);
 

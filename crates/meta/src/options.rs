@@ -8,6 +8,21 @@ use serde_json::Value;
 use crate::{FieldSelector, LabelSelector};
 
 /// What a LIST asks for. The default asks for the newest state of everything, in one page.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{FieldSelector, ListOptions};
+///
+/// let options = ListOptions {
+///     label_selector: "app=web,tier in (front,back)".parse()?,
+///     field_selector: FieldSelector::everything().equals("status.phase", "Running"),
+///     limit: 500,
+///     ..ListOptions::default()
+/// };
+/// assert_eq!(options.field_selector.exact("status.phase"), Some("Running"));
+/// # Ok::<(), pintle_meta::InvalidSelector>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// Only objects whose labels match.
@@ -25,6 +40,23 @@ pub struct ListOptions {
 }
 
 /// What a WATCH asks for.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use pintle_meta::WatchOptions;
+///
+/// let options = WatchOptions {
+///     label_selector: "app=web".parse()?,
+///     resource_version: "1042".into(),
+///     allow_bookmarks: true,
+///     timeout: Some(Duration::from_secs(300)),
+///     ..WatchOptions::default()
+/// };
+/// assert!(options.field_selector.is_everything());
+/// # Ok::<(), pintle_meta::InvalidSelector>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
     /// As in [`ListOptions`]. An object that comes to match is seen as added, one that ceases to as deleted.
@@ -99,6 +131,22 @@ impl FieldValidation {
 }
 
 /// The body of a DELETE.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{DeleteOptions, Preconditions, PropagationPolicy};
+/// use serde_json::json;
+///
+/// let options = DeleteOptions {
+///     preconditions: Some(Preconditions { uid: Some("4f9a".into()), ..Preconditions::default() }),
+///     propagation_policy: Some(PropagationPolicy::Foreground),
+///     ..DeleteOptions::default()
+/// };
+/// let body = json!({"preconditions": {"uid": "4f9a"}, "propagationPolicy": "Foreground"});
+/// assert_eq!(serde_json::to_value(&options)?, body);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
@@ -162,6 +210,19 @@ pub enum PropagationPolicy {
 }
 
 /// A partial change, in one of the four languages that servers know.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::Patch;
+/// use serde_json::json;
+///
+/// let scale = Patch::Merge(json!({"spec": {"replicas": 3}}));
+/// assert_eq!(scale.content_type(), "application/merge-patch+json");
+///
+/// let unlabel = Patch::Json(json!([{"op": "remove", "path": "/metadata/labels/tier"}]));
+/// assert_eq!(unlabel.body()[0]["op"], "remove");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
     /// Server-side apply: the fields that the manager wants.

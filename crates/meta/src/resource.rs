@@ -94,6 +94,17 @@ impl fmt::Display for InvalidGroupVersion {
 impl std::error::Error for InvalidGroupVersion {}
 
 /// A kind of object: `apps/v1, Kind=Deployment`.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::GroupVersionKind;
+///
+/// let deployment = GroupVersionKind::new("apps", "v1", "Deployment");
+/// assert_eq!(deployment.to_string(), "apps/v1, Kind=Deployment");
+/// assert_eq!(deployment.group_version(), "apps/v1".parse()?);
+/// # Ok::<(), pintle_meta::InvalidGroupVersion>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
     /// The group; empty for the core group.
@@ -157,6 +168,17 @@ impl fmt::Display for GroupVersionResource {
 }
 
 /// All that a client has to know of a resource to address it.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ApiResource, Scope};
+///
+/// let deployments = ApiResource::new("apps/v1", "Deployment", "deployments", Scope::Namespaced);
+/// assert_eq!(deployments.to_string(), "deployments.apps");
+/// assert_eq!(deployments.path(Some("team-a")), "/apis/apps/v1/namespaces/team-a/deployments");
+/// assert_eq!(deployments.gvk().kind, "Deployment");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ApiResource {
     /// Group and version.

@@ -16,6 +16,27 @@ use crate::{ApiError, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, Po
 /// # Cancel safety
 ///
 /// Dropping a future or a stream gives the request up; nothing is left running.
+///
+/// # Examples
+///
+/// ```
+/// use std::{future::poll_fn, pin::Pin};
+/// use futures_core::Stream;
+/// use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch};
+///
+/// /// How many objects there are, and at which revision.
+/// async fn count(source: &impl ListWatch) -> Result<(usize, String), ApiError> {
+///     let mut page = source.list(&ListOptions::default()).await?;
+///     let (mut items, mut revision) = (0, String::new());
+///     while let Some(part) = poll_fn(|cx| Pin::new(&mut page).poll_next(cx)).await {
+///         match part? {
+///             ListPart::Item(_json) => items += 1,
+///             ListPart::Metadata(list) => revision = list.resource_version,
+///         }
+///     }
+///     Ok((items, revision))
+/// }
+/// ```
 pub trait ListWatch: Send + Sync + 'static {
     /// What the bytes are meant to be decoded as.
     type Object: 'static;
@@ -50,6 +71,23 @@ pub enum ListPart {
 /// # Cancel safety
 ///
 /// Dropping a future gives the request up; whether the server acted on a write is then unknown.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ApiError, DynamicObject, ObjectApi, ObjectKey, PostOptions};
+///
+/// async fn label(api: &impl ObjectApi<DynamicObject>, key: &ObjectKey) -> Result<DynamicObject, ApiError> {
+///     loop {
+///         let mut object = api.get(key).await?;
+///         object.metadata.labels.insert("tier".into(), "front".into());
+///         match api.update(&object, &PostOptions::default()).await {
+///             Err(error) if error.is_conflict() => {}
+///             done => return done,
+///         }
+///     }
+/// }
+/// ```
 pub trait ObjectApi<T>: Send + Sync + 'static {
     /// Reads an object.
     fn get(&self, key: &ObjectKey) -> impl Future<Output = Result<T, ApiError>> + Send;

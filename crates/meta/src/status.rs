@@ -7,6 +7,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::{ListMeta, TypeMeta};
 
 /// What a server answers where it has no object to answer with: most of all, why a request failed.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ApiError, Reason, Status};
+///
+/// let status: Status = serde_json::from_str(
+///     r#"{"status": "Failure", "reason": "NotFound", "code": 404, "message": "pods \"web\" not found"}"#,
+/// )?;
+/// assert_eq!(status.reason, Some(Reason::NotFound));
+/// assert_eq!(status.to_string(), r#"pods "web" not found (NotFound, 404)"#);
+/// assert!(ApiError::from(status).is_not_found());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Status {
     /// `v1` and `Status`.

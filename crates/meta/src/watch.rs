@@ -8,6 +8,22 @@ use serde_json::value::RawValue;
 use crate::{ApiError, Status, WatchEventType};
 
 /// One thing that a watch tells, its object decoded or, as `WatchEvent<Bytes>`, as it came.
+///
+/// # Examples
+///
+/// ```
+/// use bytes::Bytes;
+/// use pintle_meta::{ApiError, Object, PartialObject, WatchEvent};
+///
+/// let frame = Bytes::from(r#"{"type": "ADDED", "object": {"kind": "Pod", "metadata": {"name": "web"}}}"#);
+/// match WatchEvent::parse(&frame)?.decode::<PartialObject>()? {
+///     WatchEvent::Added(pod) | WatchEvent::Modified(pod) => assert_eq!(pod.name(), "web"),
+///     WatchEvent::Deleted(pod) => println!("{} is gone", pod.name()),
+///     WatchEvent::Bookmark(mark) => println!("all is told up to {}", mark.resource_version),
+///     WatchEvent::Error(status) => return Err(ApiError::from(*status)),
+/// }
+/// # Ok::<(), ApiError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent<T> {
     /// The object is new, or came to match the selector.
