@@ -28,6 +28,40 @@ use crate::{Error, ListStream, RawWatch, Request, RestClient, Watch, list};
 /// # Cancel safety
 ///
 /// Dropping any of its futures gives the request up; whether the server acted on a write is then unknown.
+///
+/// # Examples
+///
+/// By a type:
+///
+/// ```
+/// use pintle_meta::{ApiError, ObjectMeta};
+/// use pintle_restreq::{Api, RestClient};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Pod { metadata: ObjectMeta }
+/// pintle_meta::resource!(Pod, "v1", "Pod", "pods", Namespaced);
+///
+/// async fn uid(client: RestClient) -> Result<String, ApiError> {
+///     let pods: Api<Pod> = Api::namespaced(client, "team-a");
+///     Ok(pods.get("web").await?.metadata.uid)
+/// }
+/// ```
+///
+/// By what is known at run time only:
+///
+/// ```
+/// use pintle_meta::{ApiResource, ClientConfig, DynamicObject, Scope};
+/// use pintle_restreq::{Api, RestClient};
+///
+/// let client = RestClient::new(ClientConfig::new("https://10.0.0.1:6443"))?;
+/// let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+/// let pods: Api<DynamicObject> = Api::dynamic(client.clone(), pods, Some("team-a"))?;
+/// assert_eq!(pods.namespace(), Some("team-a"));
+///
+/// let nodes = ApiResource::new("v1", "Node", "nodes", Scope::Cluster);
+/// assert!(Api::<DynamicObject>::dynamic(client, nodes, Some("team-a")).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Api<T> {
     client: RestClient,
     resource: Arc<ApiResource>,

@@ -21,6 +21,22 @@ use crate::warning::{LogWarnings, WarningHandler};
 ///
 /// It reaches the server over HTTP/1.1 or, where TLS negotiates it, HTTP/2. It starts no task of its own but those that drive
 /// its connections, which end with the last clone and the last request.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ClientConfig, GroupVersion};
+/// use pintle_restreq::RestClient;
+///
+/// let client = RestClient::new(ClientConfig::new("https://10.0.0.1:6443"))?;
+/// let version = client.get().abs_path(["/version"]);
+/// assert_eq!(version.url(), "https://10.0.0.1:6443/version");
+///
+/// let apps = client.for_group_version(&GroupVersion::new("apps", "v1"));
+/// let web = apps.get().namespace("team-a").resource("deployments").name("web");
+/// assert_eq!(web.url(), "https://10.0.0.1:6443/apis/apps/v1/namespaces/team-a/deployments/web");
+/// # Ok::<(), pintle_restreq::ConfigError>(())
+/// ```
 #[derive(Clone)]
 pub struct RestClient {
     shared: Arc<Shared>,
@@ -44,6 +60,19 @@ struct Shared {
 }
 
 /// How long each part of an exchange may take.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use pintle_meta::ClientConfig;
+/// use pintle_restreq::{RestClient, Timeouts};
+///
+/// let timeouts = Timeouts { connect: Duration::from_secs(5), idle: None, ..Timeouts::default() };
+/// assert_eq!(timeouts.headers, Some(Duration::from_secs(75)));
+/// let client = RestClient::builder(ClientConfig::new("https://10.0.0.1:6443")).timeouts(timeouts).build()?;
+/// # Ok::<(), pintle_restreq::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// Reaching the server, TLS included. 30 s by default.
@@ -195,6 +224,22 @@ impl fmt::Debug for RestClient {
 }
 
 /// Makes a [`RestClient`].
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use pintle_meta::ClientConfig;
+/// use pintle_metrics::Memory;
+/// use pintle_restreq::{IgnoreWarnings, RestClient};
+///
+/// let client = RestClient::builder(ClientConfig::new("https://10.0.0.1:6443"))
+///     .max_body(64 << 20)
+///     .warning_handler(Arc::new(IgnoreWarnings))
+///     .metrics(Arc::new(Memory::new()))
+///     .build()?;
+/// # Ok::<(), pintle_restreq::ConfigError>(())
+/// ```
 #[must_use = "a builder does nothing until it builds"]
 pub struct RestClientBuilder {
     config: ClientConfig,

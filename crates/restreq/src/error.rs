@@ -13,6 +13,24 @@ use pintle_ratelimit::WaitError;
 use thiserror::Error as ThisError;
 
 /// How a request fails. Each message names the request, without secrets.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::Reason;
+/// use pintle_restreq::{Error, Request};
+///
+/// /// Sends a create, and says whether the object is new, if that can be told.
+/// async fn create(request: &Request) -> Result<Option<bool>, Error> {
+///     match request.send().await {
+///         Ok(_) => Ok(Some(true)),
+///         Err(error) if error.reason() != Some(&Reason::AlreadyExists) => Err(error),
+///         // The attempt before may have made it.
+///         Err(Error::Retried { .. }) => Ok(None),
+///         Err(_) => Ok(Some(false)),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {

@@ -22,6 +22,24 @@ use crate::{Error, status};
 /// connection is lost, rests for too long, or brings what is no list.
 ///
 /// Dropping it gives the request up.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::ListPart;
+/// use pintle_restreq::{Error, RestClient};
+///
+/// async fn sizes(client: &RestClient) -> Result<(), Error> {
+///     let mut pods = client.get().abs_path(["/api/v1/pods"]).list().await?;
+///     while let Some(part) = pods.part().await {
+///         match part? {
+///             ListPart::Item(json) => println!("{} bytes", json.len()),
+///             ListPart::Metadata(list) => println!("at revision {}", list.resource_version),
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
 #[must_use = "a list is not read until it is polled"]
 #[derive(Debug)]
 pub struct ListStream {

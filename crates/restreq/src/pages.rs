@@ -8,6 +8,22 @@ use crate::Api;
 /// The pages of a list, one after the other: client-go's pager.
 ///
 /// All pages are of one revision. The options' own revision is for the first page; the token of a page carries it on.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ApiError, ListOptions, PartialObject};
+/// use pintle_restreq::Api;
+///
+/// async fn count(pods: &Api<PartialObject>) -> Result<usize, ApiError> {
+///     let mut pages = pods.pages(&ListOptions { limit: 100, ..ListOptions::default() });
+///     let mut count = 0;
+///     while let Some(page) = pages.next().await {
+///         count += page?.items.len();
+///     }
+///     Ok(count)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Pages<T> {
     api: Api<T>,

@@ -28,9 +28,13 @@ use crate::{Error, RestClient};
 /// it before any I/O. A request can be sent more than once, and from several tasks at once; each sending counts its own
 /// retries.
 ///
+/// # Examples
+///
 /// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let client = pintle_restreq::RestClient::new(pintle_meta::ClientConfig::new("https://10.0.0.1:6443"))?;
+/// use pintle_meta::ClientConfig;
+/// use pintle_restreq::RestClient;
+///
+/// let client = RestClient::new(ClientConfig::new("https://10.0.0.1:6443"))?;
 /// let request = client
 ///     .get()
 ///     .abs_path(["/apis/apps/v1"])
@@ -43,8 +47,7 @@ use crate::{Error, RestClient};
 ///     request.url(),
 ///     "https://10.0.0.1:6443/apis/apps/v1/namespaces/team-a/deployments/web/status?pretty=true"
 /// );
-/// # Ok(())
-/// # }
+/// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 #[derive(Clone)]
 #[must_use = "a request does nothing until it is sent"]

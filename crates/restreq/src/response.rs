@@ -10,6 +10,23 @@ use serde::de::DeserializeOwned;
 use crate::{Error, Warning, list, status};
 
 /// A success, its body read to the end.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::PartialObject;
+/// use pintle_restreq::{Error, RestClient};
+///
+/// async fn create(client: &RestClient, map: &serde_json::Value) -> Result<PartialObject, Error> {
+///     let request = client.post().abs_path(["/api/v1"]).namespace("team-a").resource("configmaps").json(map);
+///     let response = request.send().await?;
+///     println!("{}, {} bytes", response.status(), response.body().len());
+///     for warning in response.warnings() {
+///         println!("the server warns: {warning}");
+///     }
+///     response.into()
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Response {
     pub(crate) request: Arc<RequestLine>,

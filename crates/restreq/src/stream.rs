@@ -19,6 +19,22 @@ use crate::execute::BodyFault;
 ///
 /// It ends without an item when the server ends the answer properly, and with an error when the connection is lost or rests
 /// for longer than the idle deadline. Dropping it gives the answer up.
+///
+/// # Examples
+///
+/// ```
+/// use std::io::Write;
+/// use pintle_restreq::RestClient;
+///
+/// async fn follow(client: &RestClient) -> Result<(), Box<dyn std::error::Error>> {
+///     let log = client.get().abs_path(["/api/v1"]).namespace("team-a").resource("pods").name("web").subresource(["log"]);
+///     let mut log = log.param("follow", "true").stream().await?;
+///     while let Some(chunk) = log.chunk().await {
+///         std::io::stdout().write_all(&chunk?)?;
+///     }
+///     Ok(())
+/// }
+/// ```
 pub struct ByteStream {
     body: Incoming,
     line: Arc<RequestLine>,

@@ -25,6 +25,26 @@ impl fmt::Display for Warning {
 }
 
 /// Hears of the warnings in answers.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use pintle_meta::ClientConfig;
+/// use pintle_restreq::{RestClient, Warning, WarningHandler};
+///
+/// struct Print;
+///
+/// impl WarningHandler for Print {
+///     fn warn(&self, warning: &Warning) {
+///         eprintln!("{}: {warning}", warning.code);
+///     }
+/// }
+///
+/// let config = ClientConfig::new("https://10.0.0.1:6443");
+/// let client = RestClient::builder(config).warning_handler(Arc::new(Print)).build()?;
+/// # Ok::<(), pintle_restreq::ConfigError>(())
+/// ```
 pub trait WarningHandler: Send + Sync {
     /// Is told each warning once per answer. It should return at once: the request waits for it.
     fn warn(&self, warning: &Warning);

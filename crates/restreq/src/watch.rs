@@ -24,6 +24,25 @@ use crate::stream::ByteStream;
 /// server itself has to say on the end of the watch comes as [`WatchEvent::Error`], which is an event like the others.
 ///
 /// Dropping it ends the watch.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{Object, PartialObject, WatchEvent};
+/// use pintle_restreq::{Error, RestClient};
+///
+/// async fn follow(client: &RestClient) -> Result<(), Error> {
+///     let pods = client.get().abs_path(["/api/v1/pods"]).param("watch", "true");
+///     let mut watch = pods.watch::<PartialObject>().await?;
+///     while let Some(event) = watch.event().await {
+///         match event? {
+///             WatchEvent::Deleted(pod) => println!("{} is gone", pod.key()),
+///             event => println!("{event:?}"),
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
 #[must_use = "a watch does nothing until it is polled"]
 pub struct Watch<T> {
     raw: RawWatch,
@@ -31,6 +50,24 @@ pub struct Watch<T> {
 }
 
 /// As [`Watch`], the objects as they came. One that cannot be decoded does not end it.
+///
+/// # Examples
+///
+/// ```
+/// use futures_util::TryStreamExt;
+/// use pintle_meta::WatchEvent;
+/// use pintle_restreq::{Error, RestClient};
+///
+/// async fn follow(client: &RestClient) -> Result<(), Error> {
+///     let mut watch = client.get().abs_path(["/api/v1/pods"]).param("watch", "true").raw_watch().await?;
+///     while let Some(event) = watch.try_next().await? {
+///         if let WatchEvent::Added(json) = event {
+///             println!("{} bytes", json.len());
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
 #[must_use = "a watch does nothing until it is polled"]
 #[derive(Debug)]
 pub struct RawWatch {

@@ -13,6 +13,8 @@ use bytes::{Bytes, BytesMut};
 ///
 /// It only tells where a value ends; whether it is a value is for the decoder to say. Stepped: it does no I/O.
 ///
+/// # Examples
+///
 /// ```
 /// use pintle_restreq::FrameSplitter;
 ///
