@@ -6,6 +6,37 @@ use std::time::Duration;
 use crate::{ReflectorConfig, ReflectorError};
 
 /// How a [`SharedInformer`](crate::SharedInformer) works. The default is that of client-go.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, ReflectorConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+/// use serde_json::json;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     let labels = json!({"app": "web"});
+///     pods.put_raw(json!({"metadata": {"namespace": "a", "name": "web", "labels": labels, "annotations": {"a": "note"}}}));
+///     pods.put_raw(json!({"metadata": {"namespace": "a", "name": "db", "labels": {"app": "db"}}}));
+///
+///     let config = InformerConfig {
+///         name: "web pods".into(),
+///         reflector: ReflectorConfig { label_selector: "app=web".parse()?, ..ReflectorConfig::default() },
+///         transform: Some(Box::new(|pod: &mut PartialObject| pod.metadata.annotations.clear())),
+///         ..InformerConfig::default()
+///     };
+///     let informer = SharedInformer::new(pods, config);
+///     informer.start();
+///     informer.wait_for_sync().await?;
+///     let web = informer.lister().list();
+///     assert!(web.len() == 1 && web[0].metadata.annotations.is_empty());
+///     Ok(())
+/// }
+/// ```
 pub struct InformerConfig<T> {
     /// The name for logs and errors. Empty: that of the type.
     pub name: String,

@@ -8,6 +8,32 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 /// An object that the server has and that cannot be decoded: an entry of [`Lister::undecodable`](crate::Lister::undecodable).
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+/// use serde_json::json;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1", "generation": "seven"}}));
+///     let informer = SharedInformer::new(pods, InformerConfig::default());
+///     informer.start();
+///     informer.wait_for_sync().await?;
+///
+///     let lister = informer.lister();
+///     assert!(lister.is_empty());
+///     let pod = &lister.undecodable()[0];
+///     assert_eq!(pod.key.as_str(), "team-a/web-1");
+///     assert!(pod.error.starts_with("invalid type: string, expected i64"), "{}", pod.error);
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Undecodable {
@@ -17,7 +43,8 @@ pub struct Undecodable {
     pub uid: String,
     /// The resourceVersion, as far as the bytes tell it.
     pub resource_version: String,
-    /// What is wrong with it, and where; it quotes no values.
+    /// What is wrong with it, and where. Values of a wrong type are left out; what a type's own `Deserialize` says is kept,
+    /// even if it quotes a value.
     pub error: String,
 }
 

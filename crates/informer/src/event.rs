@@ -10,6 +10,37 @@ use pintle_meta::{Object, ObjectKey};
 ///
 /// Events of one key come in order, and each begins where the one before it ended. States in between may be skipped: a
 /// subscriber that is slow hears of the newest. An object that came and went unheard is not told at all.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{Event, InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, Object, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+/// use serde_json::json;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1"}}));
+///     let informer = SharedInformer::new(pods.clone(), InformerConfig::default());
+///     let mut events = informer.subscribe();
+///     informer.start();
+///
+///     while let Some(event) = events.next().await {
+///         match event {
+///             Event::Added { object, .. } => assert!(pods.remove(&object.key())),
+///             Event::Updated { old, new } => println!("{} -> {}", old.resource_version(), new.resource_version()),
+///             Event::Deleted { final_state_known, .. } => {
+///                 assert!(final_state_known);
+///                 informer.stop(); // And so the events end.
+///             }
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
 pub enum Event<T> {
     /// An object that the subscriber did not know.
     Added {

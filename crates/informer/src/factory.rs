@@ -16,6 +16,30 @@ use crate::{InformerConfig, InformerState, NotSynced, SharedInformer};
 ///
 /// The informers run until [`shutdown`](Self::shutdown), or until the factory and all handles to them are dropped. Clones
 /// are handles to one factory.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, InformerFactory};
+/// use pintle_meta::{ApiResource, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig, Verb};
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource.clone(), CollectionConfig::default());
+///
+///     let factory = InformerFactory::new();
+///     let one = factory.informer(&resource, None, pods.clone(), InformerConfig::default());
+///     let same = factory.informer(&resource, None, pods.clone(), InformerConfig::default());
+///     factory.start();
+///     factory.wait_for_sync().await?;
+///     assert!(one.has_synced() && same.has_synced());
+///     assert_eq!(pods.requests().iter().filter(|request| request.verb() == Verb::List).count(), 1);
+///     factory.shutdown().await;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Default)]
 pub struct InformerFactory {
     inner: Arc<Mutex<Inner>>,

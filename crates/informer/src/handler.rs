@@ -15,6 +15,40 @@ use crate::{Event, SharedInformer, Subscription, SyncHandle};
 ///
 /// One call at a time, in order. A handler should be quick, since it runs on a thread of the runtime: to do more, put the key
 /// into a queue.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_informer::{EventHandler, InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+/// use serde_json::json;
+///
+/// struct Print;
+///
+/// impl EventHandler<PartialObject> for Print {
+///     fn on_add(&self, pod: &Arc<PartialObject>, _is_initial: bool) {
+///         println!("{} is there", pod.metadata.name);
+///     }
+///     fn on_update(&self, _old: &Arc<PartialObject>, _new: &Arc<PartialObject>) {}
+///     fn on_delete(&self, _pod: &Arc<PartialObject>, _final_state_known: bool) {}
+/// }
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1"}}));
+///     let informer = SharedInformer::new(pods, InformerConfig::default());
+///     let mut handler = informer.add_event_handler(Print);
+///     informer.start();
+///     assert!(handler.synced().await); // It has been called with web-1.
+///     handler.remove().await;
+///     Ok(())
+/// }
+/// ```
 pub trait EventHandler<T>: Send + Sync + 'static {
     /// An object that the handler did not know: see [`Event::Added`].
     fn on_add(&self, object: &Arc<T>, is_initial: bool);

@@ -18,24 +18,29 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// Objects and indices change together, so a reader sees them agree. Objects are shared and are not to be changed; an update
 /// puts another object in the place of the old one.
 ///
+/// The store of a [`SharedInformer`](crate::SharedInformer) is written by the informer alone, and read through a
+/// [`Lister`](crate::Lister).
+///
+/// # Examples
+///
 /// ```
-/// # use std::sync::Arc;
+/// use std::sync::Arc;
+///
 /// use pintle_informer::Indexer;
 /// use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
 ///
-/// let pods: Indexer<PartialObject> = Indexer::new();
-/// pods.add_index("app", |pod| pod.metadata.labels.get("app").cloned().into_iter().collect())?;
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let pods: Indexer<PartialObject> = Indexer::new();
+///     pods.add_index("app", |pod| pod.metadata.labels.get("app").cloned().into_iter().collect())?;
 ///
-/// let mut metadata = ObjectMeta::new("team-a", "web-1");
-/// metadata.labels.insert("app".into(), "web".into());
-/// pods.upsert(Arc::new(PartialObject { metadata, ..PartialObject::default() }));
-/// assert_eq!(pods.by_index("app", "web")?.len(), 1);
-/// assert_eq!(pods.index_keys("namespace", "team-a")?, [ObjectKey::new("team-a", "web-1")]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///     let mut metadata = ObjectMeta::new("team-a", "web-1");
+///     metadata.labels.insert("app".into(), "web".into());
+///     pods.upsert(Arc::new(PartialObject { metadata, ..PartialObject::default() }));
+///     assert_eq!(pods.by_index("app", "web")?.len(), 1);
+///     assert_eq!(pods.index_keys("namespace", "team-a")?, [ObjectKey::new("team-a", "web-1")]);
+///     Ok(())
+/// }
 /// ```
-///
-/// The store of a [`SharedInformer`](crate::SharedInformer) is written by the informer alone, and read through a
-/// [`Lister`](crate::Lister).
 pub struct Indexer<T> {
     inner: RwLock<Inner<T>>,
     /// Held for the whole of a write, of which `inner` is locked for the last part only: readers do not wait for the index

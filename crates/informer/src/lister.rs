@@ -11,6 +11,32 @@ use crate::{Indexer, NAMESPACE_INDEX, Snapshot, Undecodable, UnknownIndex, WaitE
 ///
 /// What it gives is shared with everybody and is not to be changed: clone an object to alter it. A lister outlives its
 /// informer, and then gives what the cache held last.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, ObjectKey, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+/// use serde_json::json;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1", "labels": {"app": "web"}}}));
+///     pods.put_raw(json!({"metadata": {"namespace": "team-b", "name": "db-1", "labels": {"app": "db"}}}));
+///     let informer = SharedInformer::new(pods, InformerConfig::default());
+///     informer.start();
+///     informer.wait_for_sync().await?;
+///
+///     let lister = informer.lister();
+///     assert_eq!(lister.select(&"app in (web, shop)".parse()?)[0].metadata.name, "web-1");
+///     assert_eq!(lister.namespace("team-b").list()[0].metadata.name, "db-1");
+///     assert!(lister.get(&ObjectKey::new("team-a", "db-1")).is_none());
+///     Ok(())
+/// }
+/// ```
 pub struct Lister<T> {
     indexer: Arc<Indexer<T>>,
 }

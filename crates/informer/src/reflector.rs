@@ -47,6 +47,8 @@ use crate::{InformerState, ReflectorConfig, ReflectorError};
 /// never goes back in time, and only if the server does not have that any more, of the newest state. The first list takes
 /// what the server's cache holds.
 ///
+/// # Examples
+///
 /// ```
 /// use std::time::Instant;
 ///

@@ -25,6 +25,29 @@ use crate::{IndexExists, InformerConfig, InformerState, Lister, NotSynced, Subsc
 /// What it promises: the cache comes to hold what the server holds; changes of one object come in order, though states in
 /// between may be skipped; the cache and its indices change first, and then subscribers hear of it; subscribers do not wait
 /// for each other, and a slow one does not hold up the cache.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, ObjectKey, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+/// use serde_json::json;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1"}}));
+///
+///     let informer = SharedInformer::new(pods, InformerConfig::default());
+///     informer.start();
+///     informer.wait_for_sync().await?;
+///     assert!(informer.lister().get(&ObjectKey::new("team-a", "web-1")).is_some());
+///     informer.shutdown().await;
+///     Ok(())
+/// }
+/// ```
 pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
 }

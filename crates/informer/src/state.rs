@@ -8,6 +8,31 @@ use crate::ReflectorError;
 ///
 /// A missing custom resource or a missing permission does not stop an informer, since either may come yet: it shows as
 /// [`Degraded`](Self::Degraded), with the server's answer as the cause.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, InformerState, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Reason, Scope};
+/// use pintle_testing::{Collection, CollectionConfig, Fault};
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     pods.faults().when(|_| Some(Fault::refused(403, Reason::Forbidden)));
+///     let informer = SharedInformer::new(pods, InformerConfig::default());
+///     let mut states = informer.states();
+///     informer.start();
+///
+///     let state = states.wait_for(|state| state.cause().is_some()).await?.clone();
+///     let InformerState::Degraded { cause, .. } = state else { panic!("there is a cause in no other state") };
+///     assert!(cause.to_string().starts_with("cannot list: "), "{cause}");
+///     informer.shutdown().await;
+///     assert!(matches!(informer.state(), InformerState::Stopped));
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum InformerState {

@@ -22,6 +22,32 @@ use crate::Event;
 /// last to the newest state.
 ///
 /// It ends when the informer stops, after what was still to be told.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{Event, InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+/// use serde_json::json;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1"}}));
+///     let informer = SharedInformer::new(pods.clone(), InformerConfig::default());
+///
+///     let mut events = informer.subscribe();
+///     informer.start();
+///     assert!(matches!(events.next().await, Some(Event::Added { is_initial: true, .. })));
+///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-2"}}));
+///     assert!(matches!(events.next().await, Some(Event::Added { is_initial: false, .. })));
+///     informer.shutdown().await;
+///     assert!(events.next().await.is_none());
+///     Ok(())
+/// }
+/// ```
 pub struct Subscription<T> {
     queue: Arc<Queue<T>>,
 }
