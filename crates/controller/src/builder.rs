@@ -10,6 +10,27 @@ use crate::source::{Kind, KindSource, Source};
 use crate::{Controller, ControllerConfig, Reconciler};
 
 /// Puts a [`Controller`] together, in the words of controller-runtime's builder.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Action, Controller, ControllerConfig, Kind, Request, Trigger, predicate::GenerationChanged};
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+///
+/// let kind = |api_version, kind, plural| {
+///     let resource = ApiResource::new(api_version, kind, plural, Scope::Namespaced);
+///     let objects = Collection::<PartialObject>::of_resource(resource.clone(), CollectionConfig::default());
+///     Kind::dynamic(&resource, &SharedInformer::new(objects, InformerConfig::default()))
+/// };
+/// let controller = Controller::of(kind("example.com/v1", "Website", "websites").when(GenerationChanged))
+///     .owns(kind("apps/v1", "Deployment", "deployments"))
+///     .source(Trigger::new())
+///     .config(ControllerConfig { max_concurrent_reconciles: 4, ..ControllerConfig::default() })
+///     .reconciler(|_: Request| async { Ok(Action::await_change()) });
+/// assert_eq!(controller.name(), "website");
+/// ```
 #[must_use]
 pub struct Builder {
     name: String,

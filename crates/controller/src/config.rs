@@ -13,6 +13,8 @@ use crate::order::{GuardedOrder, OrderPanic};
 
 /// How a controller works. The defaults are those of controller-runtime.
 ///
+/// # Examples
+///
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
@@ -28,7 +30,7 @@ use crate::order::{GuardedOrder, OrderPanic};
 ///     })),
 ///     ..ControllerConfig::default()
 /// };
-/// # drop(config);
+/// assert_eq!(config.reconcile_timeout, None);
 /// ```
 #[derive(Clone)]
 pub struct ControllerConfig {

@@ -30,6 +30,39 @@ use crate::{ControllerConfig, ControllerError, LOW_PRIORITY, Requests};
 /// complete. Deleted objects yield their keys as well.
 ///
 /// Clones are handles to the same controller.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Action, Controller, Request};
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::ObjectMeta;
+/// use pintle_testing::Collection;
+/// use serde::{Deserialize, Serialize};
+/// use tokio_util::sync::CancellationToken;
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let sites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog") }]);
+///     let sites = SharedInformer::new(sites, InformerConfig::default());
+///
+///     let stop = CancellationToken::new();
+///     let done = stop.clone();
+///     let controller = Controller::of(&sites).reconciler(move |request: Request| {
+///         println!("{} is to be reconciled", request.key);
+///         done.cancel();
+///         async { Ok(Action::await_change()) }
+///     });
+///     controller.run(&stop).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Controller {
     inner: Arc<Inner>,

@@ -4,6 +4,28 @@ use pintle_informer::Event;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
 /// Turns an event into keys to reconcile: controller-runtime's `EventHandler`.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_controller::Handler;
+/// use pintle_informer::Event;
+/// use pintle_meta::{Object, ObjectKey, ObjectMeta, PartialObject};
+///
+/// struct EnqueueNamespace;
+///
+/// impl<T: Object> Handler<T> for EnqueueNamespace {
+///     fn handle(&self, event: &Event<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
+///         enqueue(ObjectKey::new("", event.object().namespace().unwrap_or_default()));
+///     }
+/// }
+///
+/// let pod = PartialObject { metadata: ObjectMeta::new("team-a", "web-1"), ..PartialObject::default() };
+/// let event = Event::Added { object: Arc::new(pod), is_initial: false };
+/// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
+/// ```
 pub trait Handler<T>: Send + Sync + 'static {
     /// Calls `enqueue` with each key. It should be quick: the events of the source wait for it.
     fn handle(&self, event: &Event<T>, enqueue: &mut dyn FnMut(ObjectKey));
@@ -24,6 +46,28 @@ impl<T: Object> Handler<T> for EnqueueObject {
 /// Owners are matched by group, kind and name. The version and the uid do not count: a new version of the owner's API changes
 /// nothing, and an owner that was deleted and made anew has to hear of what is left of the old one. An update yields the owners
 /// before and after.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_controller::{EnqueueOwner, Handler};
+/// use pintle_informer::Event;
+/// use pintle_meta::{ApiResource, ObjectMeta, OwnerReference, PartialObject, Scope};
+///
+/// let mut metadata = ObjectMeta::new("team-a", "blog-7c9");
+/// let (api_version, kind, name) = ("example.com/v1".into(), "Website".into(), "blog".into());
+/// metadata.owner_references =
+///     vec![OwnerReference { api_version, kind, name, controller: Some(true), ..OwnerReference::default() }];
+/// let pod = PartialObject { metadata, ..PartialObject::default() };
+///
+/// let sites = ApiResource::new("example.com/v1", "Website", "websites", Scope::Namespaced);
+/// let mut keys = Vec::new();
+/// let event = Event::Added { object: Arc::new(pod), is_initial: false };
+/// EnqueueOwner::new(&sites).handle(&event, &mut |key| keys.push(key.to_string()));
+/// assert_eq!(keys, ["team-a/blog"]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct EnqueueOwner {
     group: String,
@@ -70,6 +114,28 @@ impl<T: Object> Handler<T> for EnqueueOwner {
 
 /// Whatever keys a function names: controller-runtime's `EnqueueRequestsFromMapFunc`. An update yields those of the old state
 /// and those of the new.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_controller::{EnqueueMapped, Handler};
+/// use pintle_informer::Event;
+/// use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
+///
+/// let by_label = EnqueueMapped::new(|pod: &PartialObject| {
+///     pod.metadata.labels.get("site").map(|site| ObjectKey::new(&pod.metadata.namespace, site))
+/// });
+///
+/// let mut metadata = ObjectMeta::new("team-a", "web-1");
+/// metadata.labels.insert("site".into(), "blog".into());
+/// let pod = PartialObject { metadata, ..PartialObject::default() };
+/// let mut keys = Vec::new();
+/// let event = Event::Added { object: Arc::new(pod), is_initial: false };
+/// by_label.handle(&event, &mut |key| keys.push(key.to_string()));
+/// assert_eq!(keys, ["team-a/blog"]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EnqueueMapped<F>(F);
 

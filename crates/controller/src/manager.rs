@@ -36,6 +36,39 @@ use crate::{Controller, ManagerError};
 ///
 /// A replica that loses its term drops what its controllers were doing, and contends again. A controller or service that fails
 /// or panics stops the manager, in the same order.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Action, Controller, Manager, Request};
+/// use pintle_informer::{InformerConfig, InformerFactory};
+/// use pintle_meta::{ObjectMeta, Resource};
+/// use pintle_testing::Collection;
+/// use serde::{Deserialize, Serialize};
+/// use tokio_util::sync::CancellationToken;
+///
+/// #[derive(Deserialize, Serialize)]
+/// struct Website {
+///     metadata: ObjectMeta,
+/// }
+/// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let sites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog") }]);
+///     let factory = InformerFactory::new();
+///     let sites = factory.informer(&Website::api_resource(), None, sites, InformerConfig::default());
+///
+///     let stop = CancellationToken::new();
+///     let done = stop.clone();
+///     let controller = Controller::of(&sites).reconciler(move |_: Request| {
+///         done.cancel();
+///         async { Ok(Action::await_change()) }
+///     });
+///     Manager::new().informers(factory).controller(controller).run(&stop).await?;
+///     Ok(())
+/// }
+/// ```
 #[must_use = "nothing happens before it runs"]
 #[derive(Default)]
 pub struct Manager {
@@ -47,6 +80,24 @@ pub struct Manager {
 }
 
 /// How a manager works.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pintle_controller::{Manager, ManagerConfig};
+/// use tokio_util::sync::CancellationToken;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let config = ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(50), ..ManagerConfig::default() };
+///     let stop = CancellationToken::new();
+///     stop.cancel(); // On SIGTERM, say.
+///     Manager::new().config(config).run(&stop).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ManagerConfig {
     /// How long a stop takes at most: 25 s, which leaves some of the 30 s that Kubernetes gives a pod.

@@ -7,6 +7,26 @@ use pintle_informer::Event;
 use pintle_meta::{Metadata, Object};
 
 /// Says which events pass. Any function of an event is one.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_controller::predicate::{GenerationChanged, LabelsChanged, Predicate, and, not, or};
+/// use pintle_informer::Event;
+/// use pintle_meta::{ObjectMeta, PartialObject};
+///
+/// let old = Arc::new(PartialObject { metadata: ObjectMeta::new("team-a", "web"), ..PartialObject::default() });
+/// let mut new = PartialObject::clone(&old);
+/// new.metadata.generation = 2;
+/// let event = Event::Updated { old, new: Arc::new(new) };
+///
+/// assert!(or(GenerationChanged, LabelsChanged).allows(&event));
+/// assert!(and(GenerationChanged, not(LabelsChanged)).allows(&event));
+/// let in_team_b = |event: &Event<PartialObject>| event.object().metadata.namespace == "team-b";
+/// assert!(!and(GenerationChanged, in_team_b).allows(&event));
+/// ```
 pub trait Predicate<T>: Send + Sync + 'static {
     /// Whether `event` is to be handled.
     fn allows(&self, event: &Event<T>) -> bool;
@@ -62,16 +82,52 @@ impl<T: Object> Predicate<T> for AnnotationsChanged {
 }
 
 /// Passes what both pass.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::predicate::{Predicate, ResourceVersionChanged, and};
+/// use pintle_informer::Event;
+/// use pintle_meta::PartialObject;
+///
+/// let deleted = Event::Deleted { object: PartialObject::default().into(), final_state_known: true };
+/// let predicate = and(ResourceVersionChanged, |event: &Event<PartialObject>| !event.is_deleted());
+/// assert!(!predicate.allows(&deleted));
+/// ```
 pub fn and<A, B>(a: A, b: B) -> And<A, B> {
     And(a, b)
 }
 
 /// Passes what either passes.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::predicate::{LabelsChanged, Predicate, or};
+/// use pintle_informer::Event;
+/// use pintle_meta::PartialObject;
+///
+/// let deleted = Event::Deleted { object: PartialObject::default().into(), final_state_known: true };
+/// let predicate = or(LabelsChanged, |event: &Event<PartialObject>| event.is_deleted());
+/// assert!(predicate.allows(&deleted));
+/// ```
 pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
     Or(a, b)
 }
 
 /// Passes what the other does not. Mind that this turns the passing of additions and deletions around too.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::predicate::{Predicate, not};
+/// use pintle_informer::Event;
+/// use pintle_meta::PartialObject;
+///
+/// let deleted = Event::Deleted { object: PartialObject::default().into(), final_state_known: true };
+/// let predicate = not(|event: &Event<PartialObject>| event.is_deleted());
+/// assert!(!predicate.allows(&deleted));
+/// ```
 pub fn not<A>(a: A) -> Not<A> {
     Not(a)
 }

@@ -15,6 +15,37 @@ use pintle_meta::ObjectKey;
 /// object was deleted. It must be ready to be called again at any time with nothing changed. No two calls with one key overlap.
 ///
 /// A panic counts as an error of that key. A closure that takes a [`Request`] and returns a future is a reconciler.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Action, ReconcileError, Reconciler, Request};
+/// use pintle_informer::{InformerConfig, Lister, SharedInformer};
+/// use pintle_meta::{ApiResource, ObjectKey, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+///
+/// struct Pods(Lister<PartialObject>);
+///
+/// impl Reconciler for Pods {
+///     async fn reconcile(&self, request: Request) -> Result<Action, ReconcileError> {
+///         match self.0.get(&request.key) {
+///             Some(pod) => println!("{} is there", pod.metadata.name),
+///             None => println!("{} was deleted", request.key),
+///         }
+///         Ok(Action::await_change())
+///     }
+/// }
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     let informer = SharedInformer::new(pods, InformerConfig::default());
+///     let request = Request::new(ObjectKey::new("team-a", "web-1"));
+///     assert_eq!(Pods(informer.lister()).reconcile(request).await.unwrap(), Action::await_change());
+///     Ok(())
+/// }
+/// ```
 pub trait Reconciler: Send + Sync + 'static {
     /// Reconciles one object.
     ///
@@ -40,6 +71,29 @@ where
 }
 
 /// What to reconcile.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Action, ReconcileError, Request};
+/// use pintle_meta::ObjectKey;
+///
+/// async fn reconcile(request: Request) -> Result<Action, ReconcileError> {
+///     match request.failures {
+///         0..10 => Err(ReconcileError::new(format!("{} is not ready", request.key))),
+///         _ => Err(ReconcileError::terminal(format!("{} does not become ready", request.key))),
+///     }
+/// }
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let mut request = Request::new(ObjectKey::new("team-a", "blog"));
+///     assert!(!reconcile(request.clone()).await.unwrap_err().is_terminal());
+///     request.failures = 10;
+///     assert!(reconcile(request).await.unwrap_err().is_terminal());
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Request {
@@ -60,6 +114,18 @@ impl Request {
 }
 
 /// When to reconcile again if nothing changes: the `Result` of controller-runtime.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pintle_controller::Action;
+///
+/// assert_eq!(Action::await_change().delay(), None);
+/// let action = Action::requeue_after(Duration::from_secs(600));
+/// assert_eq!(action.delay(), Some(Duration::from_secs(600)));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Action {
     requeue_after: Option<Duration>,
@@ -85,6 +151,25 @@ impl Action {
 /// Why a reconciliation failed. Every error turns into one with `?`, and is tried again.
 ///
 /// It is no [`Error`] itself, which is what makes the conversion from all others possible.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::ReconcileError;
+///
+/// fn replicas(text: &str) -> Result<u32, ReconcileError> {
+///     let replicas = text.parse()?; // Tried again.
+///     match replicas {
+///         0..=100 => Ok(replicas),
+///         _ => Err(ReconcileError::terminal(format!("{replicas} replicas are too many"))),
+///     }
+/// }
+///
+/// assert!(!replicas("many").unwrap_err().is_terminal());
+/// let error = replicas("1000").unwrap_err();
+/// assert!(error.is_terminal());
+/// assert_eq!(error.to_string(), "1000 replicas are too many");
+/// ```
 pub struct ReconcileError {
     cause: Box<dyn Error + Send + Sync>,
     terminal: bool,

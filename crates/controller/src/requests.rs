@@ -10,6 +10,47 @@ use pintle_workqueue::{QueueConfig, RateLimitingQueue};
 pub(crate) type Queue = RateLimitingQueue<ObjectKey, TokioClock>;
 
 /// The keys that wait to be reconciled, as sources see them.
+///
+/// # Examples
+///
+/// ```
+/// use std::{future, time::Duration};
+///
+/// use pintle_controller::{Action, Controller, Feed, LOW_PRIORITY, Request, Requests, Source};
+/// use pintle_meta::ObjectKey;
+/// use tokio_util::sync::CancellationToken;
+///
+/// struct Startup;
+///
+/// impl Source for Startup {
+///     fn name(&self) -> &str {
+///         "startup"
+///     }
+///
+///     fn start(&self, requests: Requests) -> Feed {
+///         let run = async move {
+///             requests.add(ObjectKey::new("team-a", "now"));
+///             requests.add_with_priority(ObjectKey::new("team-a", "now-or-later"), LOW_PRIORITY);
+///             requests.add_after(ObjectKey::new("team-a", "later"), Duration::from_secs(60));
+///             future::pending().await
+///         };
+///         Feed { synced: Box::pin(future::ready(true)), run: Box::pin(run) }
+///     }
+/// }
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let stop = CancellationToken::new();
+///     let done = stop.clone();
+///     let controller = Controller::named("sites").source(Startup).reconciler(move |request: Request| {
+///         println!("{}", request.key);
+///         done.cancel();
+///         async { Ok(Action::await_change()) }
+///     });
+///     controller.run(&stop).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Requests {
     queue: Queue,

@@ -17,6 +17,48 @@ use crate::Requests;
 /// Feeds a controller with keys: controller-runtime's `Source`.
 ///
 /// It may be started again after a run has ended; then it begins anew.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pintle_controller::{Action, Controller, Feed, Request, Requests, Source};
+/// use pintle_meta::ObjectKey;
+/// use tokio_util::sync::CancellationToken;
+///
+/// struct EachMinute;
+///
+/// impl Source for EachMinute {
+///     fn name(&self) -> &str {
+///         "each minute"
+///     }
+///
+///     fn start(&self, requests: Requests) -> Feed {
+///         let run = async move {
+///             let mut minutes = tokio::time::interval(Duration::from_secs(60)); // The first one is over at once.
+///             loop {
+///                 minutes.tick().await;
+///                 requests.add(ObjectKey::new("", "report"));
+///             }
+///         };
+///         Feed { synced: Box::pin(async { true }), run: Box::pin(run) }
+///     }
+/// }
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let stop = CancellationToken::new();
+///     let done = stop.clone();
+///     let controller = Controller::named("reports").source(EachMinute).reconciler(move |request: Request| {
+///         assert_eq!(request.key.as_str(), "report");
+///         done.cancel();
+///         async { Ok(Action::await_change()) }
+///     });
+///     controller.run(&stop).await?;
+///     Ok(())
+/// }
+/// ```
 pub trait Source: Send + Sync + 'static {
     /// What it is called in logs and errors.
     fn name(&self) -> &str;

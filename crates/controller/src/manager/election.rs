@@ -16,6 +16,8 @@ pub(super) const NAME: &str = "the leader election";
 
 /// Records who became leader and who stopped, as Events about the lock: for `LeaderElector::with_events`.
 ///
+/// # Examples
+///
 /// ```
 /// use pintle_controller::leader_events;
 /// use pintle_events::EventRecorder;

@@ -12,6 +12,26 @@ use crate::Controller;
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// What is known of a manager's parts. Clones share it; it is good from the manager's beginning, and after its end.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Action, Controller, Kind, Manager, Request};
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+///
+/// let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+/// let pods = Collection::<PartialObject>::of_resource(resource.clone(), CollectionConfig::default());
+/// let pods = SharedInformer::new(pods, InformerConfig { name: "pods".into(), ..InformerConfig::default() });
+/// let controller = Controller::of(Kind::dynamic(&resource, &pods))
+///     .reconciler(|_: Request| async { Ok(Action::await_change()) });
+///
+/// let status = Manager::new().controller(controller).status();
+/// assert!(status.health().is_ok() && status.is_leader());
+/// let told = status.ready().to_string();
+/// assert_eq!(told, "[-]pod failed: pods: the first list is not complete\ncheck failed\n");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ManagerStatus {
     parts: Arc<Mutex<Parts>>,

@@ -15,6 +15,25 @@ use crate::{LOW_PRIORITY, Requests, predicate};
 /// The objects of an informer, as a source: all of them, or those events that a [`Predicate`] lets pass.
 ///
 /// A `&SharedInformer` turns into one wherever one is asked for, if its type knows its resource.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Kind, predicate::GenerationChanged};
+/// use pintle_informer::{Event, InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+///
+/// let resource = ApiResource::new("apps/v1", "Deployment", "deployments", Scope::Namespaced);
+/// let objects = Collection::<PartialObject>::of_resource(resource.clone(), CollectionConfig::default());
+/// let deployments = SharedInformer::new(objects, InformerConfig::default());
+///
+/// // For a type that is a `Resource`: `Kind::of(&deployments)`.
+/// let kind = Kind::dynamic(&resource, &deployments)
+///     .when(GenerationChanged)
+///     .when(|event: &Event<PartialObject>| event.object().metadata.namespace != "kube-system");
+/// assert_eq!(kind.resource().kind, "Deployment");
+/// ```
 pub struct Kind<T: Object> {
     resource: ApiResource,
     informer: SharedInformer<T>,

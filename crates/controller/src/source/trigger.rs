@@ -14,6 +14,29 @@ use crate::Requests;
 /// A source that is fed by hand, from anywhere: controller-runtime's `Channel`.
 ///
 /// Clones feed the same controller. Keys that come while it does not run are kept, each once, for its next run.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::{Action, Controller, Request, Trigger};
+/// use pintle_meta::ObjectKey;
+/// use tokio_util::sync::CancellationToken;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let trigger = Trigger::new();
+///     let stop = CancellationToken::new();
+///     let done = stop.clone();
+///     let controller = Controller::named("sites").source(trigger.clone()).reconciler(move |request: Request| {
+///         assert_eq!(request.key.as_str(), "team-a/blog");
+///         done.cancel();
+///         async { Ok(Action::await_change()) }
+///     });
+///     trigger.trigger(ObjectKey::new("team-a", "blog"));
+///     controller.run(&stop).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Trigger(Arc<Mutex<State>>);
 
