@@ -27,7 +27,9 @@ impl Ending {
             Some(_) => Some(error),
         };
         drop(state);
-        drop(later);
+        if let Err(panic) = catch(|| drop(later)) {
+            tracing::error!(panic, "an error panicked when it was dropped");
+        }
     }
 
     /// These did not end in their time.

@@ -16,6 +16,7 @@ use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
 use super::{replica, replica_with, service};
+use crate::log::Log;
 use crate::recorder::{Recorder, Told, pass};
 use crate::support::{Site, elector, holder, informer, sites_named, touch, usurp};
 
@@ -85,6 +86,42 @@ async fn an_error_of_a_service_whose_display_panics_stops_the_manager_in_order()
     let error = a.task.await.unwrap().unwrap_err();
     assert!(matches!(&error, ManagerError::Runnable { name, cause } if name == "web" && cause.is::<Unspeakable>()));
     assert_eq!((holder(&leases).as_str(), a.calls.dropped().len()), ("", 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_further_error_whose_drop_panics_does_not_keep_the_others_from_their_stop() {
+    #[derive(Debug)]
+    struct Grenade;
+    impl std::fmt::Display for Grenade {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("grenade")
+        }
+    }
+    impl std::error::Error for Grenade {}
+    impl Drop for Grenade {
+        fn drop(&mut self) {
+            panic!("the error fell over")
+        }
+    }
+    let (log, _guard) = Log::here();
+    let stopped = Arc::new(AtomicBool::new(false));
+    let noted = stopped.clone();
+    let manager = Manager::new()
+        .service("web", |_| async { Err("port 80 is taken".into()) })
+        .service("metrics", |stop| async move {
+            stop.cancelled().await;
+            Err(Grenade.into())
+        })
+        .service("slow", move |stop| async move {
+            stop.cancelled().await;
+            pass(1.0).await;
+            noted.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+    let error = tokio::spawn(async move { manager.run(&CancellationToken::new()).await }).await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "web: port 80 is taken");
+    assert!(stopped.load(Ordering::Relaxed), "it was dropped");
+    log.assert_tells(&["the error fell over"]);
 }
 
 #[tokio::test(start_paused = true)]
