@@ -32,12 +32,12 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 /// let told = status.ready().to_string();
 /// assert_eq!(told, "[-]pod failed: pods: the first list is not complete\ncheck failed\n");
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ManagerStatus {
     parts: Arc<Mutex<Parts>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Parts {
     controllers: Vec<Controller>,
     election: Option<ElectionStatus>,
@@ -91,6 +91,16 @@ impl ManagerStatus {
     fn lock(&self) -> MutexGuard<'_, Parts> {
         // No step under the lock can panic half-way.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ManagerStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of copies, since a controller's metrics are a user's type.
+        f.debug_struct("ManagerStatus")
+            .field("controllers", &self.controllers())
+            .field("election", &self.election())
+            .finish()
     }
 }
 

@@ -1,9 +1,13 @@
 //! A service that answers probes and scrapes over HTTP, from what the manager knows of itself.
 
+use std::any::Any;
 use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
-use pintle_controller::{Controller, Health, Manager, ManagerStatus};
+use pintle_controller::{Controller, ControllerConfig, Health, Manager, ManagerStatus, Trigger};
 use pintle_leaderelect::Lease;
+use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
 use pintle_testing::Collection;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -77,4 +81,50 @@ async fn a_service_answers_probes_and_scrapes_from_the_status() {
     stop.cancel();
     task.await.unwrap().unwrap();
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[test]
+fn a_users_debug_is_not_called_under_the_lock_of_the_status() {
+    /// Formats the status that formats it, once.
+    #[derive(Clone, Default)]
+    struct Curious {
+        status: Arc<OnceLock<ManagerStatus>>,
+        seen: Arc<OnceLock<String>>,
+    }
+    impl fmt::Debug for Curious {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            static ASKED: OnceLock<()> = OnceLock::new();
+            if let (Some(status), Ok(())) = (self.status.get(), ASKED.set(())) {
+                self.seen.set(format!("{status:?}")).unwrap();
+            }
+            f.write_str("curious")
+        }
+    }
+    impl Provider for Curious {
+        fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+            Memory::default().counter(metric, labels)
+        }
+
+        fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+            Memory::default().gauge(metric, labels)
+        }
+
+        fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
+            Memory::default().histogram(metric, labels)
+        }
+
+        fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
+            Memory::default().pulled(metric, labels, read)
+        }
+    }
+    let curious = Curious::default();
+    let config = ControllerConfig { metrics: Some(Arc::new(curious.clone())), ..ControllerConfig::default() };
+    let controller = Controller::named("hand").source(Trigger::new()).config(config).reconciler(Recorder::new());
+    let status = Manager::new().controller(controller).status();
+    curious.status.set(status.clone()).unwrap();
+    let told = format!("{status:?}");
+    let seen = curious.seen.get().unwrap();
+    for text in [&told, seen] {
+        assert!(text.contains("\"hand\"") && text.contains("curious") && !text.contains("<locked>"), "{text}");
+    }
 }
