@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_meta::{ApiResource, Object};
 
 use crate::handler::{EnqueueObject, EnqueueOwner, Handler};
-use crate::source::{Kind, KindSource, Source};
+use crate::source::{Kind, KindSource, Named, Source};
 use crate::{Controller, ControllerConfig, Reconciler};
 
 /// Puts a [`Controller`] together, in the words of controller-runtime's builder.
@@ -36,7 +36,7 @@ pub struct Builder {
     name: String,
     /// The kind that it is for, if it is for one.
     owner: Option<ApiResource>,
-    sources: Vec<Box<dyn Source>>,
+    sources: Vec<Named>,
     config: ControllerConfig,
 }
 
@@ -79,7 +79,7 @@ impl Builder {
 
     /// Reconciles the keys that any other source yields.
     pub fn source(mut self, source: impl Source) -> Self {
-        self.sources.push(Box::new(source));
+        self.sources.push(Named::new(source));
         self
     }
 
@@ -110,7 +110,7 @@ impl Controller {
 
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sources: Vec<_> = self.sources.iter().map(|source| source.name()).collect();
+        let sources: Vec<_> = self.sources.iter().map(Named::name).collect();
         f.debug_struct("Builder").field("name", &self.name).field("sources", &sources).finish_non_exhaustive()
     }
 }

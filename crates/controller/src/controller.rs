@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pintle_leaderelect::Leadership;
 use pintle_meta::ObjectKey;
@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::order::OrderPanic;
 use crate::panic::{catch, caught, told};
 use crate::reconciler::AnyReconciler;
-use crate::source::{Feed, Source, Synced};
+use crate::source::{Feed, Named, Synced};
 use crate::stop::Stop;
 use crate::worker::Worker;
 use crate::{ControllerConfig, ControllerError, LOW_PRIORITY, Requests};
@@ -71,7 +71,7 @@ pub struct Controller {
 struct Inner {
     name: String,
     config: ControllerConfig,
-    sources: Vec<Box<dyn Source>>,
+    sources: Vec<Named>,
     reconciler: Arc<dyn AnyReconciler>,
     metrics: Metrics,
     is_running: AtomicBool,
@@ -86,7 +86,7 @@ impl Controller {
     pub(crate) fn new(
         name: String,
         config: ControllerConfig,
-        sources: Vec<Box<dyn Source>>,
+        sources: Vec<Named>,
         reconciler: Arc<dyn AnyReconciler>,
     ) -> Self {
         let tasks = TaskTracker::new();
@@ -154,7 +154,9 @@ impl Controller {
 
     /// As [`Controller::run_under`], with a stop that others share. A failure gives it.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
-        Run::begin(&self.inner)?.work(stop, leadership).await
+        let panic = OnceLock::new();
+        let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
+        ended.and(panic.into_inner().map_or(Ok(()), |panic| Err(self.panicked("the end of its queue", panic))))
     }
 
     /// Begins to fill the caches, so that a later run can begin at once. Without effect if they are filled already.
@@ -163,7 +165,7 @@ impl Controller {
     ///
     /// Outside of a tokio runtime, and if a source does.
     pub fn warm_up(&self) {
-        self.inner.sources.iter().for_each(|source| source.warm_up());
+        self.inner.sources.iter().for_each(|named| named.source.warm_up());
     }
 
     /// The controller's name.
@@ -174,7 +176,8 @@ impl Controller {
     /// The sources that are not complete, each with what keeps it from being so. While there are any, nothing is reconciled.
     pub fn unsynced(&self) -> Vec<(String, String)> {
         let sources = self.inner.sources.iter();
-        sources.filter_map(|source| Some((source.name().to_owned(), source.problem()?))).collect()
+        let problem = |source: &Named| source.problem().unwrap_or_else(|panic| Some(format!("it panicked: {panic}")));
+        sources.filter_map(|source| Some((source.name().to_owned(), problem(source)?))).collect()
     }
 
     pub(crate) fn panicked(&self, part: &str, panic: String) -> ControllerError {
@@ -233,10 +236,11 @@ impl Inner {
                 None => limit,
             };
             let source = &self.sources[index];
+            let problem = source.problem().map_err(|panic| self.source_panicked(index, panic))?;
             return Err(ControllerError::NotSynced {
                 controller: self.name.clone(),
                 source_name: source.name().to_owned(),
-                problem: source.problem().unwrap_or_else(|| "it has ended".into()),
+                problem: problem.unwrap_or_else(|| "it has ended".into()),
                 after,
             });
         }
@@ -255,18 +259,24 @@ struct Run<'a> {
     _running: Running<'a>,
 }
 
-/// Keeps a second run from beginning.
-struct Running<'a>(&'a Inner);
+/// Keeps a second run from beginning, and the queue from being dropped elsewhere: its limiter, order and metrics are a user's.
+struct Running<'a> {
+    inner: &'a Inner,
+    requests: Option<Requests>,
+    /// What a panic said when the queue was dropped.
+    panic: &'a OnceLock<String>,
+}
 
 impl<'a> Run<'a> {
-    fn begin(inner: &'a Inner) -> Result<Self, ControllerError> {
+    fn begin(inner: &'a Inner, panic: &'a OnceLock<String>) -> Result<Self, ControllerError> {
         if inner.is_running.swap(true, Ordering::AcqRel) {
             return Err(ControllerError::AlreadyRunning { controller: inner.name.clone() });
         }
-        let running = Running(inner);
+        let mut running = Running { inner, requests: None, panic };
         let setup = catch(|| inner.config.queue_config());
         let (config, order_panic) = setup.map_err(|panic| inner.panicked("the setup of its queue", panic))?;
         let requests = Requests::new(&inner.name, config);
+        running.requests = Some(requests.clone());
         *inner.lock() = Some(requests.clone());
         let (feeds, workers) = (JoinSet::new(), JoinSet::new());
         Ok(Self { inner, requests, order_panic, feeds, workers, _running: running })
@@ -338,7 +348,9 @@ impl<'a> Run<'a> {
 
     fn start_sources(&mut self) -> Result<Vec<Synced>, ControllerError> {
         let mut syncs = Vec::new();
-        for (index, source) in self.inner.sources.iter().enumerate() {
+        for (index, Named { name, source }) in self.inner.sources.iter().enumerate() {
+            let unnamed = |panic: &String| self.inner.panicked("the name of a source", panic.clone());
+            name.as_ref().map_err(unnamed)?;
             let started = catch(|| source.start(self.requests.clone()));
             let Feed { synced, run } = started.map_err(|panic| self.inner.source_panicked(index, panic))?;
             syncs.push(synced);
@@ -386,7 +398,12 @@ impl Drop for Run<'_> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.is_running.store(false, Ordering::Release);
+        if let Err(panic) = catch(|| drop(self.requests.take())) {
+            tracing::error!(controller = self.inner.name, panic, "the queue panicked when it was dropped");
+            // The one call.
+            _ = self.panic.set(panic);
+        }
+        self.inner.is_running.store(false, Ordering::Release);
     }
 }
 

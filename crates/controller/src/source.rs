@@ -13,6 +13,7 @@ pub use trigger::Trigger;
 pub(crate) use kind::KindSource;
 
 use crate::Requests;
+use crate::panic::catch;
 
 /// Feeds a controller with keys: controller-runtime's `Source`.
 ///
@@ -73,6 +74,28 @@ pub trait Source: Send + Sync + 'static {
 
     /// Begins to put keys into `requests`. Nothing may be running before, or without, a poll of what is returned.
     fn start(&self, requests: Requests) -> Feed;
+}
+
+/// A source whose `name` and `problem` do not panic.
+pub(crate) struct Named {
+    /// What it has called itself, or what a panic said then.
+    pub(crate) name: Result<String, String>,
+    pub(crate) source: Box<dyn Source>,
+}
+
+impl Named {
+    pub(crate) fn new(source: impl Source) -> Self {
+        Self { name: catch(|| source.name().to_owned()), source: Box::new(source) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("(its name panicked)")
+    }
+
+    /// What keeps it from being complete, or what a panic said when it was asked.
+    pub(crate) fn problem(&self) -> Result<Option<String>, String> {
+        catch(|| self.source.problem())
+    }
 }
 
 /// Ends when a source is complete, or cannot be any more.

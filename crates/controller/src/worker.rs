@@ -98,11 +98,12 @@ impl Worker {
     fn conclude(&self, item: WorkItem<ObjectKey, TokioClock>, ended: Ended) -> bool {
         let (outcome, added) = match ended {
             Ended::Returned(Ok(action)) => match action.delay() {
-                None => {
-                    item.forget();
-                    (Outcome::Success, None)
+                None => (self.forget(&item, Outcome::Success), None),
+                Some(delay) => {
+                    let outcome = self.forget(&item, Outcome::RequeueAfter);
+                    let revisit = AddOptions { priority: item.priority(), rate_limited: false, after: Some(delay) };
+                    (outcome, Some(self.queue.add_with(item.key().clone(), revisit)))
                 }
-                Some(delay) => (Outcome::RequeueAfter, Some(item.revisit_after(delay))),
             },
             Ended::Returned(Err(error)) => {
                 // Not by whoever listens to the logs, which may hold a lock.
@@ -110,8 +111,7 @@ impl Worker {
                 match error.is_terminal() {
                     true => {
                         tracing::error!(error = %told, "reconciliation failed, and waits for a change");
-                        item.forget();
-                        (Outcome::Terminal, None)
+                        (self.forget(&item, Outcome::Terminal), None)
                     }
                     false => {
                         tracing::warn!(error = %told, failures = item.num_requeues() + 1, "reconciliation failed");
@@ -130,6 +130,17 @@ impl Worker {
         };
         self.metrics.count(outcome);
         added != Some(Added::ShutDown)
+    }
+
+    /// Forgets the failures of a key. If the limiter panics, that is the outcome, but the key is not tried again for it.
+    fn forget(&self, item: &WorkItem<ObjectKey, TokioClock>, outcome: Outcome) -> Outcome {
+        match catch(|| self.queue.forget(item.key())) {
+            Ok(()) => outcome,
+            Err(panic) => {
+                tracing::error!(panic, "the limiter panicked when it was to forget a key");
+                Outcome::Panic
+            }
+        }
     }
 
     /// Has a key tried again after a panic in what is around the call of the reconciler: the limiter, the error's `Display`, the

@@ -10,13 +10,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use pintle_controller::{
-    Action, Controller, ControllerConfig, ControllerError, Feed, QueueSetup, ReconcileError, Request, Requests, Source,
-    Trigger,
+    Action, Controller, ControllerConfig, ControllerError, Feed, Manager, QueueSetup, ReconcileError, Request,
+    Requests, Source, Trigger,
 };
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::RateLimiter;
 use pintle_testing::Collection;
 use pintle_workqueue::{Fifo, Order, Ticket};
+use tokio_util::sync::CancellationToken;
 
 use crate::log::Log;
 use crate::recorder::{Recorder, Running, Told, pass, run};
@@ -75,6 +76,68 @@ async fn a_limiter_that_panics_costs_its_key_a_try() {
         .reconciler(calls.clone());
     assert_goes_on(&controller, &told, &sites, &calls).await;
     log.assert_tells(&["controller=\"site\"", "key=ns/bad", "the limiter fell over"]);
+}
+
+/// Panics as it is to forget a key.
+struct Unforgetting;
+
+impl RateLimiter<ObjectKey> for Unforgetting {
+    fn delay(&mut self, _: &ObjectKey, _: u32, _: Instant) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn forget(&mut self, _: &ObjectKey) {
+        panic!("nothing is forgotten")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limiter_that_cannot_forget_costs_no_further_try() {
+    let (log, _guard) = Log::here();
+    let calls = Recorder::new();
+    calls.plan("later", |_| Ok(Action::requeue_after(Duration::from_secs(600))));
+    calls.plan("never", |_| Err(ReconcileError::terminal("no use")));
+    let told = Told::default();
+    let controller = Controller::of(&informer(&sites_named(&["later", "never", "once"])))
+        .config(config(Arc::new(|queue| queue.limiter = Box::new(Unforgetting)), &told))
+        .reconciler(calls.clone());
+    let running = run(&controller).await;
+    pass(500.0).await;
+    assert_eq!(calls.take_sorted(), ["later", "never", "once"]);
+    pass(500.0).await;
+    assert_eq!(calls.take(), ["later"], "what is to come again does");
+    assert_eq!((told.results(), told.numbers(["reconcile_panics_total"])), ([0.0, 0.0, 4.0], [4.0]));
+    log.assert_tells(&["nothing is forgotten"]);
+    running.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limiter_whose_drop_panics_ends_the_run_with_an_error() {
+    struct Grenade;
+    impl RateLimiter<ObjectKey> for Grenade {
+        fn delay(&mut self, _: &ObjectKey, _: u32, _: Instant) -> Duration {
+            Duration::ZERO
+        }
+    }
+    impl Drop for Grenade {
+        fn drop(&mut self) {
+            panic!("the limiter fell over")
+        }
+    }
+    let setup: QueueSetup = Arc::new(|queue| queue.limiter = Box::new(Grenade));
+    let sites = sites_named(&["a"]);
+    let controller = Controller::of(&informer(&sites))
+        .source(Trigger::new())
+        .config(config(setup, &Told::default()))
+        .reconciler(Recorder::new());
+    for _ in 0..2 {
+        let error = run(&controller).await.stop().await.unwrap_err();
+        assert_tells(&error, &["\"site\"", "queue", "panicked", "the limiter fell over"]);
+    }
+    // And a run that is dropped does not pass it on to whoever drops it.
+    let stop = CancellationToken::new();
+    let run = tokio::time::timeout(Duration::from_secs(1), controller.run(&stop));
+    assert!(run.await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,6 +331,8 @@ async fn an_order_and_a_limiter_that_panic_at_once_end_the_run_and_not_the_proce
 /// A source that panics somewhere.
 #[derive(Clone, Copy, PartialEq)]
 enum BadSource {
+    Name,
+    Problem,
     Start,
     Sync,
     RunBeforeSync,
@@ -276,7 +341,13 @@ enum BadSource {
 
 impl Source for BadSource {
     fn name(&self) -> &str {
+        assert!(*self != Self::Name, "no water");
         "the tide"
+    }
+
+    fn problem(&self) -> Option<String> {
+        assert!(*self != Self::Problem, "no water");
+        None
     }
 
     fn start(&self, _: Requests) -> Feed {
@@ -287,11 +358,11 @@ impl Source for BadSource {
                 assert!(part != Self::Sync, "no water");
                 match part {
                     Self::RunBeforeSync => pending().await,
-                    _ => true,
+                    part => part != Self::Problem,
                 }
             }),
             run: Box::pin(async move {
-                assert!(part == Self::Sync, "no water");
+                assert!(matches!(part, Self::Sync | Self::Problem), "no water");
                 pending().await
             }),
         }
@@ -300,13 +371,29 @@ impl Source for BadSource {
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_panics_ends_the_run() {
-    for source in [BadSource::Start, BadSource::Sync, BadSource::RunBeforeSync, BadSource::Run] {
+    use BadSource::{Problem, Run, RunBeforeSync, Start, Sync};
+    for source in [Problem, Start, Sync, RunBeforeSync, Run] {
         let controller = Controller::named("sea").source(source).reconciler(Recorder::new());
         let error = end(run(&controller).await).await;
         assert_tells(&error, &["\"sea\"", "the tide", "panicked", "no water"]);
         let error = end(run(&controller).await).await;
         assert!(!matches!(error, ControllerError::AlreadyRunning { .. }), "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_whose_name_panics_ends_the_run() {
+    let controller = Controller::named("sea").source(BadSource::Name).reconciler(Recorder::new());
+    for _ in 0..2 {
+        assert_tells(&end(run(&controller).await).await, &["\"sea\"", "name", "panicked", "no water"]);
+    }
+}
+
+#[test]
+fn a_source_that_cannot_tell_its_problem_is_not_ready() {
+    let controller = Controller::named("sea").source(BadSource::Problem).reconciler(Recorder::new());
+    let ready = Manager::new().controller(controller).status().ready().to_string();
+    assert!(["[-]sea", "the tide", "panicked", "no water"].iter().all(|part| ready.contains(part)), "{ready}");
 }
 
 #[tokio::test(start_paused = true)]
