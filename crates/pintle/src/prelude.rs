@@ -1,7 +1,9 @@
 //! What the author of a controller types: `use pintle::prelude::*;`.
 
 pub use pintle_controller::predicate::GenerationChanged;
-pub use pintle_controller::{Action, Controller, ControllerConfig, Kind, Manager, ReconcileError, Reconciler, Request};
+pub use pintle_controller::{
+    Action, Controller, ControllerConfig, Kind, Manager, ManagerStatus, ReconcileError, Reconciler, Request,
+};
 pub use pintle_events::{EventRecorder, EventType};
 pub use pintle_informer::{Event, Lister, SharedInformer};
 pub use pintle_leaderelect::{LeaderElectionConfig, Leadership};
@@ -9,6 +11,7 @@ pub use pintle_meta::{
     ApiError, ClientConfig, DeleteOptions, DynamicObject, ListOptions, Object, ObjectKey, ObjectMeta, OwnerReference,
     Patch, PostOptions, Resource, resource,
 };
+pub use pintle_metrics::Provider;
 pub use pintle_restreq::Api;
 pub use tokio_util::sync::CancellationToken;
 

@@ -20,11 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-use pintle::metrics::Provider;
 use pintle::prelude::*;
 
-use crate::reconcile::WebsiteReconciler;
-use crate::website::Website;
+use crate::{reconcile::WebsiteReconciler, website::Website};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -39,27 +37,24 @@ async fn main() -> ExitCode {
     }
 }
 
-/// What one replica runs: caches, a controller above them, and a manager that runs it while it leads.
-fn manager(cluster: &Cluster, replica: &str, metrics: Arc<dyn Provider>) -> Result<Manager, pintle::Error> {
+/// One replica, from nothing to its end: caches, a controller above them, and a manager that runs it while it leads.
+fn replica(
+    config: ClientConfig,
+    identity: String,
+    metrics: Arc<dyn Provider>,
+) -> Result<(Cluster, Manager), pintle::Error> {
+    let cluster = Cluster::connect(config)?;
     let sites = cluster.informer::<Website>();
     let controller = Controller::of(Kind::of(&sites).when(GenerationChanged))
         .owns(&cluster.informer::<ConfigMap>())
         .owns(&cluster.informer::<Deployment>())
-        .config(ControllerConfig {
-            max_concurrent_reconciles: 8,
-            metrics: Some(metrics),
-            ..ControllerConfig::default()
-        })
-        .reconciler(WebsiteReconciler::new(cluster));
+        .config(ControllerConfig { max_concurrent_reconciles: 8, metrics: Some(metrics), ..Default::default() })
+        .reconciler(WebsiteReconciler::new(&cluster));
     // Quick enough for a demonstration; client-go's 15 s, 10 s and 2 s are the defaults.
-    let (lease, renew, retry) = (Duration::from_secs(3), Duration::from_secs(2), Duration::from_millis(500));
-    let election = LeaderElectionConfig {
-        identity: replica.into(),
-        lease_duration: lease,
-        renew_deadline: renew,
-        retry_period: retry,
-        ..LeaderElectionConfig::default()
-    };
+    let (lease_duration, renew_deadline) = (Duration::from_secs(3), Duration::from_secs(2));
+    let retry_period = Duration::from_millis(500);
+    let election =
+        LeaderElectionConfig { identity, lease_duration, renew_deadline, retry_period, ..Default::default() };
     let elector = cluster.elector(ObjectKey::new("default", "website-controller"), election)?;
-    Ok(Manager::new().controller(controller).leader_election(elector))
+    Ok((cluster, Manager::new().controller(controller).leader_election(elector)))
 }

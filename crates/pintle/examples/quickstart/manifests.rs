@@ -1,5 +1,6 @@
 //! Manifests from files, each remembered with its place, so that a fault can be pinned to it.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,12 +71,26 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>> {
 
 /// Refuses all that is not a namespaced website, before any of it is created.
 pub(crate) fn expect_websites(manifests: &[Manifest]) -> Result<()> {
+    let mut seen = HashMap::new();
     for Manifest { place, object } in manifests {
         let (api_version, kind) = (&object.types.api_version, &object.types.kind);
         if (api_version.as_str(), kind.as_str()) != ("example.com/v1", "Website") {
             bail!("{place}: {kind:?} of {api_version:?} is not known here; only Website of example.com/v1 is");
         }
         ensure!(object.namespace().is_some(), "{place}: metadata.namespace is missing");
+        if let Some(first) = seen.insert(object.key(), place) {
+            bail!("{place}: website {} is in {first} already; give it another name", object.key());
+        }
+        // Each page becomes a key of a ConfigMap.
+        let is_key = |name: &str| {
+            !name.is_empty()
+                && name.len() <= 253
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
+        };
+        let pages = object.data.get("spec").and_then(|spec| spec["pages"].as_object()).into_iter().flatten();
+        if let Some((page, _)) = pages.into_iter().find(|(page, _)| !is_key(page)) {
+            bail!("{place}: spec.pages: {page:?} is no page's name; take letters, digits, '-', '_' and '.'");
+        }
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use pintle::controller::ManagerStatus;
 use pintle::metrics::{Distribution, Memory};
 use pintle::prelude::*;
 use tokio::task::JoinHandle;
@@ -46,13 +45,14 @@ impl Replica {
     /// Starts a replica that shares nothing with others but the cluster.
     pub(crate) fn start(name: &str, config: &ClientConfig) -> Result<Self> {
         let metrics = Memory::new();
-        let manager = crate::manager(&Cluster::connect(config.clone())?, name, Arc::new(metrics.clone()))?;
+        let (cluster, manager) = crate::replica(config.clone(), name.into(), Arc::new(metrics.clone()))?;
         let (status, stop) = (manager.status(), CancellationToken::new());
         let token = stop.clone();
         let task = tokio::spawn(async move {
             if let Err(error) = manager.run(&token).await {
                 tracing::error!(%error, "a replica ended");
             }
+            cluster.shutdown().await;
         });
         Ok(Self { name: name.into(), status, metrics, waited: None, stop, task: Some(task) })
     }
