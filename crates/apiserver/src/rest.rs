@@ -13,6 +13,7 @@ mod json;
 mod list;
 mod meta;
 mod namespace;
+mod nesting;
 mod object;
 mod review;
 mod rewrite;

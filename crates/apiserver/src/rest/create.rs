@@ -58,6 +58,7 @@ impl Api {
             }
             let name = text(&object, "name").to_owned();
             let warnings = self.complete(place, &mut object)?;
+            super::nesting::check(kind, &object)?;
             self.admit(place, &object, None, manager.options.dry_run)?;
             if origin == Origin::Post
                 && !manager.options.dry_run

@@ -176,6 +176,7 @@ impl Api {
         warnings.extend(validate::metadata_warnings(kind, new));
         warnings.extend(kind.strategy.warnings(new, Some(old), subresource));
         kind.normalise(new);
+        super::nesting::check(kind, new)?;
         self.admit(place, new, Some(old), manager.options.dry_run)?;
         Ok(warnings)
     }

@@ -9,7 +9,10 @@ use crate::support::*;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-/// A definition of widgets that takes whatever comes below `spec`; `more` goes into its only version.
+/// So many lists and objects may stand one in another in a stored object, with its managed fields.
+const DEEPEST: usize = 120;
+
+/// A definition of widgets that takes whatever comes below `spec` and `status`; `more` goes into its only version.
 fn definition(more: Value) -> Value {
     let mut version = json!({
         "name": "v1",
@@ -17,6 +20,7 @@ fn definition(more: Value) -> Value {
         "storage": true,
         "schema": {"openAPIV3Schema": {"type": "object", "properties": {
             "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             "a": {"type": "string"},
         }}},
     });
@@ -43,7 +47,7 @@ fn widget(name: &str, spec: Value) -> Value {
 /// A server of widgets, with the widget `w`.
 async fn server() -> ApiServer {
     let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
-    server.load(&definition(json!({})).to_string()).expect("a definition");
+    server.load(&definition(json!({"subresources": {"status": {}}})).to_string()).expect("a definition");
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     assert_eq!(call(&server, Method::POST, WIDGETS, widget("w", json!({}))).await.code, 201);
     server
@@ -96,35 +100,91 @@ async fn a_json_patch_builds_nothing_deeper_than_a_body_can_be() {
 async fn the_deepest_object_that_is_taken_is_served_in_every_way() {
     let server = server().await;
     let path = format!("{WIDGETS}/w");
-    // The object and its spec stand around the value.
-    const ROOM: usize = 127 - 2;
-    let add = |depth| json!([{"op": "add", "path": "/spec/l", "value": lists(depth)}]);
-    let grown = |depth: usize| {
-        json!([
-            {"op": "add", "path": "/spec/l", "value": lists(100)},
-            {"op": "add", "path": "/spec/m", "value": lists(depth - 100)},
-            {"op": "move", "from": "/spec/m", "path": format!("/spec/l{}/-", deep_path(99))},
-        ])
-    };
-    assert_eq!(patch(&server, &path, &add(ROOM - 1)).await.code, 200, "the list of operations is around it too");
-    let answer = patch(&server, &path, &grown(ROOM)).await;
-    assert_eq!((answer.code, &answer.body["spec"]["l"]), (200, &lists(ROOM)));
-    assert_eq!(patch(&server, &path, &grown(ROOM + 1)).await.code, 422);
-    let merge = json!({"spec": {"l": lists(ROOM), "o": objects(ROOM)}, "metadata": {"labels": {"a": "b"}}});
-    assert_eq!(call(&server, Method::PATCH, &path, merge).await.code, 200);
-    let apply = widget("w", json!({"a": objects(ROOM)}));
-    let media = [("content-type", "application/apply-patch+yaml")];
-    let applied = send(&server, Method::PATCH, &format!("{path}?fieldManager=m"), &media, &apply.to_string()).await;
-    assert_eq!(applied.status(), 200);
-    // Its managed fields stand deeper than what they tell of, and keep no patch from working.
-    let rest = json!([{"op": "add", "path": "/metadata/labels/c", "value": "d"}]);
-    assert_eq!(patch(&server, &path, &rest).await.code, 200);
-    assert_eq!(get(&server, &path).await.code, 200);
-    assert_eq!(delete(&server, &path).await.code, 200);
-    for (depth, code) in [(ROOM, 201), (ROOM + 1, 400)] {
-        let body = widget("v", json!({"l": lists(depth)}));
-        assert_eq!(call(&server, Method::POST, WIDGETS, body).await.code, code, "{depth}");
+    // The object and its spec stand around the value. What managed fields tell of stands four deeper in them; lists they tell
+    // of as a whole.
+    let shapes = [(lists as fn(usize) -> Value, DEEPEST - 2), (objects, DEEPEST - 6)];
+    for (shape, room) in shapes {
+        for way in ["create", "put", "merge", "json", "apply", "status"] {
+            let what = format!("{way} {room}");
+            assert_eq!(delete(&server, &path).await.code, 200, "{what}");
+            if way != "create" {
+                assert_eq!(call(&server, Method::POST, WIDGETS, widget("w", json!({}))).await.code, 201, "{what}");
+            }
+            let refused = write(&server, way, shape(room + 1)).await;
+            assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")), "{what}: {:?}", refused.body);
+            assert_eq!(refused.body["details"]["name"], "w", "{what}");
+            let taken = write(&server, way, shape(room)).await;
+            assert!(matches!(taken.code, 200 | 201), "{what}: {:?}", taken.body);
+            let field = if way == "status" { "status" } else { "spec" };
+            assert_eq!(taken.body[field]["a"], shape(room), "{what}");
+            assert_served(&server, &taken.body, &what).await;
+        }
     }
+    for (depth, code) in [(127, 422), (128, 400)] {
+        let answer = call(&server, Method::POST, WIDGETS, widget("v", json!({"a": lists(depth - 2)}))).await;
+        assert_eq!(answer.code, code, "a body of {depth}: {:?}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn no_quota_is_charged_for_what_nests_too_deeply() {
+    const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
+    let server = server().await;
+    let amounts = |count: &str| json!({"count/widgets.example.com": count});
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": amounts("5")}});
+    assert_eq!(call(&server, Method::POST, QUOTAS, quota).await.code, 201);
+    let status = json!({"status": {"hard": amounts("5"), "used": amounts("1")}});
+    assert_eq!(call(&server, Method::PATCH, &format!("{QUOTAS}/q/status"), status).await.code, 200);
+    for (depth, code, used) in [(DEEPEST + 1, 422, "1"), (DEEPEST, 201, "2")] {
+        let answer = call(&server, Method::POST, WIDGETS, widget("v", json!({"a": lists(depth - 2)}))).await;
+        assert_eq!(answer.code, code, "{:?}", answer.body);
+        assert_eq!(get(&server, &format!("{QUOTAS}/q")).await.body["status"]["used"], amounts(used), "{depth}");
+    }
+}
+
+/// Puts the value into the spec of the widget `w`, or into its status, in that way.
+async fn write(server: &ApiServer, way: &str, value: Value) -> Answer {
+    let path = format!("{WIDGETS}/w");
+    let spec = json!({"a": value});
+    let (method, path, media, body) = match way {
+        "create" => (Method::POST, WIDGETS.to_owned(), "application/json", widget("w", spec)),
+        "put" => {
+            let mut object = get(server, &path).await.body;
+            object["spec"] = spec;
+            (Method::PUT, path, "application/json", object)
+        }
+        "merge" => (Method::PATCH, path, "application/merge-patch+json", json!({"spec": spec})),
+        "json" => {
+            let operations = json!([{"op": "add", "path": "/spec/a", "value": spec["a"]}]);
+            (Method::PATCH, path, "application/json-patch+json", operations)
+        }
+        "apply" => (Method::PATCH, format!("{path}?fieldManager=m"), "application/apply-patch+yaml", widget("w", spec)),
+        "status" => (Method::PATCH, format!("{path}/status"), "application/merge-patch+json", json!({"status": spec})),
+        _ => panic!("no such way: {way}"),
+    };
+    read(send(server, method, &path, &[("content-type", media)], &body.to_string()).await).await
+}
+
+/// The only widget is as given in whatever is read, which serde_json takes: an answer that it does not is a text.
+async fn assert_served(server: &ApiServer, expected: &Value, what: &str) {
+    const TABLE: (&str, &str) = ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let path = format!("{WIDGETS}/w");
+    assert_eq!(get(server, &path).await.body, *expected, "{what}");
+    assert_eq!(get(server, WIDGETS).await.body["items"][0], *expected, "{what}: list");
+    let query = format!("{WIDGETS}?includeObject=Object");
+    let table = read(send(server, Method::GET, &query, &[TABLE], "").await).await;
+    assert_eq!(table.body["rows"][0]["object"], *expected, "{what}: table");
+    let frame = async |headers: &[(&str, &str)]| {
+        let response = send(server, Method::GET, &format!("{query}&watch=1"), headers, "").await;
+        match Watch::of(response).next().await {
+            Next::Event(event) => event,
+            other => panic!("{what}: an event expected: {other:?}"),
+        }
+    };
+    assert_eq!(frame(&[]).await["object"], *expected, "{what}: watch");
+    assert_eq!(frame(&[TABLE]).await["object"]["rows"][0]["object"], *expected, "{what}: watch of tables");
+    let put = call(server, Method::PUT, &path, expected.clone()).await;
+    assert_eq!(put.code, 200, "{what}: what is served can be sent back: {:?}", put.body);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

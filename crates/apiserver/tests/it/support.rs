@@ -114,6 +114,11 @@ impl Watch {
         let path = format!("{CONFIG_MAPS}?watch=1&{query}");
         let response = send(server, Method::GET, &path, &[("user-agent", user_agent)], "").await;
         assert_eq!(response.status(), 200);
+        Self::of(response)
+    }
+
+    /// The watch that this answer is.
+    pub(crate) fn of(response: Response<Incoming>) -> Self {
         Self { body: response.into_body(), rest: Vec::new() }
     }
 
