@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::check::Check;
 use super::edit::{default, has, integer_at, is_empty, items, list, member, remove, set, text_at};
 use super::{Context, GroupResource, Strategy, warnings};
+use crate::failure::Failure;
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
@@ -115,13 +117,28 @@ impl Strategy for Service {
         &self,
         context: &Context<'_>,
         object: &mut Value,
-        _: Option<&Value>,
+        old: Option<&Value>,
         subresource: Option<&str>,
     ) -> Result<(), Box<pintle_meta::Status>> {
-        if subresource.is_none() {
-            allocate(context, object);
+        if subresource.is_some() {
+            return Ok(());
         }
-        Ok(())
+        let services = context.cluster.objects(&GroupResource::new("", "services"), None);
+        let taken = taken_address(&services, object, old);
+        allocate(&services, object);
+        let Some(address) = taken else { return Ok(()) };
+        let otherwise = match old {
+            None => self.validate_create(object),
+            Some(old) => self.validate_update(object, old, subresource),
+        };
+        if !otherwise.is_empty() {
+            // The caller finds them too, and they come first.
+            return Ok(());
+        }
+        let why = format!("failed to allocate IP {address}: provided IP is already allocated");
+        let given = object.pointer("/spec/clusterIPs").cloned().unwrap_or_default();
+        let fault = FieldFault::invalid("spec.clusterIPs", &given, why);
+        Err(Failure::invalid_named("", "Service", text_at(object, "/metadata/name"), vec![fault]).status)
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
@@ -206,14 +223,27 @@ fn default_if_empty(object: &mut Value, key: &str, value: &str) {
     }
 }
 
+/// The addresses of a Service; a headless one has none.
+fn addresses(service: &Value) -> impl Iterator<Item = IpAddr> {
+    let first = service.pointer("/spec/clusterIP").into_iter();
+    first.chain(list(service, "/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
+}
+
+/// The first address that the Service asks for, does not have yet, and cannot get. As on a real server, one that is made anew under
+/// a name that is there already is told of its address before its name.
+fn taken_address(services: &[Arc<Value>], object: &Value, old: Option<&Value>) -> Option<IpAddr> {
+    let own: BTreeSet<IpAddr> = old.into_iter().flat_map(addresses).collect();
+    let taken: BTreeSet<IpAddr> = services.iter().flat_map(|service| addresses(service)).collect();
+    addresses(object).find(|address| !own.contains(address) && taken.contains(address))
+}
+
 /// Gives the Service the addresses and ports that it lacks.
-fn allocate(context: &Context<'_>, object: &mut Value) {
+fn allocate(services: &[Arc<Value>], object: &mut Value) {
     let kind = text_at(object, "/spec/type").to_owned();
     if kind == "ExternalName" {
         return;
     }
     let me = (text_at(object, "/metadata/namespace").to_owned(), text_at(object, "/metadata/name").to_owned());
-    let services = context.cluster.objects(&GroupResource::new("", "services"), None);
     let others: Vec<_> = services
         .iter()
         .filter(|other| (text_at(other, "/metadata/namespace"), text_at(other, "/metadata/name")) != (&me.0, &me.1))
@@ -225,9 +255,10 @@ fn allocate(context: &Context<'_>, object: &mut Value) {
         address = first;
     }
     if address.is_empty() {
-        let taken: BTreeSet<&str> = others.iter().map(|other| text_at(other, "/spec/clusterIP")).collect();
-        let free =
-            (1..=254).map(|last| Ipv4Addr::new(10, 0, 0, last).to_string()).find(|ip| !taken.contains(ip.as_str()));
+        let taken: BTreeSet<IpAddr> = others.iter().flat_map(|other| addresses(other)).collect();
+        // The first is that of the Service `kubernetes`, which comes back when it is deleted.
+        let free = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last)).find(|ip| !taken.contains(&IpAddr::V4(*ip)));
+        let free = free.map(|ip| ip.to_string());
         address = free.unwrap_or_default();
     }
     if !address.is_empty() {

@@ -224,7 +224,7 @@ fn a_service_gets_the_first_free_address_and_port() {
         "services",
         json!({
             "metadata": {"name": "other", "namespace": "n"},
-            "spec": {"clusterIP": "10.0.0.1", "ports": [{"nodePort": 30000}]},
+            "spec": {"clusterIP": "10.0.0.2", "ports": [{"nodePort": 30000}]},
         }),
     )]);
     let mut service =
@@ -232,9 +232,18 @@ fn a_service_gets_the_first_free_address_and_port() {
     let kind = kind("", "v1", "services");
     kind.strategy.defaults(&mut service);
     kind.strategy.admit(&context(&cluster), &mut service, None, None).expect("nothing refuses it");
-    assert_eq!(service["spec"]["clusterIP"], "10.0.0.2");
-    assert_eq!(service["spec"]["clusterIPs"], json!(["10.0.0.2"]));
+    assert_eq!(service["spec"]["clusterIP"], "10.0.0.3");
+    assert_eq!(service["spec"]["clusterIPs"], json!(["10.0.0.3"]));
     assert_eq!(service["spec"]["ports"][0]["nodePort"], 30001);
+}
+
+#[test]
+fn no_service_gets_the_address_of_the_service_kubernetes_by_chance() {
+    let mut service = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"ports": [{"port": 80}]}});
+    let kind = kind("", "v1", "services");
+    kind.strategy.defaults(&mut service);
+    kind.strategy.admit(&context(&Empty), &mut service, None, None).expect("nothing refuses it");
+    assert_eq!(service["spec"]["clusterIP"], "10.0.0.2");
 }
 
 #[test]

@@ -112,6 +112,54 @@ async fn only_they_have_an_address_of_the_loopback_range() {
     assert_eq!(answer.code, 422, "{:?}", answer.body);
 }
 
+#[tokio::test]
+async fn an_address_that_is_taken_is_given_to_no_other_service() {
+    const SERVICES: &str = "/api/v1/namespaces/default/services";
+    let server = server().await;
+    let service = |name: &str, spec: Value| {
+        let mut service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+        for (field, value) in spec.as_object().expect("members") {
+            service["spec"][field] = value.clone();
+        }
+        service
+    };
+    let assert_taken = |answer: Answer, name: &str| {
+        let message = "Invalid value: [\"10.0.0.1\"]: failed to allocate IP 10.0.0.1: provided IP is already allocated";
+        assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{:?}", answer.body);
+        let told = format!("Service {name:?} is invalid: spec.clusterIPs: {message}");
+        assert_eq!(answer.body["message"], told);
+        let causes = json!([{"reason": "FieldValueInvalid", "message": message, "field": "spec.clusterIPs"}]);
+        assert_eq!(answer.body["details"]["causes"], causes);
+    };
+    for (name, spec) in [
+        ("a", json!({"clusterIP": "10.0.0.1"})),
+        ("a", json!({"clusterIPs": ["10.0.0.1"]})),
+        ("kubernetes", json!({"clusterIP": "10.0.0.1"})),
+    ] {
+        assert_taken(call(&server, Method::POST, SERVICES, service(name, spec)).await, name);
+    }
+    // What is wrong otherwise is told first.
+    let faulty = service("a", json!({"clusterIP": "10.0.0.1", "type": "Other"}));
+    let answer = call(&server, Method::POST, SERVICES, faulty).await;
+    assert_eq!(answer.body["details"]["causes"][0]["field"], "spec.type", "{:?}", answer.body);
+
+    let free = service("a", json!({"clusterIP": "10.0.0.9"}));
+    assert_eq!(call(&server, Method::POST, SERVICES, free).await.code, 201);
+    for name in ["headless", "headless-too"] {
+        let headless = service(name, json!({"clusterIP": "None"}));
+        assert_eq!(call(&server, Method::POST, SERVICES, headless).await.code, 201, "many have none");
+    }
+    let path = format!("{SERVICES}/a");
+    let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(call(&server, Method::PATCH, &path, labelled).await.code, 200, "its own address is its own");
+    let external =
+        json!({"spec": {"type": "ExternalName", "externalName": "a.b", "clusterIP": "", "clusterIPs": null}});
+    let answer = call(&server, Method::PATCH, &path, external).await;
+    assert_eq!(answer.code, 200, "{:?}", answer.body);
+    let back = json!({"spec": {"type": "ClusterIP", "externalName": null, "clusterIP": "10.0.0.1"}});
+    assert_taken(call(&server, Method::PATCH, &path, back).await, "a");
+}
+
 async fn shown(server: &ApiServer, path: &str) -> Value {
     let answer = get(server, path).await;
     assert_eq!(answer.code, 200, "{path}: {:?}", answer.body);
