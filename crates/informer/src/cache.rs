@@ -19,7 +19,7 @@ pub(crate) struct Cache<T> {
     pub(crate) indexer: Arc<Indexer<T>>,
     audience: Mutex<Audience<T>>,
     /// A subscriber came whose resync may be due before all others.
-    pub(crate) resyncs_changed: Notify,
+    pub(crate) resyncs_changed: Arc<Notify>,
 }
 
 type Change<T> = Delta<ObjectKey, Decoded<Arc<T>>>;
@@ -74,7 +74,7 @@ struct Audience<T> {
 impl<T: Object> Cache<T> {
     pub(crate) fn new() -> Self {
         let audience = Audience { queues: Vec::new(), has_synced: false, is_closed: false };
-        Self { indexer: Arc::default(), audience: Mutex::new(audience), resyncs_changed: Notify::new() }
+        Self { indexer: Arc::default(), audience: Mutex::new(audience), resyncs_changed: Arc::default() }
     }
 
     pub(crate) fn subscribe(&self, now: Instant, resync: Option<Duration>) -> Subscription<T> {
@@ -89,7 +89,7 @@ impl<T: Object> Cache<T> {
         }
         audience.queues.push(Arc::downgrade(&queue));
         self.resyncs_changed.notify_one();
-        Subscription::new(queue)
+        Subscription::new(queue, self.resyncs_changed.clone())
     }
 
     /// Takes up what was popped from the queue: first the store, all of it in one step, and then the subscribers.

@@ -43,7 +43,7 @@ pub struct InformerConfig<T> {
     /// How to list and watch, and which objects.
     pub reflector: ReflectorConfig,
     /// How often subscribers are reminded of all objects, unless they say otherwise: see
-    /// [`SharedInformer::subscribe_with_resync`](crate::SharedInformer::subscribe_with_resync). `None`, the default: never.
+    /// [`Subscription::with_resync`](crate::Subscription::with_resync). `None`, the default: never.
     pub resync: Option<Duration>,
     /// Changes each object once, before it goes into the cache; to leave out what nobody reads, say. The last state of a
     /// deleted object is changed as well.

@@ -139,20 +139,13 @@ impl<T: Object> SharedInformer<T> {
         self.handle(self.subscribe(), handler)
     }
 
-    /// The same with a resync period of its own: see [`subscribe_with_resync`](Self::subscribe_with_resync).
+    /// Calls `handler` with the events of this subscription to the informer, such as one with
+    /// [a resync period of its own](Subscription::with_resync).
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub fn add_event_handler_with_resync(
-        &self,
-        handler: impl EventHandler<T>,
-        period: Option<Duration>,
-    ) -> HandlerGuard {
-        self.handle(self.subscribe_with_resync(period), handler)
-    }
-
-    fn handle(&self, subscription: Subscription<T>, handler: impl EventHandler<T>) -> HandlerGuard {
+    pub fn handle(&self, subscription: Subscription<T>, handler: impl EventHandler<T>) -> HandlerGuard {
         let synced = subscription.sync_handle();
         let task = tokio::spawn(handle(self.name().to_owned(), subscription, handler));
         HandlerGuard { synced, task }

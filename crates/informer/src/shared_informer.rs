@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::cache::Cache;
 use crate::driver::{Driver, now};
 use crate::reflector::Reflector;
+use crate::subscription::at_least_the_shortest;
 use crate::{IndexExists, InformerConfig, InformerState, Lister, NotSynced, Subscription};
 
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
@@ -129,17 +130,9 @@ impl<T: Object> SharedInformer<T> {
         self.owner.tasks.wait().await;
     }
 
-    /// Subscribes, with the informer's resync period. See [`Subscription`].
+    /// Subscribes, with the informer's resync period, unless the subscription [gets another](Subscription::with_resync).
     pub fn subscribe(&self) -> Subscription<T> {
-        self.subscribe_with_resync(self.owner.resync)
-    }
-
-    /// Subscribes with a resync period of its own: each time that long passes, each object is told as an update of itself,
-    /// so that the listener may look at it again. This does not ask the server for anything. None for never; less than a
-    /// second counts as a second.
-    pub fn subscribe_with_resync(&self, period: Option<Duration>) -> Subscription<T> {
-        const SHORTEST: Duration = Duration::from_secs(1);
-        self.owner.cache.subscribe(now(), period.map(|period| period.max(SHORTEST)))
+        self.owner.cache.subscribe(now(), self.owner.resync.map(at_least_the_shortest))
     }
 
     /// Read access to the cache.

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use futures_core::Stream;
 use pintle_delta_fifo::{Change, CoalescingFifo};
 use pintle_meta::{Object, ObjectKey};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::Event;
+use crate::driver::now;
 
 /// The events of an informer for one listener. Dropping it unsubscribes.
 ///
@@ -50,6 +51,8 @@ use crate::Event;
 /// ```
 pub struct Subscription<T> {
     queue: Arc<Queue<T>>,
+    /// Whom to tell that it may be due before all others.
+    resyncs_changed: Arc<Notify>,
 }
 
 /// Tells whether a [`Subscription`] has handed out all that was there at its beginning. It outlives the subscription.
@@ -76,8 +79,17 @@ struct State<T> {
 }
 
 impl<T: Object> Subscription<T> {
-    pub(crate) fn new(queue: Arc<Queue<T>>) -> Self {
-        Self { queue }
+    pub(crate) fn new(queue: Arc<Queue<T>>, resyncs_changed: Arc<Notify>) -> Self {
+        Self { queue, resyncs_changed }
+    }
+
+    /// Gives it a resync period of its own: each time that long passes, each object is told as an update of itself, so that the
+    /// listener may look at it again. This does not ask the server for anything. `None` for never; less than a second counts as
+    /// a second.
+    pub fn with_resync(self, period: Option<Duration>) -> Self {
+        self.queue.lock().set_resync(now(), period.map(at_least_the_shortest));
+        self.resyncs_changed.notify_one();
+        self
     }
 
     /// Waits for the next event. None: the informer has stopped, and everything has been told.
@@ -167,16 +179,15 @@ impl SyncHandle {
 impl<T: Object> Queue<T> {
     /// `resync` is how often to remind the listener of all objects.
     pub(crate) fn new(now: Instant, resync: Option<Duration>) -> Self {
-        // A period so long that the clock cannot count it is never.
-        let resync = resync.and_then(|period| Some((period, now.checked_add(period)?)));
-        let state = State {
+        let mut state = State {
             fifo: CoalescingFifo::new(|old: &Arc<T>, new: &Arc<T>| old.uid() == new.uid()),
             waker: None,
             upstream_synced: false,
             initial_in_hand: false,
             is_closed: false,
-            resync,
+            resync: None,
         };
+        state.set_resync(now, resync);
         Self { state: Mutex::new(state), synced: watch::Sender::new(false) }
     }
 
@@ -253,6 +264,11 @@ impl<T: Object> Queue<T> {
 }
 
 impl<T> State<T> {
+    /// A period so long that the clock cannot count it is never.
+    fn set_resync(&mut self, now: Instant, period: Option<Duration>) {
+        self.resync = period.and_then(|period| Some((period, now.checked_add(period)?)));
+    }
+
     fn pop(&mut self, synced: &watch::Sender<bool>) -> Option<Event<T>> {
         let popped = self.fifo.pop();
         self.initial_in_hand = matches!(popped, Some((_, Change::Added { is_initial: true, .. })));
@@ -265,4 +281,10 @@ impl<T> State<T> {
             synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         }
     }
+}
+
+/// Reminders more often than once a second are a mistake.
+pub(crate) fn at_least_the_shortest(period: Duration) -> Duration {
+    const SHORTEST: Duration = Duration::from_secs(1);
+    period.max(SHORTEST)
 }

@@ -127,7 +127,7 @@ async fn a_handler_may_have_a_resync_period_of_its_own() {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = count.clone();
     let handler = move |_: &Event<Pod>| _ = counter.fetch_add(1, Ordering::Relaxed);
-    let _guard = informer.add_event_handler_with_resync(handler, Some(Duration::from_secs(10)));
+    let _guard = informer.handle(informer.subscribe().with_resync(Some(Duration::from_secs(10))), handler);
     informer.start();
     tokio::time::sleep(Duration::from_secs(35)).await;
     assert_eq!(count.load(Ordering::Relaxed), 1 + 3);

@@ -152,14 +152,14 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
     );
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let forever = informer.subscribe_with_resync(Some(Duration::MAX));
+    let forever = informer.subscribe().with_resync(Some(Duration::MAX));
     assert_eq!(forever.len(), 1, "a period beyond all clocks is never");
-    let _rarely = informer.subscribe_with_resync(Some(Duration::from_secs(3600)));
+    let _rarely = informer.subscribe().with_resync(Some(Duration::from_secs(3600)));
     settle().await;
-    let mut never = informer.subscribe_with_resync(None);
-    let mut two = informer.subscribe_with_resync(Some(Duration::from_secs(2)));
+    let mut never = informer.subscribe().with_resync(None);
+    let mut two = informer.subscribe().with_resync(Some(Duration::from_secs(2)));
     let mut three = informer.subscribe();
-    let mut often = informer.subscribe_with_resync(Some(Duration::from_millis(1)));
+    let mut often = informer.subscribe().with_resync(Some(Duration::from_millis(1)));
     for events in [&mut never, &mut two, &mut three, &mut often] {
         assert_eq!(drain(events).await, ["A! a@1"]);
     }
