@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// ```
 /// use pintle_kubeconfig::{Environment, Files};
 ///
-/// let env = Environment { home: Some("/home/me".into()), ..Environment::default() };
-/// assert_eq!(Files::new(&env).paths(), [std::path::PathBuf::from("/home/me/.kube/config")]);
+/// let env = Environment { home: Some("/users/me".into()), ..Environment::default() };
+/// assert_eq!(Files::new(&env).paths(), [std::path::PathBuf::from("/users/me/.kube/config")]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {

@@ -132,7 +132,7 @@ impl ApiError {
         self
     }
 
-    /// Says how long the server asks to be left alone, where its status does not.
+    /// Says how long the server asks to be left alone, in place of what its status says.
     #[must_use]
     pub fn with_retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
@@ -306,6 +306,17 @@ impl ApiError {
         self.reason() == Some(&Reason::ServerTimeout)
     }
 
+    /// The answer did not come from the API server, as far as can be told: it was no status, and one had to be made of what HTTP
+    /// said. client-go's `IsUnexpectedServerError`.
+    pub fn is_unexpected_server_error(&self) -> bool {
+        self.has_cause("UnexpectedServerResponse")
+    }
+
+    /// The server cannot read what it has stored: client-go's `IsStoreReadError`.
+    pub fn is_store_read_error(&self) -> bool {
+        self.reason().is_some_and(|reason| reason.as_str() == "StorageReadError")
+    }
+
     /// The asked-for revision is one that this server has not seen yet.
     pub fn is_too_large_resource_version(&self) -> bool {
         const MESSAGE: &str = "Too large resource version";
@@ -394,6 +405,8 @@ mod tests {
         assert!(answer(404, Some(Reason::Other("Nowhere".into()))).is_not_found());
         assert!(!answer(404, Some(Reason::Forbidden)).is_not_found());
         assert!(answer(410, None).is_expired() && answer(410, Some(Reason::Gone)).is_expired());
+        assert!(answer(500, Some("StorageReadError".into())).is_store_read_error());
+        assert!(!answer(500, None).is_store_read_error() && !answer(500, None).is_unexpected_server_error());
         assert!(answer(409, None).is_conflict() && !answer(409, Some(Reason::AlreadyExists)).is_conflict());
     }
 

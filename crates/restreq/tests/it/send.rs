@@ -194,6 +194,31 @@ async fn a_retried_write_tells_that_an_earlier_attempt_may_have_been_done() {
 }
 
 #[tokio::test]
+async fn doubt_outlives_a_retry_that_is_never_sent() {
+    let server = Server::start([Reply::later(504, 0)]).await;
+    let mut config = server.config();
+    // One request, and the next in more years than a clock can count.
+    (config.qps, config.burst) = (Some(f32::MIN_POSITIVE), Some(1));
+    let client = RestClient::new(config).unwrap();
+    let error = soon(client.put().send()).await.unwrap_err();
+    let Error::Retried { earlier, last } = &error else { panic!("{error}") };
+    assert!(matches!(**last, Error::Throttled { .. }), "{last}");
+    assert_eq!(earlier.status().unwrap().code, 504);
+    let error = ApiError::from(error);
+    assert!(error.may_have_acted() && error.earlier_may_have_acted(), "{error}");
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_status_is_told_from_the_servers_own() {
+    let server = Server::start([Reply::json(502, "bad gateway"), Reply::json(404, REFUSAL)]).await;
+    let request = server.client().get();
+    let [foreign, own] =
+        [soon(request.send()).await, soon(request.send()).await].map(|sent| ApiError::from(sent.unwrap_err()));
+    assert!(foreign.is_unexpected_server_error() && !own.is_unexpected_server_error(), "{foreign} {own}");
+}
+
+#[tokio::test]
 async fn an_error_above_the_network_names_its_request() {
     let server = Server::always(Reply::later(429, 0)).await;
     let error = ApiError::from(soon(server.client().put().max_retries(0).abs_path(["/a/b"]).send()).await.unwrap_err());
