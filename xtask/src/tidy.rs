@@ -4,6 +4,7 @@ mod crates;
 mod layers;
 mod links;
 mod text;
+mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     text::check(&sources, &mut findings);
     links::check(&root, &sources, &mut findings);
     crates::check(&root, &sources, &packages, &mut findings);
+    words::check(&root, &sources, &packages, &mut findings);
     layers::check(sh, &root, &packages, &mut findings)?;
     if findings.is_empty() {
         return Ok(format!("{} files", sources.len()));

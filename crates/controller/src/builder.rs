@@ -14,7 +14,7 @@ use crate::{Controller, ControllerConfig, Reconciler};
 /// # Examples
 ///
 /// ```
-/// use pintle_controller::{Action, Controller, ControllerConfig, Kind, Request, Trigger, predicate::GenerationChanged};
+/// use pintle_controller::{Action, Controller, ControllerConfig, Kind, ReconcileRequest, Trigger, predicate::GenerationChanged};
 /// use pintle_informer::{InformerConfig, SharedInformer};
 /// use pintle_meta::{ApiResource, PartialObject, Scope};
 /// use pintle_testing::{Collection, CollectionConfig};
@@ -28,7 +28,7 @@ use crate::{Controller, ControllerConfig, Reconciler};
 ///     .owns(kind("apps/v1", "Deployment", "deployments"))
 ///     .source(Trigger::new())
 ///     .config(ControllerConfig { max_concurrent_reconciles: 4, ..ControllerConfig::default() })
-///     .reconciler(|_: Request| async { Ok(Action::await_change()) });
+///     .reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) });
 /// assert_eq!(controller.name(), "website");
 /// ```
 #[must_use]

@@ -34,7 +34,7 @@ use crate::{ControllerConfig, ControllerError, LOW_PRIORITY, Requests};
 /// # Examples
 ///
 /// ```
-/// use pintle_controller::{Action, Controller, Request};
+/// use pintle_controller::{Action, Controller, ReconcileRequest};
 /// use pintle_informer::{InformerConfig, SharedInformer};
 /// use pintle_meta::ObjectMeta;
 /// use pintle_testing::Collection;
@@ -54,7 +54,7 @@ use crate::{ControllerConfig, ControllerError, LOW_PRIORITY, Requests};
 ///
 ///     let stop = CancellationToken::new();
 ///     let done = stop.clone();
-///     let controller = Controller::of(&sites).reconciler(move |request: Request| {
+///     let controller = Controller::of(&sites).reconciler(move |request: ReconcileRequest| {
 ///         println!("{} is to be reconciled", request.key);
 ///         done.cancel();
 ///         async { Ok(Action::await_change()) }

@@ -1,9 +1,9 @@
 //! Which keys to reconcile after an event.
 
-use pintle_informer::Event;
+use pintle_informer::ResourceEvent;
 use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 
-/// Turns an event into keys to reconcile: controller-runtime's `EventHandler`.
+/// Turns an event into keys to reconcile: controller-runtime's `ResourceEventHandler`.
 ///
 /// # Examples
 ///
@@ -11,24 +11,24 @@ use pintle_meta::{ApiResource, Metadata, Object, ObjectKey, Scope};
 /// use std::sync::Arc;
 ///
 /// use pintle_controller::Handler;
-/// use pintle_informer::Event;
+/// use pintle_informer::ResourceEvent;
 /// use pintle_meta::{Object, ObjectKey, ObjectMeta, PartialObject};
 ///
 /// struct EnqueueNamespace;
 ///
 /// impl<T: Object> Handler<T> for EnqueueNamespace {
-///     fn handle(&self, event: &Event<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
+///     fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
 ///         enqueue(ObjectKey::new("", event.object().namespace().unwrap_or_default()));
 ///     }
 /// }
 ///
 /// let pod = PartialObject { metadata: ObjectMeta::new("team-a", "web-1"), ..PartialObject::default() };
-/// let event = Event::Added { object: Arc::new(pod), is_initial: false };
+/// let event = ResourceEvent::Added { object: Arc::new(pod), is_initial: false };
 /// EnqueueNamespace.handle(&event, &mut |key| assert_eq!(key.as_str(), "team-a"));
 /// ```
 pub trait Handler<T>: Send + Sync + 'static {
     /// Calls `enqueue` with each key. It should be quick: the events of the source wait for it.
-    fn handle(&self, event: &Event<T>, enqueue: &mut dyn FnMut(ObjectKey));
+    fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(ObjectKey));
 }
 
 /// The key of the object itself: controller-runtime's `EnqueueRequestForObject`.
@@ -36,7 +36,7 @@ pub trait Handler<T>: Send + Sync + 'static {
 pub struct EnqueueObject;
 
 impl<T: Object> Handler<T> for EnqueueObject {
-    fn handle(&self, event: &Event<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
+    fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
         enqueue(event.key());
     }
 }
@@ -53,7 +53,7 @@ impl<T: Object> Handler<T> for EnqueueObject {
 /// use std::sync::Arc;
 ///
 /// use pintle_controller::{EnqueueOwner, Handler};
-/// use pintle_informer::Event;
+/// use pintle_informer::ResourceEvent;
 /// use pintle_meta::{ApiResource, ObjectMeta, OwnerReference, PartialObject, Scope};
 ///
 /// let mut metadata = ObjectMeta::new("team-a", "blog-7c9");
@@ -64,7 +64,7 @@ impl<T: Object> Handler<T> for EnqueueObject {
 ///
 /// let sites = ApiResource::new("example.com/v1", "Website", "websites", Scope::Namespaced);
 /// let mut keys = Vec::new();
-/// let event = Event::Added { object: Arc::new(pod), is_initial: false };
+/// let event = ResourceEvent::Added { object: Arc::new(pod), is_initial: false };
 /// EnqueueOwner::new(&sites).handle(&event, &mut |key| keys.push(key.to_string()));
 /// assert_eq!(keys, ["team-a/blog"]);
 /// ```
@@ -104,8 +104,8 @@ impl EnqueueOwner {
 }
 
 impl<T: Object> Handler<T> for EnqueueOwner {
-    fn handle(&self, event: &Event<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
-        if let Event::Updated { old, .. } = event {
+    fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
+        if let ResourceEvent::Updated { old, .. } = event {
             self.owners_of(old.metadata(), enqueue);
         }
         self.owners_of(event.object().metadata(), enqueue);
@@ -121,7 +121,7 @@ impl<T: Object> Handler<T> for EnqueueOwner {
 /// use std::sync::Arc;
 ///
 /// use pintle_controller::{EnqueueMapped, Handler};
-/// use pintle_informer::Event;
+/// use pintle_informer::ResourceEvent;
 /// use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
 ///
 /// let by_label = EnqueueMapped::new(|pod: &PartialObject| {
@@ -132,7 +132,7 @@ impl<T: Object> Handler<T> for EnqueueOwner {
 /// metadata.labels.insert("site".into(), "blog".into());
 /// let pod = PartialObject { metadata, ..PartialObject::default() };
 /// let mut keys = Vec::new();
-/// let event = Event::Added { object: Arc::new(pod), is_initial: false };
+/// let event = ResourceEvent::Added { object: Arc::new(pod), is_initial: false };
 /// by_label.handle(&event, &mut |key| keys.push(key.to_string()));
 /// assert_eq!(keys, ["team-a/blog"]);
 /// ```
@@ -155,8 +155,8 @@ where
     F: Fn(&T) -> I + Send + Sync + 'static,
     I: IntoIterator<Item = ObjectKey>,
 {
-    fn handle(&self, event: &Event<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
-        if let Event::Updated { old, .. } = event {
+    fn handle(&self, event: &ResourceEvent<T>, enqueue: &mut dyn FnMut(ObjectKey)) {
+        if let ResourceEvent::Updated { old, .. } = event {
             (self.0)(old).into_iter().for_each(&mut *enqueue);
         }
         (self.0)(event.object()).into_iter().for_each(enqueue);
@@ -187,14 +187,14 @@ mod tests {
         Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
     }
 
-    fn keys(handler: &impl Handler<DynamicObject>, event: &Event<DynamicObject>) -> Vec<String> {
+    fn keys(handler: &impl Handler<DynamicObject>, event: &ResourceEvent<DynamicObject>) -> Vec<String> {
         let mut keys = Vec::new();
         handler.handle(event, &mut |key| keys.push(key.to_string()));
         keys
     }
 
-    fn added(object: Arc<DynamicObject>) -> Event<DynamicObject> {
-        Event::Added { object, is_initial: false }
+    fn added(object: Arc<DynamicObject>) -> ResourceEvent<DynamicObject> {
+        ResourceEvent::Added { object, is_initial: false }
     }
 
     fn sites(scope: Scope) -> ApiResource {
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn an_object_that_changes_hands_yields_both_owners() {
         let owned_by = |name| dependent(vec![owner("example.com/v1", "Website", name, true)]);
-        let event = Event::Updated { old: owned_by("a"), new: owned_by("b") };
+        let event = ResourceEvent::Updated { old: owned_by("a"), new: owned_by("b") };
         assert_eq!(keys(&EnqueueOwner::new(&sites(Scope::Namespaced)), &event), ["ns/a", "ns/b"]);
     }
 
@@ -232,7 +232,7 @@ mod tests {
             let metadata = ObjectMeta { finalizers: vec![name.into()], ..ObjectMeta::default() };
             Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
         };
-        let event = Event::Updated { old: with("a"), new: with("b") };
+        let event = ResourceEvent::Updated { old: with("a"), new: with("b") };
         assert_eq!(keys(&EnqueueMapped::new(names), &event), ["ns/a", "ns/b"]);
     }
 }

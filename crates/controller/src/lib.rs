@@ -3,7 +3,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use pintle_controller::{Action, Controller, ControllerConfig, Kind, Request, predicate::GenerationChanged};
+//! use pintle_controller::{Action, Controller, ControllerConfig, Kind, ReconcileRequest, predicate::GenerationChanged};
 //! use pintle_informer::{InformerConfig, SharedInformer};
 //! use pintle_meta::ObjectMeta;
 //! use pintle_testing::Collection;
@@ -34,7 +34,7 @@
 //!     let controller = Controller::of(Kind::of(&sites).when(GenerationChanged))
 //!         .owns(&deployments)
 //!         .config(ControllerConfig { max_concurrent_reconciles: 4, ..ControllerConfig::default() })
-//!         .reconciler(move |request: Request| {
+//!         .reconciler(move |request: ReconcileRequest| {
 //!             let (lister, done) = (lister.clone(), done.clone());
 //!             async move {
 //!                 let Some(site) = lister.get(&request.key) else {
@@ -54,7 +54,7 @@
 //!
 //! The words are those of controller-runtime.
 //!
-//! - A [`Controller`] has a [`Reconciler`] called for each key, with a [`Request`]; it answers with an [`Action`] or a
+//! - A [`Controller`] has a [`Reconciler`] called for each key, with a [`ReconcileRequest`]; it answers with an [`Action`] or a
 //!   [`ReconcileError`]. [`ControllerConfig`] says how many at a time, how long, and how soon after an error.
 //! - A [`Source`] feeds keys: [`Kind`] is the objects of an informer, [`Trigger`] is fed by hand. A [`Predicate`](predicate::Predicate) says which
 //!   events count, a [`Handler`] which keys they mean.
@@ -97,7 +97,7 @@ pub use controller::Controller;
 pub use error::{ControllerError, ManagerError};
 pub use handler::{EnqueueMapped, EnqueueObject, EnqueueOwner, Handler};
 pub use manager::{Health, HealthCheck, Manager, ManagerConfig, ManagerStatus, leader_events};
-pub use reconciler::{Action, ReconcileError, Reconciler, Request};
+pub use reconciler::{Action, ReconcileError, ReconcileRequest, Reconciler};
 pub use requests::Requests;
 pub use source::{Feed, Kind, Source, Trigger};
 

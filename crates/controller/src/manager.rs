@@ -40,7 +40,7 @@ use crate::{Controller, ManagerError};
 /// # Examples
 ///
 /// ```
-/// use pintle_controller::{Action, Controller, Manager, Request};
+/// use pintle_controller::{Action, Controller, Manager, ReconcileRequest};
 /// use pintle_informer::{InformerConfig, InformerFactory};
 /// use pintle_meta::{ObjectMeta, Resource};
 /// use pintle_testing::Collection;
@@ -61,7 +61,7 @@ use crate::{Controller, ManagerError};
 ///
 ///     let stop = CancellationToken::new();
 ///     let done = stop.clone();
-///     let controller = Controller::of(&sites).reconciler(move |_: Request| {
+///     let controller = Controller::of(&sites).reconciler(move |_: ReconcileRequest| {
 ///         done.cancel();
 ///         async { Ok(Action::await_change()) }
 ///     });

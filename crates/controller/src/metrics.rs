@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_metrics::{Counter, Gauge, Histogram, Kind, Metric, Provider};
+use pintle_metrics::{Counter, Gauge, Histogram, Metric, MetricKind, Provider};
 
 const LABELS: &[&str] = &["controller"];
 
 static RECONCILES: Metric = Metric {
     name: "controller_runtime_reconcile_total",
     help: "Reconciliations, by their result",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: &["controller", "result"],
 };
 static ERRORS: Metric = counter("controller_runtime_reconcile_errors_total", "Reconciliations that failed");
@@ -21,7 +21,7 @@ static TIMEOUTS: Metric = counter("controller_runtime_reconcile_timeouts_total",
 static TIME: Metric = Metric {
     name: "controller_runtime_reconcile_time_seconds",
     help: "How long reconciliations took",
-    kind: Kind::Histogram(&[
+    kind: MetricKind::Histogram(&[
         0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
         1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
     ]),
@@ -30,18 +30,18 @@ static TIME: Metric = Metric {
 static MAX_CONCURRENT: Metric = Metric {
     name: "controller_runtime_max_concurrent_reconciles",
     help: "How many reconciliations there may be at a time",
-    kind: Kind::Gauge,
+    kind: MetricKind::Gauge,
     labels: LABELS,
 };
 static ACTIVE_WORKERS: Metric = Metric {
     name: "controller_runtime_active_workers",
     help: "Reconciliations under way",
-    kind: Kind::Gauge,
+    kind: MetricKind::Gauge,
     labels: LABELS,
 };
 
 const fn counter(name: &'static str, help: &'static str) -> Metric {
-    Metric { name, help, kind: Kind::Counter, labels: LABELS }
+    Metric { name, help, kind: MetricKind::Counter, labels: LABELS }
 }
 
 /// How a reconciliation ended.

@@ -3,7 +3,7 @@
 //! A predicate sees the old and the new state. Those here that compare the two let additions and deletions pass, so that no
 //! deletion is ever missed for being no change of the spec.
 
-use pintle_informer::Event;
+use pintle_informer::ResourceEvent;
 use pintle_meta::{Metadata, Object};
 
 /// Says which events pass. Any function of an event is one.
@@ -14,26 +14,26 @@ use pintle_meta::{Metadata, Object};
 /// use std::sync::Arc;
 ///
 /// use pintle_controller::predicate::{GenerationChanged, LabelsChanged, Predicate, and, not, or};
-/// use pintle_informer::Event;
+/// use pintle_informer::ResourceEvent;
 /// use pintle_meta::{ObjectMeta, PartialObject};
 ///
 /// let old = Arc::new(PartialObject { metadata: ObjectMeta::new("team-a", "web"), ..PartialObject::default() });
 /// let mut new = PartialObject::clone(&old);
 /// new.metadata.generation = 2;
-/// let event = Event::Updated { old, new: Arc::new(new) };
+/// let event = ResourceEvent::Updated { old, new: Arc::new(new) };
 ///
 /// assert!(or(GenerationChanged, LabelsChanged).allows(&event));
 /// assert!(and(GenerationChanged, not(LabelsChanged)).allows(&event));
-/// let in_team_b = |event: &Event<PartialObject>| event.object().metadata.namespace == "team-b";
+/// let in_team_b = |event: &ResourceEvent<PartialObject>| event.object().metadata.namespace == "team-b";
 /// assert!(!and(GenerationChanged, in_team_b).allows(&event));
 /// ```
 pub trait Predicate<T>: Send + Sync + 'static {
     /// Whether `event` is to be handled.
-    fn allows(&self, event: &Event<T>) -> bool;
+    fn allows(&self, event: &ResourceEvent<T>) -> bool;
 }
 
-impl<T, F: Fn(&Event<T>) -> bool + Send + Sync + 'static> Predicate<T> for F {
-    fn allows(&self, event: &Event<T>) -> bool {
+impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> for F {
+    fn allows(&self, event: &ResourceEvent<T>) -> bool {
         self(event)
     }
 }
@@ -58,25 +58,25 @@ pub struct LabelsChanged;
 pub struct AnnotationsChanged;
 
 impl<T: Object> Predicate<T> for GenerationChanged {
-    fn allows(&self, event: &Event<T>) -> bool {
+    fn allows(&self, event: &ResourceEvent<T>) -> bool {
         differs(event, |old, new| old.generation() != new.generation() || old.is_terminating() != new.is_terminating())
     }
 }
 
 impl<T: Object> Predicate<T> for ResourceVersionChanged {
-    fn allows(&self, event: &Event<T>) -> bool {
+    fn allows(&self, event: &ResourceEvent<T>) -> bool {
         differs(event, |old, new| old.resource_version() != new.resource_version())
     }
 }
 
 impl<T: Object> Predicate<T> for LabelsChanged {
-    fn allows(&self, event: &Event<T>) -> bool {
+    fn allows(&self, event: &ResourceEvent<T>) -> bool {
         differs(event, |old, new| old.labels() != new.labels())
     }
 }
 
 impl<T: Object> Predicate<T> for AnnotationsChanged {
-    fn allows(&self, event: &Event<T>) -> bool {
+    fn allows(&self, event: &ResourceEvent<T>) -> bool {
         differs(event, |old, new| old.annotations() != new.annotations())
     }
 }
@@ -87,11 +87,11 @@ impl<T: Object> Predicate<T> for AnnotationsChanged {
 ///
 /// ```
 /// use pintle_controller::predicate::{Predicate, ResourceVersionChanged, and};
-/// use pintle_informer::Event;
+/// use pintle_informer::ResourceEvent;
 /// use pintle_meta::PartialObject;
 ///
-/// let deleted = Event::Deleted { object: PartialObject::default().into(), final_state_known: true };
-/// let predicate = and(ResourceVersionChanged, |event: &Event<PartialObject>| !event.is_deleted());
+/// let deleted = ResourceEvent::Deleted { object: PartialObject::default().into(), final_state_known: true };
+/// let predicate = and(ResourceVersionChanged, |event: &ResourceEvent<PartialObject>| !event.is_deleted());
 /// assert!(!predicate.allows(&deleted));
 /// ```
 pub fn and<A, B>(a: A, b: B) -> And<A, B> {
@@ -104,11 +104,11 @@ pub fn and<A, B>(a: A, b: B) -> And<A, B> {
 ///
 /// ```
 /// use pintle_controller::predicate::{LabelsChanged, Predicate, or};
-/// use pintle_informer::Event;
+/// use pintle_informer::ResourceEvent;
 /// use pintle_meta::PartialObject;
 ///
-/// let deleted = Event::Deleted { object: PartialObject::default().into(), final_state_known: true };
-/// let predicate = or(LabelsChanged, |event: &Event<PartialObject>| event.is_deleted());
+/// let deleted = ResourceEvent::Deleted { object: PartialObject::default().into(), final_state_known: true };
+/// let predicate = or(LabelsChanged, |event: &ResourceEvent<PartialObject>| event.is_deleted());
 /// assert!(predicate.allows(&deleted));
 /// ```
 pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
@@ -121,11 +121,11 @@ pub fn or<A, B>(a: A, b: B) -> Or<A, B> {
 ///
 /// ```
 /// use pintle_controller::predicate::{Predicate, not};
-/// use pintle_informer::Event;
+/// use pintle_informer::ResourceEvent;
 /// use pintle_meta::PartialObject;
 ///
-/// let deleted = Event::Deleted { object: PartialObject::default().into(), final_state_known: true };
-/// let predicate = not(|event: &Event<PartialObject>| event.is_deleted());
+/// let deleted = ResourceEvent::Deleted { object: PartialObject::default().into(), final_state_known: true };
+/// let predicate = not(|event: &ResourceEvent<PartialObject>| event.is_deleted());
 /// assert!(!predicate.allows(&deleted));
 /// ```
 pub fn not<A>(a: A) -> Not<A> {
@@ -145,27 +145,27 @@ pub struct Or<A, B>(A, B);
 pub struct Not<A>(A);
 
 impl<T, A: Predicate<T>, B: Predicate<T>> Predicate<T> for And<A, B> {
-    fn allows(&self, event: &Event<T>) -> bool {
+    fn allows(&self, event: &ResourceEvent<T>) -> bool {
         self.0.allows(event) && self.1.allows(event)
     }
 }
 
 impl<T, A: Predicate<T>, B: Predicate<T>> Predicate<T> for Or<A, B> {
-    fn allows(&self, event: &Event<T>) -> bool {
+    fn allows(&self, event: &ResourceEvent<T>) -> bool {
         self.0.allows(event) || self.1.allows(event)
     }
 }
 
 impl<T, A: Predicate<T>> Predicate<T> for Not<A> {
-    fn allows(&self, event: &Event<T>) -> bool {
+    fn allows(&self, event: &ResourceEvent<T>) -> bool {
         !self.0.allows(event)
     }
 }
 
-fn differs<T: Object>(event: &Event<T>, differs: impl Fn(&dyn Metadata, &dyn Metadata) -> bool) -> bool {
+fn differs<T: Object>(event: &ResourceEvent<T>, differs: impl Fn(&dyn Metadata, &dyn Metadata) -> bool) -> bool {
     match event {
-        Event::Updated { old, new } => differs(old.metadata(), new.metadata()),
-        Event::Added { .. } | Event::Deleted { .. } => true,
+        ResourceEvent::Updated { old, new } => differs(old.metadata(), new.metadata()),
+        ResourceEvent::Added { .. } | ResourceEvent::Deleted { .. } => true,
     }
 }
 
@@ -183,11 +183,11 @@ mod tests {
         Arc::new(DynamicObject { metadata, ..DynamicObject::default() })
     }
 
-    fn update(change: impl FnOnce(&mut ObjectMeta)) -> Event<DynamicObject> {
-        Event::Updated { old: object(|_| {}), new: object(change) }
+    fn update(change: impl FnOnce(&mut ObjectMeta)) -> ResourceEvent<DynamicObject> {
+        ResourceEvent::Updated { old: object(|_| {}), new: object(change) }
     }
 
-    fn check(event: &Event<DynamicObject>, generation: bool, version: bool, labels: bool, annotations: bool) {
+    fn check(event: &ResourceEvent<DynamicObject>, generation: bool, version: bool, labels: bool, annotations: bool) {
         let passed = (
             GenerationChanged.allows(event),
             ResourceVersionChanged.allows(event),
@@ -211,9 +211,9 @@ mod tests {
     #[test]
     fn additions_and_deletions_pass_all_comparisons() {
         for final_state_known in [true, false] {
-            check(&Event::Deleted { object: object(|_| {}), final_state_known }, true, true, true, true);
+            check(&ResourceEvent::Deleted { object: object(|_| {}), final_state_known }, true, true, true, true);
         }
-        check(&Event::Added { object: object(|_| {}), is_initial: true }, true, true, true, true);
+        check(&ResourceEvent::Added { object: object(|_| {}), is_initial: true }, true, true, true, true);
     }
 
     #[test]
@@ -222,6 +222,6 @@ mod tests {
         assert!(or(GenerationChanged, LabelsChanged).allows(&event));
         assert!(!and(GenerationChanged, LabelsChanged).allows(&event));
         assert!(and(GenerationChanged, not(LabelsChanged)).allows(&event));
-        assert!(!or(LabelsChanged, |event: &Event<DynamicObject>| event.is_deleted()).allows(&event));
+        assert!(!or(LabelsChanged, |event: &ResourceEvent<DynamicObject>| event.is_deleted()).allows(&event));
     }
 }

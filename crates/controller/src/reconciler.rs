@@ -14,12 +14,12 @@ use pintle_meta::ObjectKey;
 /// It is told a key, and nothing of what happened. It reads the newest state from its listers, and finds nothing there if the
 /// object was deleted. It must be ready to be called again at any time with nothing changed. No two calls with one key overlap.
 ///
-/// A panic counts as an error of that key. A closure that takes a [`Request`] and returns a future is a reconciler.
+/// A panic counts as an error of that key. A closure that takes a [`ReconcileRequest`] and returns a future is a reconciler.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_controller::{Action, ReconcileError, Reconciler, Request};
+/// use pintle_controller::{Action, ReconcileError, ReconcileRequest, Reconciler};
 /// use pintle_informer::{InformerConfig, Lister, SharedInformer};
 /// use pintle_meta::{ApiResource, ObjectKey, PartialObject, Scope};
 /// use pintle_testing::{Collection, CollectionConfig};
@@ -27,7 +27,7 @@ use pintle_meta::ObjectKey;
 /// struct Pods(Lister<PartialObject>);
 ///
 /// impl Reconciler for Pods {
-///     async fn reconcile(&self, request: Request) -> Result<Action, ReconcileError> {
+///     async fn reconcile(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
 ///         match self.0.get(&request.key) {
 ///             Some(pod) => println!("{} is there", pod.metadata.name),
 ///             None => println!("{} was deleted", request.key),
@@ -41,7 +41,7 @@ use pintle_meta::ObjectKey;
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
 ///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
 ///     let informer = SharedInformer::new(pods, InformerConfig::default());
-///     let request = Request::new(ObjectKey::new("team-a", "web-1"));
+///     let request = ReconcileRequest::new(ObjectKey::new("team-a", "web-1"));
 ///     assert_eq!(Pods(informer.lister()).reconcile(request).await.unwrap(), Action::await_change());
 ///     Ok(())
 /// }
@@ -57,15 +57,15 @@ pub trait Reconciler: Send + Sync + 'static {
     ///
     /// The future is dropped when it takes longer than the controller's timeout, when leadership is lost, and when a stop
     /// takes too long. What was begun has to be found and continued by a later call.
-    fn reconcile(&self, request: Request) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
+    fn reconcile(&self, request: ReconcileRequest) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
 }
 
 impl<F, Fut> Reconciler for F
 where
-    F: Fn(Request) -> Fut + Send + Sync + 'static,
+    F: Fn(ReconcileRequest) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Action, ReconcileError>> + Send,
 {
-    fn reconcile(&self, request: Request) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
+    fn reconcile(&self, request: ReconcileRequest) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
         self(request)
     }
 }
@@ -75,10 +75,10 @@ where
 /// # Examples
 ///
 /// ```
-/// use pintle_controller::{Action, ReconcileError, Request};
+/// use pintle_controller::{Action, ReconcileError, ReconcileRequest};
 /// use pintle_meta::ObjectKey;
 ///
-/// async fn reconcile(request: Request) -> Result<Action, ReconcileError> {
+/// async fn reconcile(request: ReconcileRequest) -> Result<Action, ReconcileError> {
 ///     match request.failures {
 ///         0..10 => Err(ReconcileError::new(format!("{} is not ready", request.key))),
 ///         _ => Err(ReconcileError::terminal(format!("{} does not become ready", request.key))),
@@ -87,7 +87,7 @@ where
 ///
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     let mut request = Request::new(ObjectKey::new("team-a", "blog"));
+///     let mut request = ReconcileRequest::new(ObjectKey::new("team-a", "blog"));
 ///     assert!(!reconcile(request.clone()).await.unwrap_err().is_terminal());
 ///     request.failures = 10;
 ///     assert!(reconcile(request).await.unwrap_err().is_terminal());
@@ -96,7 +96,7 @@ where
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Request {
+pub struct ReconcileRequest {
     /// The key of the object. There may be no such object any more.
     pub key: ObjectKey,
     /// How often in a row the reconciliation of this key has failed.
@@ -106,7 +106,7 @@ pub struct Request {
     pub leadership: Option<Leadership>,
 }
 
-impl Request {
+impl ReconcileRequest {
     /// A first try outside of any election, as tests of a reconciler want it.
     pub fn new(key: ObjectKey) -> Self {
         Self { key, failures: 0, leadership: None }
@@ -226,14 +226,14 @@ impl fmt::Debug for ReconcileError {
 pub(crate) trait AnyReconciler: Send + Sync {
     fn reconcile<'a>(
         &'a self,
-        request: Request,
+        request: ReconcileRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>>;
 }
 
 impl<R: Reconciler> AnyReconciler for R {
     fn reconcile<'a>(
         &'a self,
-        request: Request,
+        request: ReconcileRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Action, ReconcileError>> + Send + 'a>> {
         // The call itself is put off as well, so that a panic in it is met by the one who polls.
         Box::pin(async move { Reconciler::reconcile(self, request).await })

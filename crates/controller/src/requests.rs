@@ -16,7 +16,7 @@ pub(crate) type Queue = RateLimitingQueue<ObjectKey, TokioClock>;
 /// ```
 /// use std::{future, time::Duration};
 ///
-/// use pintle_controller::{Action, Controller, Feed, LOW_PRIORITY, Request, Requests, Source};
+/// use pintle_controller::{Action, Controller, Feed, LOW_PRIORITY, ReconcileRequest, Requests, Source};
 /// use pintle_meta::ObjectKey;
 /// use tokio_util::sync::CancellationToken;
 ///
@@ -42,7 +42,7 @@ pub(crate) type Queue = RateLimitingQueue<ObjectKey, TokioClock>;
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let stop = CancellationToken::new();
 ///     let done = stop.clone();
-///     let controller = Controller::named("sites").source(Startup).reconciler(move |request: Request| {
+///     let controller = Controller::named("sites").source(Startup).reconciler(move |request: ReconcileRequest| {
 ///         println!("{}", request.key);
 ///         done.cancel();
 ///         async { Ok(Action::await_change()) }

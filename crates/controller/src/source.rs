@@ -24,7 +24,7 @@ use crate::panic::catch;
 /// ```
 /// use std::time::Duration;
 ///
-/// use pintle_controller::{Action, Controller, Feed, Request, Requests, Source};
+/// use pintle_controller::{Action, Controller, Feed, ReconcileRequest, Requests, Source};
 /// use pintle_meta::ObjectKey;
 /// use tokio_util::sync::CancellationToken;
 ///
@@ -51,7 +51,7 @@ use crate::panic::catch;
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let stop = CancellationToken::new();
 ///     let done = stop.clone();
-///     let controller = Controller::named("reports").source(EachMinute).reconciler(move |request: Request| {
+///     let controller = Controller::named("reports").source(EachMinute).reconciler(move |request: ReconcileRequest| {
 ///         assert_eq!(request.key.as_str(), "report");
 ///         done.cancel();
 ///         async { Ok(Action::await_change()) }

@@ -15,7 +15,7 @@ use crate::metrics::{Metrics, Outcome};
 use crate::panic::{catch, caught};
 use crate::reconciler::AnyReconciler;
 use crate::requests::Queue;
-use crate::{Action, ReconcileError, Request};
+use crate::{Action, ReconcileError, ReconcileRequest};
 
 /// Takes keys and has them reconciled, one after the other, until the queue hands out no more.
 pub(crate) struct Worker {
@@ -67,8 +67,11 @@ impl Worker {
     async fn reconcile(&self, item: WorkItem<ObjectKey, TokioClock>) -> bool {
         let _active = self.metrics.active();
         let start = Instant::now();
-        let request =
-            Request { key: item.key().clone(), failures: item.num_requeues(), leadership: self.leadership.clone() };
+        let request = ReconcileRequest {
+            key: item.key().clone(),
+            failures: item.num_requeues(),
+            leadership: self.leadership.clone(),
+        };
         let ended = match &self.leadership {
             None => self.call(request).await,
             Some(leadership) => match leadership.run(self.call(request)).await {
@@ -83,7 +86,7 @@ impl Worker {
         self.conclude(item, ended)
     }
 
-    async fn call(&self, request: Request) -> Ended {
+    async fn call(&self, request: ReconcileRequest) -> Ended {
         let call = caught(self.reconciler.reconcile(request));
         let ended = match self.timeout {
             None => call.await,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pintle_metrics::{Counter, Kind, Metric, Provider};
+use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 
 /// What has become of all events of a broadcaster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,19 +27,19 @@ pub struct EventCounts {
 static RECORDED: Metric = Metric {
     name: "event_broadcaster_recorded_total",
     help: "Events that were recorded",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: &[],
 };
 static SETTLED: Metric = Metric {
     name: "event_broadcaster_settled_total",
     help: "Events that do not wait any more, by what became of them",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: &["outcome"],
 };
 static COMBINED: Metric = Metric {
     name: "event_broadcaster_combined_total",
     help: "Events that were stored for several different messages",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: &[],
 };
 

@@ -1,249 +1,396 @@
-//! The store of an informer and its audience: what is popped is stored, and then told.
+//! The store: objects by key, with indices over them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use pintle_delta_fifo::{Batch, Delta, Item};
+use pintle_delta_fifo::{
+    BoxError, Indexer, KeyError, KeyGetter, KeyLister, MemoryStore, Reindex, Replacement, Store, StoreError,
+};
 use pintle_meta::{Object, ObjectKey};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
-use crate::decode::Decoded;
-use crate::subscription::Queue;
-use crate::{Indexer, Subscription, Undecodable};
+use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
-/// The store of an informer, and those who want to hear of it.
+/// The index that each [`Cache`] has from the start: objects by namespace.
+pub const NAMESPACE_INDEX: &str = "namespace";
+
+/// A thread-safe store of objects by key, with named indices over them: an [`Indexer`], as in client-go.
 ///
-/// A change goes to the store first and then to all subscribers, both under the lock of `audience`. So who subscribes gets
-/// the store's content and then each later change, none of them twice.
-pub(crate) struct Cache<T> {
-    pub(crate) indexer: Arc<Indexer<T>>,
-    audience: Mutex<Audience<T>>,
-    /// A subscriber came whose resync may be due before all others.
-    pub(crate) resyncs_changed: Arc<Notify>,
+/// Objects and indices change together, so a reader sees them agree. Objects are shared and are not to be changed; an update
+/// puts another object in the place of the old one.
+///
+/// The store of a [`SharedInformer`](crate::SharedInformer) is written by the informer alone, and read through a
+/// [`Lister`](crate::Lister).
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_informer::Cache;
+/// use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let pods: Cache<PartialObject> = Cache::new();
+///     pods.add_index("app", |pod| pod.metadata.labels.get("app").cloned().into_iter().collect())?;
+///
+///     let mut metadata = ObjectMeta::new("team-a", "web-1");
+///     metadata.labels.insert("app".into(), "web".into());
+///     pods.upsert(Arc::new(PartialObject { metadata, ..PartialObject::default() }));
+///     assert_eq!(pods.by_index("app", "web")?.len(), 1);
+///     assert_eq!(pods.index_keys("namespace", "team-a")?, [ObjectKey::new("team-a", "web-1")]);
+///     Ok(())
+/// }
+/// ```
+pub struct Cache<T> {
+    inner: RwLock<Inner<T>>,
+    /// Held for the whole of a write, of which `inner` is locked for the last part only: readers do not wait for the index
+    /// functions, unless an index is added.
+    writer: Mutex<()>,
+    progress: watch::Sender<Progress>,
 }
 
-type Change<T> = Delta<ObjectKey, Decoded<Arc<T>>>;
-
-/// What a delta makes of its key.
-enum Next<T> {
-    Present(Arc<T>),
-    Gone { last: Option<Arc<T>>, final_state_known: bool },
-    Undecodable(Undecodable),
+pub(crate) struct Inner<T> {
+    pub(crate) store: MemoryStore<ObjectKey, Arc<T>>,
+    undecodable: BTreeMap<ObjectKey, Undecodable>,
+    resource_version: String,
 }
 
-impl<T: Object> Next<T> {
-    fn of(delta: Change<T>) -> Self {
-        match delta {
-            Delta::Deleted(deleted) => {
-                let is_tombstone = deleted.is_tombstone();
-                match deleted.into_object() {
-                    Some(Decoded::Object(last)) => Self::Gone { last: Some(last), final_state_known: !is_tombstone },
-                    Some(Decoded::Undecodable(_)) | None => Self::Gone { last: None, final_state_known: false },
-                }
-            }
-            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                match object {
-                    Decoded::Object(object) => Self::Present(object),
-                    Decoded::Undecodable(entry) => Self::Undecodable(entry.0.clone()),
-                }
-            }
-        }
-    }
-
-    fn object(&self) -> Option<&Arc<T>> {
-        match self {
-            Self::Present(object) => Some(object),
-            _ => None,
-        }
-    }
-
-    fn undecodable(&self) -> Option<&Undecodable> {
-        match self {
-            Self::Undecodable(entry) => Some(entry),
-            _ => None,
-        }
-    }
-}
-
-struct Audience<T> {
-    queues: Vec<Weak<Queue<T>>>,
-    has_synced: bool,
-    is_closed: bool,
+/// How far the store has come, for [`Cache::wait_for`].
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    revision: u64,
+    closed: bool,
 }
 
 impl<T: Object> Cache<T> {
-    pub(crate) fn new() -> Self {
-        let audience = Audience { queues: Vec::new(), has_synced: false, is_closed: false };
-        Self { indexer: Arc::default(), audience: Mutex::new(audience), resyncs_changed: Arc::default() }
+    /// An empty store with the namespace index.
+    pub fn new() -> Self {
+        let mut store = MemoryStore::new(|object: &Arc<T>| Ok(object.key()));
+        store.add_index(NAMESPACE_INDEX, |object| object.namespace().map(str::to_owned).into_iter().collect());
+        let inner = Inner { store, undecodable: BTreeMap::new(), resource_version: String::new() };
+        Self { inner: RwLock::new(inner), writer: Mutex::new(()), progress: watch::Sender::default() }
     }
 
-    pub(crate) fn subscribe(&self, now: Instant, resync: Option<Duration>) -> Subscription<T> {
-        let mut audience = self.lock();
-        let queue = Arc::new(Queue::new(now, resync));
-        queue.replay(self.indexer.list());
-        if audience.has_synced {
-            queue.upstream_synced();
-        }
-        if audience.is_closed {
-            queue.close();
-        }
-        audience.queues.push(Arc::downgrade(&queue));
-        self.resyncs_changed.notify_one();
-        Subscription::new(queue, self.resyncs_changed.clone())
-    }
-
-    /// Takes up what was popped from the queue: first the store, all of it in one step, and then the subscribers.
-    pub(crate) fn apply(&self, batch: Batch<ObjectKey, Decoded<Arc<T>>>) {
-        let mut audience = self.lock();
-        let queues = audience.present();
-        let mut deltas = Vec::with_capacity(batch.items.len());
-        for item in batch.items {
-            match item {
-                Item::One { key, delta } => deltas.push((key, delta)),
-                // These come alone.
-                Item::ReplacedAll { objects, resource_version } => {
-                    audience.replace(&self.indexer, &queues, objects, &resource_version);
-                }
-                Item::Bookmark { resource_version } => self.indexer.bookmark(&resource_version),
-                Item::SyncAll => queues.iter().for_each(|queue| queue.remind(self.indexer.list())),
-            }
-        }
-        self.apply_deltas(&queues, deltas);
-    }
-
-    fn apply_deltas(&self, queues: &[Arc<Queue<T>>], deltas: Vec<(ObjectKey, Change<T>)>) {
-        let versions = deltas.iter().rev().filter_map(|(_, delta)| Some(delta.object()?.resource_version()));
-        let resource_version = versions.into_iter().find(|version| !version.is_empty()).unwrap_or_default().to_owned();
-        let mut writes = Vec::with_capacity(deltas.len());
-        let mut undecodable = Vec::new();
-        for (key, delta) in deltas {
-            let next = Next::of(delta);
-            if let Some(entry) = next.undecodable() {
-                undecodable.push(entry.clone());
-            }
-            match next {
-                // What was known of it stays, but for that of another object which is gone.
-                Next::Undecodable(entry) if !is_succeeded(self.indexer.get(&key).as_deref(), &entry) => {}
-                next => writes.push((key, next)),
-            }
-        }
-        let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
-        let before = self.indexer.write_all(changes, undecodable, &resource_version);
-        for ((key, next), old) in writes.into_iter().zip(before) {
-            match (next, old) {
-                (Next::Present(new), old) => tell(queues, &key, old, &new, false),
-                // Nobody was told of it.
-                (_, None) => {}
-                (next, Some(old)) => {
-                    let (last, final_state_known) = match next {
-                        Next::Gone { last: Some(last), final_state_known } => (last, final_state_known),
-                        _ => (old.clone(), false),
-                    };
-                    for queue in queues {
-                        queue.deleted(key.clone(), old.clone(), last.clone(), final_state_known);
-                    }
-                }
-            }
+    /// Adds an index: objects by the values that `function` gives for them. Objects that are there already are indexed now.
+    ///
+    /// `function` must give the same values for the same object each time.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexExists`] if the name is taken.
+    pub fn add_index(
+        &self,
+        name: impl Into<String>,
+        function: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
+    ) -> Result<(), IndexExists> {
+        let name = name.into();
+        let _writer = self.lock_writer();
+        match self.write().store.add_index(name.clone(), move |object| function(object)) {
+            true => Ok(()),
+            false => Err(IndexExists { name }),
         }
     }
 
-    /// Whether the store has held the whole resource at least once.
-    pub(crate) fn has_synced(&self) -> bool {
-        self.lock().has_synced
+    /// Puts an object in, in place of the one with its key, which is returned. Add and Update in client-go's `Store`.
+    ///
+    /// The store's resourceVersion becomes the object's, unless that is empty.
+    pub fn upsert(&self, object: Arc<T>) -> Option<Arc<T>> {
+        let version = object.resource_version().to_owned();
+        self.write_all(vec![(object.key(), Some(object))], Vec::new(), &version).pop().flatten()
     }
 
-    /// When the next subscriber wants to be reminded of all objects.
-    pub(crate) fn next_resync(&self) -> Option<Instant> {
-        self.lock().present().iter().filter_map(|queue| queue.next_resync()).min()
+    /// Takes the object of that key out. Without effect if there is none.
+    ///
+    /// `resource_version` is the revision of the deletion; where it is not known, leave it empty.
+    pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
+        self.write_all(vec![(key.clone(), None)], Vec::new(), resource_version).pop().flatten()
     }
 
-    /// Reminds those who are due.
-    pub(crate) fn resync(&self, now: Instant) {
-        let mut audience = self.lock();
-        for queue in audience.present() {
-            if queue.is_resync_due(now) {
-                queue.remind(self.indexer.list());
-            }
-        }
+    /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it.
+    ///
+    /// Of several objects with one key the last one counts.
+    pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
+        self.replace_all(objects, Vec::new(), resource_version)
     }
 
-    pub(crate) fn close(&self) {
-        let mut audience = self.lock();
-        audience.is_closed = true;
-        audience.present().iter().for_each(|queue| queue.close());
-        self.indexer.close();
-    }
-
-    /// Nothing panics under this lock but what has changed nothing yet, so poison says nothing.
-    fn lock(&self) -> MutexGuard<'_, Audience<T>> {
-        self.audience.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T: Object> Audience<T> {
-    fn replace(
-        &mut self,
-        indexer: &Indexer<T>,
-        queues: &[Arc<Queue<T>>],
-        listed: Vec<Decoded<Arc<T>>>,
+    /// As [`replace`](Self::replace), and these could not be decoded.
+    pub(crate) fn replace_all(
+        &self,
+        objects: Vec<Arc<T>>,
+        undecodable: Vec<Undecodable>,
         resource_version: &str,
-    ) {
-        let mut objects = Vec::with_capacity(listed.len());
-        let mut undecodable = Vec::new();
-        for object in listed {
-            match object {
-                Decoded::Object(object) => objects.push(object),
-                Decoded::Undecodable(entry) => {
-                    // The last state of it that could be decoded stays, so that it is not taken for deleted.
-                    let known = indexer.get(&entry.0.key);
-                    objects.extend(known.filter(|known| !is_succeeded(Some(&**known), &entry.0)));
-                    undecodable.push(entry.0.clone());
-                }
-            }
-        }
-        let replacement = indexer.replace_all(objects, undecodable, resource_version);
-        let is_initial = !self.has_synced;
-        for object in replacement.deleted {
-            for queue in queues {
-                queue.deleted(object.key(), object.clone(), object.clone(), false);
-            }
-        }
-        for (old, new) in replacement.present {
-            tell(queues, &new.key(), old, &new, is_initial);
-        }
-        self.has_synced = true;
-        queues.iter().for_each(|queue| queue.upstream_synced());
+    ) -> Replacement<Arc<T>> {
+        let _writer = self.lock_writer();
+        let prepared = self.read().store.prepare_swap(objects);
+        let Ok((next, replacement)) = prepared else {
+            unreachable!("each object has a key");
+        };
+        let mut inner = self.write();
+        let before = std::mem::replace(&mut inner.store, next);
+        inner.undecodable = undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+        self.advance(&mut inner, resource_version);
+        drop(inner);
+        // Taking a large store apart takes time that no reader should wait for.
+        drop(before);
+        replacement
     }
 
-    /// Those who still listen.
-    fn present(&mut self) -> Vec<Arc<Queue<T>>> {
-        let mut present = Vec::with_capacity(self.queues.len());
-        self.queues.retain(|queue| match queue.upgrade() {
-            Some(queue) => {
-                present.push(queue);
-                true
-            }
-            None => false,
-        });
-        present
+    /// Notes that the store is up to date as of `resource_version`, though nothing changed.
+    pub fn bookmark(&self, resource_version: &str) {
+        let _writer = self.lock_writer();
+        self.advance(&mut self.write(), resource_version);
+    }
+
+    /// The object of that key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.read().store.by_key(key).cloned()
+    }
+
+    /// All objects, in no particular order.
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.read().store.objects().cloned().collect()
+    }
+
+    /// The keys of all objects, in no particular order.
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        self.read().store.keys().cloned().collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.read().store.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects that have `value` in the index `name`, ordered by key: client-go's `ByIndex`.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownIndex`], which tells the names that there are.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        let inner = self.read();
+        let objects = inner.store.objects_by_index(name, value);
+        Ok(objects.ok_or_else(|| inner.unknown_index(name))?.cloned().collect())
+    }
+
+    /// The keys of the objects that have `value` in the index `name`, in order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`by_index`](Self::by_index).
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
+        let inner = self.read();
+        let keys = inner.store.keys_by_index(name, value);
+        Ok(keys.ok_or_else(|| inner.unknown_index(name))?.cloned().collect())
+    }
+
+    /// The values that the index `name` knows, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`by_index`](Self::by_index).
+    pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
+        let inner = self.read();
+        let values = inner.store.values_of_index(name);
+        Ok(values.ok_or_else(|| inner.unknown_index(name))?.map(str::to_owned).collect())
+    }
+
+    /// The objects that the server has and that cannot be decoded, in the order of their keys.
+    pub fn undecodable(&self) -> Vec<Undecodable> {
+        self.read().undecodable.values().cloned().collect()
+    }
+
+    /// All objects and the revision at which they were all there together.
+    pub fn snapshot(&self) -> Snapshot<T> {
+        let inner = self.read();
+        Snapshot::new(inner.store.objects().cloned().collect(), inner.resource_version.clone())
+    }
+
+    /// The revision of the last change, replacement or bookmark; empty before the first.
+    pub fn resource_version(&self) -> String {
+        self.read().resource_version.clone()
+    }
+
+    /// Waits until the store has all changes up to `resource_version`, which is how to read one's own writes: write, then
+    /// wait for the resourceVersion that the server gave the written object, then read.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReached::NotComparable`] if `resource_version` is not a number, and [`NotReached::Stopped`] when nothing fills the
+    /// store any more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub async fn wait_for(&self, resource_version: &str) -> Result<(), NotReached> {
+        let Ok(revision) = resource_version.parse::<u64>() else {
+            return Err(NotReached::NotComparable { resource_version: resource_version.into() });
+        };
+        let mut progress = self.progress.subscribe();
+        let reached = progress.wait_for(|progress| progress.revision >= revision || progress.closed).await;
+        match reached {
+            Ok(progress) if progress.revision >= revision => Ok(()),
+            _ => Err(NotReached::Stopped),
+        }
+    }
+
+    /// Puts in or takes out several objects in one step, each of another key, and returns what was there before. `undecodable` are
+    /// those that came as well and could not be decoded.
+    pub(crate) fn write_all(
+        &self,
+        changes: Vec<(ObjectKey, Option<Arc<T>>)>,
+        undecodable: Vec<Undecodable>,
+        resource_version: &str,
+    ) -> Vec<Option<Arc<T>>> {
+        let _writer = self.lock_writer();
+        let reindexes: Vec<Reindex> = {
+            let inner = self.read();
+            changes.iter().map(|(key, object)| inner.store.prepare(key, object.as_ref())).collect()
+        };
+        let mut inner = self.write();
+        if !inner.undecodable.is_empty() {
+            changes.iter().for_each(|(key, _)| _ = inner.undecodable.remove(key));
+        }
+        inner.undecodable.extend(undecodable.into_iter().map(|entry| (entry.key.clone(), entry)));
+        let changes = changes.into_iter().zip(reindexes);
+        let before = changes.map(|((key, object), reindex)| inner.store.commit(key, object, reindex)).collect();
+        self.advance(&mut inner, resource_version);
+        before
+    }
+
+    /// Ends all waits: nothing will be written any more.
+    pub(crate) fn close(&self) {
+        self.progress.send_modify(|progress| progress.closed = true);
+    }
+
+    fn advance(&self, inner: &mut Inner<T>, resource_version: &str) {
+        if resource_version.is_empty() {
+            return;
+        }
+        inner.resource_version.clear();
+        inner.resource_version.push_str(resource_version);
+        if let Ok(revision) = resource_version.parse() {
+            self.progress.send_modify(|progress| progress.revision = revision);
+        }
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Inner<T>> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner<T>> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An index function that panics does so under this lock alone, before anything has changed. So poison says nothing.
+    fn lock_writer(&self) -> MutexGuard<'_, ()> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn tell<T: Object>(queues: &[Arc<Queue<T>>], key: &ObjectKey, old: Option<Arc<T>>, new: &Arc<T>, is_initial: bool) {
-    match old {
-        None => queues.iter().for_each(|queue| queue.added(key.clone(), new.clone(), is_initial)),
-        Some(old) if is_same_state(&*old, &**new) => {}
-        Some(old) => queues.iter().for_each(|queue| queue.updated(key.clone(), old.clone(), new.clone())),
+impl<T: Object> Inner<T> {
+    fn unknown_index(&self, name: &str) -> UnknownIndex {
+        UnknownIndex { name: name.into(), known: self.store.index_names().map(str::to_owned).collect() }
     }
 }
 
-/// Whether a relist brought what is known. Without a resourceVersion nothing can be said, and all counts as news.
-fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
-    let (old, new) = (old.metadata(), new.metadata());
-    !new.resource_version().is_empty() && old.resource_version() == new.resource_version() && old.uid() == new.uid()
+/// Writes are as those by the methods of the cache itself, which need no exclusive access.
+impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
+    type Entry = Arc<T>;
+
+    fn add(&mut self, object: Arc<T>) -> Result<(), StoreError> {
+        self.upsert(object);
+        Ok(())
+    }
+
+    fn update(&mut self, object: Arc<T>) -> Result<(), StoreError> {
+        self.upsert(object);
+        Ok(())
+    }
+
+    fn delete(&mut self, object: Arc<T>) -> Result<(), StoreError> {
+        Self::delete(self, &object.key(), "");
+        Ok(())
+    }
+
+    fn replace(&mut self, objects: Vec<Arc<T>>, resource_version: &str) -> Result<(), StoreError> {
+        Self::replace(self, objects, resource_version);
+        Ok(())
+    }
+
+    fn resync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn list(&self) -> Vec<Arc<T>> {
+        self.list()
+    }
+
+    fn list_keys(&self) -> Vec<ObjectKey> {
+        self.list_keys()
+    }
+
+    fn get(&self, object: &Arc<T>) -> Result<Option<Arc<T>>, KeyError> {
+        Ok(self.get(&object.key()))
+    }
+
+    fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.get(key)
+    }
 }
 
-/// Whether the object that was known was made anew since, and what is there now cannot be decoded.
-fn is_succeeded<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
-    known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
+impl<T: Object> Indexer<ObjectKey, Arc<T>> for Cache<T> {
+    fn by_index(&self, name: &str, value: &str) -> Option<Vec<Arc<T>>> {
+        self.by_index(name, value).ok()
+    }
+
+    fn index_keys(&self, name: &str, value: &str) -> Option<Vec<ObjectKey>> {
+        self.index_keys(name, value).ok()
+    }
+
+    fn index_values(&self, name: &str) -> Option<Vec<String>> {
+        self.index_values(name).ok()
+    }
+}
+
+/// So that a queue of deltas can stand before it.
+impl<T: Object> KeyLister<ObjectKey> for Cache<T> {
+    fn list_keys(&self) -> Vec<ObjectKey> {
+        self.list_keys()
+    }
+}
+
+impl<T: Object> KeyGetter<ObjectKey, Arc<T>> for Cache<T> {
+    fn get_by_key(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, BoxError> {
+        Ok(self.get(key))
+    }
+}
+
+impl<T: Object> Default for Cache<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Object> fmt::Debug for Cache<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.read();
+        f.debug_struct("Cache")
+            .field("store", &inner.store)
+            .field("resource_version", &inner.resource_version)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An index of that name is there already.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is an index named {name:?} already")]
+pub struct IndexExists {
+    name: String,
 }

@@ -18,8 +18,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::cache::Cache;
 use crate::decode::{Decoded, decode};
+use crate::publisher::Publisher;
 use crate::reflector::{Command, Input, Output, Reflector};
 use crate::{ErrorHandler, InformerState, ReflectorError, Transform, Undecodable};
 
@@ -28,7 +28,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
     pub(crate) list_watch: L,
     pub(crate) reflector: Reflector<Decoded<T>>,
-    pub(crate) cache: Arc<Cache<T>>,
+    pub(crate) publisher: Arc<Publisher<T>>,
     pub(crate) state: watch::Sender<InformerState>,
     pub(crate) transform: Option<Transform<T>>,
     pub(crate) on_error: Option<ErrorHandler>,
@@ -42,9 +42,9 @@ const BATCH: usize = 500;
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     /// Runs until told to stop. However it ends, a panic included, the subscriptions end with it.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let _end = End { cache: self.cache.clone(), state: self.state.clone() };
-        let cache = self.cache.clone();
-        let mut resyncs = pin!(resync(&cache));
+        let _end = End { publisher: self.publisher.clone(), state: self.state.clone() };
+        let publisher = self.publisher.clone();
+        let mut resyncs = pin!(resync(&publisher));
         let mut fifo = RealFifo::atomic(|object: &Decoded<Arc<T>>| Ok(object.key()));
         let mut events = None;
         let mut command = self.reflector.start();
@@ -63,7 +63,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
                 command = self.step(Input::Received(decoded(event)), &mut fifo);
             }
             while let Some(batch) = fifo.pop_batch(BATCH) {
-                self.cache.apply(batch);
+                self.publisher.apply(batch);
             }
             // A source that always has something ready would keep everybody else from running.
             tokio::task::coop::consume_budget().await;
@@ -238,12 +238,12 @@ fn ready_event<S: Stream + Unpin>(events: &mut Option<S>) -> Option<Option<S::It
 }
 
 /// Reminds subscribers of all objects whenever they are due.
-async fn resync<T: Object>(cache: &Cache<T>) -> std::convert::Infallible {
+async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible {
     loop {
-        let changed = cache.resyncs_changed.notified();
-        match cache.next_resync() {
+        let changed = publisher.resyncs_changed.notified();
+        match publisher.next_resync() {
             Some(next) => tokio::select! {
-                () = sleep_until(next.into()) => cache.resync(now()),
+                () = sleep_until(next.into()) => publisher.resync(now()),
                 () = changed => {}
             },
             None => changed.await,
@@ -253,13 +253,13 @@ async fn resync<T: Object>(cache: &Cache<T>) -> std::convert::Infallible {
 
 /// Ends what depends on a driver.
 struct End<T: Object> {
-    cache: Arc<Cache<T>>,
+    publisher: Arc<Publisher<T>>,
     state: watch::Sender<InformerState>,
 }
 
 impl<T: Object> Drop for End<T> {
     fn drop(&mut self) {
         self.state.send_replace(InformerState::Stopped);
-        self.cache.close();
+        self.publisher.close();
     }
 }

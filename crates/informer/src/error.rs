@@ -15,7 +15,7 @@ pub struct UnknownIndex {
 /// Why a wait for a revision ended without it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum WaitError {
+pub enum NotReached {
     /// Revisions are opaque by contract, and can be compared only where they are numbers.
     #[error("the resourceVersion {resource_version:?} is not a number, so nothing can be told to be newer")]
     NotComparable {

@@ -14,7 +14,7 @@ use pintle_meta::{Object, ObjectKey};
 /// # Examples
 ///
 /// ```
-/// use pintle_informer::{Event, InformerConfig, SharedInformer};
+/// use pintle_informer::{InformerConfig, ResourceEvent, SharedInformer};
 /// use pintle_meta::{ApiResource, Object, PartialObject, Scope};
 /// use pintle_testing::{Collection, CollectionConfig};
 /// use serde_json::json;
@@ -30,9 +30,9 @@ use pintle_meta::{Object, ObjectKey};
 ///
 ///     while let Some(event) = events.next().await {
 ///         match event {
-///             Event::Added { object, .. } => assert!(pods.remove(&object.key())),
-///             Event::Updated { old, new } => println!("{} -> {}", old.resource_version(), new.resource_version()),
-///             Event::Deleted { final_state_known, .. } => {
+///             ResourceEvent::Added { object, .. } => assert!(pods.remove(&object.key())),
+///             ResourceEvent::Updated { old, new } => println!("{} -> {}", old.resource_version(), new.resource_version()),
+///             ResourceEvent::Deleted { final_state_known, .. } => {
 ///                 assert!(final_state_known);
 ///                 informer.stop(); // And so the events end.
 ///             }
@@ -41,7 +41,7 @@ use pintle_meta::{Object, ObjectKey};
 ///     Ok(())
 /// }
 /// ```
-pub enum Event<T> {
+pub enum ResourceEvent<T> {
     /// An object that the subscriber did not know.
     Added {
         /// The object.
@@ -66,14 +66,14 @@ pub enum Event<T> {
     },
 }
 
-impl<T: Object> Event<T> {
+impl<T: Object> ResourceEvent<T> {
     /// The key of the object.
     pub fn key(&self) -> ObjectKey {
         self.object().key()
     }
 }
 
-impl<T> Event<T> {
+impl<T> ResourceEvent<T> {
     /// The newest state: for a deletion, the last one.
     pub fn object(&self) -> &Arc<T> {
         match self {
@@ -87,7 +87,7 @@ impl<T> Event<T> {
     }
 }
 
-impl<T> Clone for Event<T> {
+impl<T> Clone for ResourceEvent<T> {
     fn clone(&self) -> Self {
         match self {
             Self::Added { object, is_initial } => Self::Added { object: object.clone(), is_initial: *is_initial },
@@ -99,7 +99,7 @@ impl<T> Clone for Event<T> {
     }
 }
 
-impl<T: Object> fmt::Debug for Event<T> {
+impl<T: Object> fmt::Debug for ResourceEvent<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (key, version) = (self.key(), self.object().resource_version());
         match self {
@@ -112,7 +112,7 @@ impl<T: Object> fmt::Debug for Event<T> {
     }
 }
 
-impl<T> From<Change<Arc<T>>> for Event<T> {
+impl<T> From<Change<Arc<T>>> for ResourceEvent<T> {
     fn from(change: Change<Arc<T>>) -> Self {
         match change {
             Change::Added { object, is_initial } => Self::Added { object, is_initial },

@@ -9,7 +9,7 @@ use pintle_meta::Object;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::{Event, SharedInformer, Subscription, SyncHandle};
+use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 
 /// Is called with what changes: client-go's `ResourceEventHandler`.
 ///
@@ -21,14 +21,14 @@ use crate::{Event, SharedInformer, Subscription, SyncHandle};
 /// ```
 /// use std::sync::Arc;
 ///
-/// use pintle_informer::{EventHandler, InformerConfig, SharedInformer};
+/// use pintle_informer::{InformerConfig, ResourceEventHandler, SharedInformer};
 /// use pintle_meta::{ApiResource, PartialObject, Scope};
 /// use pintle_testing::{Collection, CollectionConfig};
 /// use serde_json::json;
 ///
 /// struct Print;
 ///
-/// impl EventHandler<PartialObject> for Print {
+/// impl ResourceEventHandler<PartialObject> for Print {
 ///     fn on_add(&self, pod: &Arc<PartialObject>, _is_initial: bool) {
 ///         println!("{} is there", pod.metadata.name);
 ///     }
@@ -49,29 +49,29 @@ use crate::{Event, SharedInformer, Subscription, SyncHandle};
 ///     Ok(())
 /// }
 /// ```
-pub trait EventHandler<T>: Send + Sync + 'static {
-    /// An object that the handler did not know: see [`Event::Added`].
+pub trait ResourceEventHandler<T>: Send + Sync + 'static {
+    /// An object that the handler did not know: see [`ResourceEvent::Added`].
     fn on_add(&self, object: &Arc<T>, is_initial: bool);
 
-    /// An object changed: see [`Event::Updated`].
+    /// An object changed: see [`ResourceEvent::Updated`].
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>);
 
-    /// An object is gone: see [`Event::Deleted`].
+    /// An object is gone: see [`ResourceEvent::Deleted`].
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool);
 }
 
 /// Any function of an event is a handler.
-impl<T: 'static, F: Fn(&Event<T>) + Send + Sync + 'static> EventHandler<T> for F {
+impl<T: 'static, F: Fn(&ResourceEvent<T>) + Send + Sync + 'static> ResourceEventHandler<T> for F {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
-        self(&Event::Added { object: object.clone(), is_initial });
+        self(&ResourceEvent::Added { object: object.clone(), is_initial });
     }
 
     fn on_update(&self, old: &Arc<T>, new: &Arc<T>) {
-        self(&Event::Updated { old: old.clone(), new: new.clone() });
+        self(&ResourceEvent::Updated { old: old.clone(), new: new.clone() });
     }
 
     fn on_delete(&self, object: &Arc<T>, final_state_known: bool) {
-        self(&Event::Deleted { object: object.clone(), final_state_known });
+        self(&ResourceEvent::Deleted { object: object.clone(), final_state_known });
     }
 }
 
@@ -80,22 +80,22 @@ impl<T: 'static, F: Fn(&Event<T>) + Send + Sync + 'static> EventHandler<T> for F
 /// An object that comes to pass the filter is added in the handler's eyes, and one that ceases to is deleted, in its last
 /// state that passed.
 #[derive(Clone, Copy, Debug)]
-pub struct FilteringHandler<F, H> {
+pub struct FilteringResourceEventHandler<F, H> {
     filter: F,
     handler: H,
 }
 
-impl<F, H> FilteringHandler<F, H> {
+impl<F, H> FilteringResourceEventHandler<F, H> {
     /// Shows `handler` what `filter` is true of.
     pub fn new(filter: F, handler: H) -> Self {
         Self { filter, handler }
     }
 }
 
-impl<T: 'static, F, H> EventHandler<T> for FilteringHandler<F, H>
+impl<T: 'static, F, H> ResourceEventHandler<T> for FilteringResourceEventHandler<F, H>
 where
     F: Fn(&T) -> bool + Send + Sync + 'static,
-    H: EventHandler<T>,
+    H: ResourceEventHandler<T>,
 {
     fn on_add(&self, object: &Arc<T>, is_initial: bool) {
         if (self.filter)(object) {
@@ -135,7 +135,7 @@ impl<T: Object> SharedInformer<T> {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub fn add_event_handler(&self, handler: impl EventHandler<T>) -> HandlerGuard {
+    pub fn add_event_handler(&self, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
         self.handle(self.subscribe(), handler)
     }
 
@@ -145,7 +145,7 @@ impl<T: Object> SharedInformer<T> {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub fn handle(&self, subscription: Subscription<T>, handler: impl EventHandler<T>) -> HandlerGuard {
+    pub fn handle(&self, subscription: Subscription<T>, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
         let synced = subscription.sync_handle();
         let task = tokio::spawn(handle(self.name().to_owned(), subscription, handler));
         HandlerGuard { synced, task }
@@ -191,13 +191,13 @@ impl fmt::Debug for HandlerGuard {
     }
 }
 
-async fn handle<T: Object>(informer: String, mut events: Subscription<T>, handler: impl EventHandler<T>) {
+async fn handle<T: Object>(informer: String, mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
     const AFTER_PANIC: Duration = Duration::from_secs(1);
     while let Some(event) = events.next().await {
         let call = AssertUnwindSafe(|| match &event {
-            Event::Added { object, is_initial } => handler.on_add(object, *is_initial),
-            Event::Updated { old, new } => handler.on_update(old, new),
-            Event::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
+            ResourceEvent::Added { object, is_initial } => handler.on_add(object, *is_initial),
+            ResourceEvent::Updated { old, new } => handler.on_update(old, new),
+            ResourceEvent::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
         });
         if catch_unwind(call).is_err() {
             tracing::error!(%informer, ?event, "an event handler panicked, and the event is skipped");

@@ -1,7 +1,7 @@
-//! Reflectors, indexers, shared informers and listers: a local, indexed, live copy of API objects.
+//! Reflectors, caches, shared informers and listers: a local, indexed, live copy of API objects.
 //!
 //! ```
-//! use pintle_informer::{Event, InformerConfig, SharedInformer};
+//! use pintle_informer::{InformerConfig, ResourceEvent, SharedInformer};
 //! use pintle_meta::{ObjectKey, ObjectMeta};
 //! use pintle_testing::Collection;
 //! use serde::{Deserialize, Serialize};
@@ -23,12 +23,12 @@
 //!     let mut events = informer.subscribe();
 //!     informer.start();
 //!     informer.wait_for_sync().await?;
-//!     let Some(Event::Added { object, is_initial: true }) = events.next().await else { panic!("no event") };
+//!     let Some(ResourceEvent::Added { object, is_initial: true }) = events.next().await else { panic!("no event") };
 //!     assert_eq!(object.metadata.name, "blog");
 //!
 //!     let blog = ObjectKey::new("team-a", "blog");
 //!     websites.change(&blog, |site| site.owner = "bob".into());
-//!     let Some(Event::Updated { old, new }) = events.next().await else { panic!("no event") };
+//!     let Some(ResourceEvent::Updated { old, new }) = events.next().await else { panic!("no event") };
 //!     assert_eq!((old.owner.as_str(), new.owner.as_str()), ("ann", "bob"));
 //!
 //!     let sites = informer.lister();
@@ -45,9 +45,9 @@
 //!
 //! - A [`SharedInformer`] keeps the copy of one resource. An [`InformerFactory`] shares informers between those who want
 //!   the same resource. [`InformerState`] tells what keeps one from being up to date.
-//! - A [`Subscription`] yields [`Event`]s: what changed, after it has changed. An [`EventHandler`] is called with them.
+//! - A [`Subscription`] yields [`ResourceEvent`]s: what changed, after it has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
-//! - An [`Indexer`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
+//! - A [`Cache`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
 //!
 //! # What is guaranteed
 //!
@@ -68,7 +68,7 @@
 //! 2. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
 //!    what has come at once: the driver fills it with what the watch has ready, and then empties it. So it holds at most a
 //!    batch, and the watch is not read while the cache is written.
-//! 3. A batch changes the [`Indexer`] under one short lock, a list all of it at once. What was there before decides what is
+//! 3. A batch changes the [`Cache`] under one short lock, a list all of it at once. What was there before decides what is
 //!    new, what changed and what is gone.
 //! 4. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
 //!    here on it is on the listener's time, and nobody waits for anybody.
@@ -81,8 +81,8 @@ mod error;
 mod event;
 mod factory;
 mod handler;
-mod indexer;
 mod lister;
+mod publisher;
 pub mod reflector;
 mod reflector_config;
 mod shared_informer;
@@ -90,13 +90,13 @@ mod snapshot;
 mod state;
 mod subscription;
 
+pub use cache::{Cache, IndexExists, NAMESPACE_INDEX};
 pub use config::{ErrorHandler, InformerConfig, Transform};
 pub use decode::Undecodable;
-pub use error::{NotSynced, ReflectorError, UnknownIndex, WaitError};
-pub use event::Event;
+pub use error::{NotReached, NotSynced, ReflectorError, UnknownIndex};
+pub use event::ResourceEvent;
 pub use factory::InformerFactory;
-pub use handler::{EventHandler, FilteringHandler, HandlerGuard};
-pub use indexer::{IndexExists, Indexer, NAMESPACE_INDEX};
+pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHandler};
 pub use lister::{Lister, NamespaceLister};
 pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
-use crate::{Indexer, NAMESPACE_INDEX, Snapshot, Undecodable, UnknownIndex, WaitError};
+use crate::{Cache, NAMESPACE_INDEX, NotReached, Snapshot, Undecodable, UnknownIndex};
 
 /// Read access to the cache of an informer. Cheap to clone.
 ///
@@ -38,23 +38,23 @@ use crate::{Indexer, NAMESPACE_INDEX, Snapshot, Undecodable, UnknownIndex, WaitE
 /// }
 /// ```
 pub struct Lister<T> {
-    indexer: Arc<Indexer<T>>,
+    cache: Arc<Cache<T>>,
 }
 
 impl<T: Object> Lister<T> {
-    /// Reads from `indexer`.
-    pub fn new(indexer: Arc<Indexer<T>>) -> Self {
-        Self { indexer }
+    /// Reads from `cache`.
+    pub fn new(cache: Arc<Cache<T>>) -> Self {
+        Self { cache }
     }
 
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.indexer.get(key)
+        self.cache.get(key)
     }
 
     /// All objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.indexer.list()
+        self.cache.list()
     }
 
     /// The objects whose labels match.
@@ -63,12 +63,12 @@ impl<T: Object> Lister<T> {
             return Vec::new();
         }
         let matches = |object: &&Arc<T>| selector.matches(object.metadata().labels());
-        self.indexer.read().store.objects().filter(matches).cloned().collect()
+        self.cache.read().store.objects().filter(matches).cloned().collect()
     }
 
     /// The objects of one namespace.
     pub fn namespace<'a>(&'a self, namespace: &'a str) -> NamespaceLister<'a, T> {
-        NamespaceLister { indexer: &self.indexer, namespace }
+        NamespaceLister { cache: &self.cache, namespace }
     }
 
     /// The objects that have `value` in the index `name`, ordered by key.
@@ -77,17 +77,17 @@ impl<T: Object> Lister<T> {
     ///
     /// [`UnknownIndex`], which tells the names that there are.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        self.indexer.by_index(name, value)
+        self.cache.by_index(name, value)
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.indexer.len()
+        self.cache.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.indexer.is_empty()
+        self.cache.is_empty()
     }
 
     /// The objects that the server has and that cannot be decoded as a `T`, in the order of their keys.
@@ -95,56 +95,56 @@ impl<T: Object> Lister<T> {
     /// They keep nobody from being up to date with the others. Where an earlier state of one could be decoded, the cache still
     /// has that one, since to lose it would read as its deletion. An entry goes when the object is mended or deleted.
     pub fn undecodable(&self) -> Vec<Undecodable> {
-        self.indexer.undecodable()
+        self.cache.undecodable()
     }
 
     /// All objects and the revision at which they were all there together.
     pub fn snapshot(&self) -> Snapshot<T> {
-        self.indexer.snapshot()
+        self.cache.snapshot()
     }
 
     /// The revision up to which the cache has all changes; empty before the first list.
     pub fn resource_version(&self) -> String {
-        self.indexer.resource_version()
+        self.cache.resource_version()
     }
 
-    /// Waits until the cache has all changes up to `resource_version`: see [`Indexer::wait_for`].
+    /// Waits until the cache has all changes up to `resource_version`: see [`Cache::wait_for`].
     ///
     /// # Errors
     ///
-    /// [`WaitError::NotComparable`] if `resource_version` is not a number, and [`WaitError::Stopped`] once the informer has
+    /// [`NotReached::NotComparable`] if `resource_version` is not a number, and [`NotReached::Stopped`] once the informer has
     /// stopped.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future stops the wait and has no other effect.
-    pub async fn wait_for(&self, resource_version: &str) -> Result<(), WaitError> {
-        self.indexer.wait_for(resource_version).await
+    pub async fn wait_for(&self, resource_version: &str) -> Result<(), NotReached> {
+        self.cache.wait_for(resource_version).await
     }
 }
 
 impl<T> Clone for Lister<T> {
     fn clone(&self) -> Self {
-        Self { indexer: self.indexer.clone() }
+        Self { cache: self.cache.clone() }
     }
 }
 
 impl<T: Object> fmt::Debug for Lister<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Lister").field(&self.indexer).finish()
+        f.debug_tuple("Lister").field(&self.cache).finish()
     }
 }
 
 /// The part of a [`Lister`] that is in one namespace.
 pub struct NamespaceLister<'a, T> {
-    indexer: &'a Indexer<T>,
+    cache: &'a Cache<T>,
     namespace: &'a str,
 }
 
 impl<T: Object> NamespaceLister<'_, T> {
     /// The object of that name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
-        self.indexer.get(&ObjectKey::new(self.namespace, name))
+        self.cache.get(&ObjectKey::new(self.namespace, name))
     }
 
     /// All objects of the namespace, ordered by name.
@@ -161,7 +161,7 @@ impl<T: Object> NamespaceLister<'_, T> {
     }
 
     fn filter(&self, keep: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
-        let inner = self.indexer.read();
+        let inner = self.cache.read();
         let objects = inner.store.objects_by_index(NAMESPACE_INDEX, self.namespace);
         objects.into_iter().flatten().filter(|object| keep(object)).cloned().collect()
     }

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::cache::Cache;
 use crate::driver::{Driver, now};
+use crate::publisher::Publisher;
 use crate::reflector::Reflector;
 use crate::subscription::at_least_the_shortest;
 use crate::{IndexExists, InformerConfig, InformerState, Lister, NotSynced, Subscription};
@@ -58,7 +58,7 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = (
 
 struct Owner<T: Object> {
     name: String,
-    cache: Arc<Cache<T>>,
+    publisher: Arc<Publisher<T>>,
     state: watch::Sender<InformerState>,
     resync: Option<Duration>,
     /// Taken by the first start, or by a shutdown before it.
@@ -75,13 +75,13 @@ impl<T: Object> SharedInformer<T> {
     {
         let InformerConfig { name, reflector, resync, transform, on_error, seed } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
-        let cache = Arc::new(Cache::new());
+        let publisher = Arc::new(Publisher::new());
         let state = watch::Sender::new(InformerState::Starting);
         let driver = Driver {
             name: name.clone(),
             list_watch,
             reflector: Reflector::new(reflector, seed.unwrap_or_else(|| fastrand::u64(..))),
-            cache: cache.clone(),
+            publisher: publisher.clone(),
             state: state.clone(),
             transform,
             on_error,
@@ -89,7 +89,7 @@ impl<T: Object> SharedInformer<T> {
         let launch: Launch = Box::new(|stop| Box::pin(driver.run(stop)));
         let owner = Owner {
             name,
-            cache,
+            publisher,
             state,
             resync,
             launch: Mutex::new(Some(launch)),
@@ -132,15 +132,15 @@ impl<T: Object> SharedInformer<T> {
 
     /// Subscribes, with the informer's resync period, unless the subscription [gets another](Subscription::with_resync).
     pub fn subscribe(&self) -> Subscription<T> {
-        self.owner.cache.subscribe(now(), self.owner.resync.map(at_least_the_shortest))
+        self.owner.publisher.subscribe(now(), self.owner.resync.map(at_least_the_shortest))
     }
 
     /// Read access to the cache.
     pub fn lister(&self) -> Lister<T> {
-        Lister::new(self.owner.cache.indexer.clone())
+        Lister::new(self.owner.publisher.cache.clone())
     }
 
-    /// Adds an index over the cache, at any time: see [`Indexer::add_index`](crate::Indexer::add_index).
+    /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index).
     ///
     /// # Errors
     ///
@@ -150,12 +150,12 @@ impl<T: Object> SharedInformer<T> {
         name: impl Into<String>,
         function: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
     ) -> Result<(), IndexExists> {
-        self.owner.cache.indexer.add_index(name, function)
+        self.owner.publisher.cache.add_index(name, function)
     }
 
     /// Whether the cache has held the whole resource at least once.
     pub fn has_synced(&self) -> bool {
-        self.owner.cache.has_synced()
+        self.owner.publisher.has_synced()
     }
 
     /// Waits until the cache has held the whole resource once. It waits for as long as the server refuses: look at
@@ -217,7 +217,7 @@ impl<T: Object> Owner<T> {
         let never_started = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if never_started.is_some() {
             self.state.send_replace(InformerState::Stopped);
-            self.cache.close();
+            self.publisher.close();
         }
     }
 }

@@ -14,13 +14,13 @@ use crate::ReflectorError;
 /// ```
 /// use pintle_informer::{InformerConfig, InformerState, SharedInformer};
 /// use pintle_meta::{ApiResource, PartialObject, Reason, Scope};
-/// use pintle_testing::{Collection, CollectionConfig, Fault};
+/// use pintle_testing::{Collection, CollectionConfig, Outcome};
 ///
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
 ///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
-///     pods.faults().when(|_| Some(Fault::refused(403, Reason::Forbidden)));
+///     pods.faults().when(|_| Some(Outcome::refused(403, Reason::Forbidden)));
 ///     let informer = SharedInformer::new(pods, InformerConfig::default());
 ///     let mut states = informer.states();
 ///     informer.start();

@@ -13,12 +13,12 @@ use pintle_delta_fifo::{Change, CoalescingFifo};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Notify, watch};
 
-use crate::Event;
+use crate::ResourceEvent;
 use crate::driver::now;
 
 /// The events of an informer for one listener. Dropping it unsubscribes.
 ///
-/// It begins with an [`Event::Added`] for each object that is in the cache, and then tells each change, after the cache has
+/// It begins with a [`ResourceEvent::Added`] for each object that is in the cache, and then tells each change, after the cache has
 /// changed. What it holds back for a slow listener is bounded: at most one event a key, from what the listener was told
 /// last to the newest state.
 ///
@@ -27,7 +27,7 @@ use crate::driver::now;
 /// # Examples
 ///
 /// ```
-/// use pintle_informer::{Event, InformerConfig, SharedInformer};
+/// use pintle_informer::{InformerConfig, ResourceEvent, SharedInformer};
 /// use pintle_meta::{ApiResource, PartialObject, Scope};
 /// use pintle_testing::{Collection, CollectionConfig};
 /// use serde_json::json;
@@ -41,9 +41,9 @@ use crate::driver::now;
 ///
 ///     let mut events = informer.subscribe();
 ///     informer.start();
-///     assert!(matches!(events.next().await, Some(Event::Added { is_initial: true, .. })));
+///     assert!(matches!(events.next().await, Some(ResourceEvent::Added { is_initial: true, .. })));
 ///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-2"}}));
-///     assert!(matches!(events.next().await, Some(Event::Added { is_initial: false, .. })));
+///     assert!(matches!(events.next().await, Some(ResourceEvent::Added { is_initial: false, .. })));
 ///     informer.shutdown().await;
 ///     assert!(events.next().await.is_none());
 ///     Ok(())
@@ -97,12 +97,12 @@ impl<T: Object> Subscription<T> {
     /// # Cancel safety
     ///
     /// Dropping the future loses no event.
-    pub async fn next(&mut self) -> Option<Event<T>> {
+    pub async fn next(&mut self) -> Option<ResourceEvent<T>> {
         poll_fn(|context| self.queue.poll_next(context)).await
     }
 
     /// Waits for the next event by blocking the thread. It needs no runtime, and must not be called on one's threads.
-    pub fn blocking_next(&mut self) -> Option<Event<T>> {
+    pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
         struct Unpark(Thread);
         impl Wake for Unpark {
             fn wake(self: Arc<Self>) {
@@ -120,7 +120,7 @@ impl<T: Object> Subscription<T> {
     }
 
     /// The next event, if there is one already.
-    pub fn try_next(&mut self) -> Option<Event<T>> {
+    pub fn try_next(&mut self) -> Option<ResourceEvent<T>> {
         self.queue.lock().pop(&self.queue.synced)
     }
 
@@ -147,9 +147,9 @@ impl<T: Object> Subscription<T> {
 }
 
 impl<T: Object> Stream for Subscription<T> {
-    type Item = Event<T>;
+    type Item = ResourceEvent<T>;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ResourceEvent<T>>> {
         self.queue.poll_next(context)
     }
 }
@@ -235,7 +235,7 @@ impl<T: Object> Queue<T> {
         true
     }
 
-    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Event<T>>> {
+    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<ResourceEvent<T>>> {
         let mut state = self.lock();
         if let Some(event) = state.pop(&self.synced) {
             return Poll::Ready(Some(event));
@@ -269,7 +269,7 @@ impl<T> State<T> {
         self.resync = period.and_then(|period| Some((period, now.checked_add(period)?)));
     }
 
-    fn pop(&mut self, synced: &watch::Sender<bool>) -> Option<Event<T>> {
+    fn pop(&mut self, synced: &watch::Sender<bool>) -> Option<ResourceEvent<T>> {
         let popped = self.fifo.pop();
         self.initial_in_hand = matches!(popped, Some((_, Change::Added { is_initial: true, .. })));
         self.note_synced(synced);

@@ -67,9 +67,9 @@ macro_rules! named_list {
     };
 }
 
-named_list!(clusters, "cluster", crate::Cluster);
+named_list!(clusters, "cluster", crate::ClusterInfo);
 named_list!(contexts, "context", crate::Context);
-named_list!(users, "user", crate::User);
+named_list!(users, "user", crate::AuthInfo);
 named_list!(extensions, "extension", serde_json::Value);
 
 /// A text whose value no error message shows.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use pintle_meta::ClientConfig;
 
-use crate::{Cluster, Context, Environment, Error, Files, Kubeconfig, Overrides, User};
+use crate::{AuthInfo, ClusterInfo, Context, Environment, Error, Files, Kubeconfig, Overrides};
 
 /// What the pod's cluster, user and context are called in error messages.
 const NAME: &str = "in-cluster";
@@ -91,12 +91,12 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     // It is read by the client; here it only has to be there.
     std::fs::read(&token).map_err(|source| Error::Read { path: token.clone(), source })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
-    let cluster = Cluster {
+    let cluster = ClusterInfo {
         server: format!("https://{host}:{port}"),
         certificate_authority: Some(account.join("ca.crt")).filter(|path| path.is_file()),
-        ..Cluster::default()
+        ..ClusterInfo::default()
     };
-    let user = User { token_file: Some(token), ..User::default() };
+    let user = AuthInfo { token_file: Some(token), ..AuthInfo::default() };
     let context = Context { cluster: NAME.into(), user: NAME.into(), namespace: namespace(env), ..Context::default() };
     Ok(Kubeconfig {
         clusters: [(NAME.into(), cluster)].into(),

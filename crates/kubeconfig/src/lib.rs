@@ -24,7 +24,7 @@
 //!
 //! # Nouns
 //!
-//! - [`Kubeconfig`] is the content of one file, or of several merged: [`Cluster`]s, [`User`]s and [`Context`]s by name.
+//! - [`Kubeconfig`] is the content of one file, or of several merged: [`ClusterInfo`]s, [`AuthInfo`]s and [`Context`]s by name.
 //! - [`Files`] are the files that make it up; they load it and write changes back, each to where it belongs.
 //! - [`Overrides`] are what the flags of a program say, which wins over the files; [`Environment`] is what its surroundings say.
 //! - [`infer`] and [`in_cluster`] give a [`ClientConfig`](pintle_meta::ClientConfig), from which a client is made.
@@ -51,7 +51,7 @@ pub use error::{Error, Problem};
 pub use files::Files;
 pub use in_cluster::{in_cluster, infer};
 pub use resolve::Overrides;
-pub use types::{AuthProvider, Cluster, Context, Data, Exec, ExecEnv, Kubeconfig, User};
+pub use types::{AuthInfo, AuthProvider, ClusterInfo, Context, Data, Exec, ExecEnv, Kubeconfig};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

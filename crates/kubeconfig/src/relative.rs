@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::{Cluster, Kubeconfig, User};
+use crate::{AuthInfo, ClusterInfo, Kubeconfig};
 
 /// Makes all paths absolute, from `directory`.
 pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
@@ -14,12 +14,12 @@ pub(crate) fn resolve(config: &mut Kubeconfig, directory: &Path) {
 }
 
 /// Makes the paths of a cluster that lie beneath `directory` relative to it.
-pub(crate) fn relativize_cluster(cluster: &mut Cluster, directory: &Path) {
+pub(crate) fn relativize_cluster(cluster: &mut ClusterInfo, directory: &Path) {
     cluster_paths(cluster).for_each(|path| relativize(path, directory));
 }
 
 /// Makes the paths of a user that lie beneath `directory` relative to it.
-pub(crate) fn relativize_user(user: &mut User, directory: &Path) {
+pub(crate) fn relativize_user(user: &mut AuthInfo, directory: &Path) {
     user_paths(user, |path| relativize(path, directory));
 }
 
@@ -41,11 +41,11 @@ fn each_path(config: &mut Kubeconfig, mut change: impl FnMut(&mut PathBuf)) {
     }
 }
 
-fn cluster_paths(cluster: &mut Cluster) -> impl Iterator<Item = &mut PathBuf> {
+fn cluster_paths(cluster: &mut ClusterInfo) -> impl Iterator<Item = &mut PathBuf> {
     cluster.certificate_authority.iter_mut()
 }
 
-fn user_paths(user: &mut User, mut change: impl FnMut(&mut PathBuf)) {
+fn user_paths(user: &mut AuthInfo, mut change: impl FnMut(&mut PathBuf)) {
     for path in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file].into_iter().flatten() {
         change(path);
     }
@@ -95,8 +95,8 @@ mod tests {
             ("", "", ""),
         ] {
             let mut config = Kubeconfig::default();
-            let user = User { token_file: Some(written.into()), ..User::default() };
-            let cluster = Cluster { certificate_authority: Some(written.into()), ..Cluster::default() };
+            let user = AuthInfo { token_file: Some(written.into()), ..AuthInfo::default() };
+            let cluster = ClusterInfo { certificate_authority: Some(written.into()), ..ClusterInfo::default() };
             config.users.insert("u".into(), user);
             config.clusters.insert("c".into(), cluster);
             resolve(&mut config, directory);
@@ -118,7 +118,7 @@ mod tests {
         ] {
             let exec = Exec { command: written.into(), ..Exec::default() };
             let mut config = Kubeconfig::default();
-            config.users.insert("u".into(), User { exec: Some(exec), ..User::default() });
+            config.users.insert("u".into(), AuthInfo { exec: Some(exec), ..AuthInfo::default() });
             resolve(&mut config, Path::new("/home/me/.kube"));
             let mut user = config.users["u"].clone();
             assert_eq!(user.exec.as_ref().unwrap().command, resolved);

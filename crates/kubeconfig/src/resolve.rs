@@ -8,7 +8,7 @@ use pintle_meta::{
 };
 
 use crate::validate::Report;
-use crate::{Cluster, Context, Data, Error, Exec, Kubeconfig, Problem, User};
+use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 /// What wins over the files: the flags that a program has in common with kubectl.
 ///
@@ -96,7 +96,7 @@ impl Kubeconfig {
         let user = overrides.on_user(self.users.get(user_name).cloned().unwrap_or_default());
         let mut report = Report::default();
         report.cluster(cluster_name, &cluster);
-        if !user_name.is_empty() || user != User::default() {
+        if !user_name.is_empty() || user != AuthInfo::default() {
             report.user(user_name, &user);
         }
         report.finish()?;
@@ -160,7 +160,7 @@ impl Kubeconfig {
 }
 
 impl Overrides {
-    fn on_cluster(&self, mut cluster: Cluster) -> Cluster {
+    fn on_cluster(&self, mut cluster: ClusterInfo) -> ClusterInfo {
         if let Some(server) = &self.server {
             cluster.server.clone_from(server);
             cluster.tls_server_name.clear();
@@ -179,7 +179,7 @@ impl Overrides {
         cluster
     }
 
-    fn on_user(&self, mut user: User) -> User {
+    fn on_user(&self, mut user: AuthInfo) -> AuthInfo {
         if let Some(certificate) = &self.client_certificate {
             user.client_certificate = Some(certificate.clone());
             user.client_certificate_data = None;
@@ -215,7 +215,7 @@ impl Overrides {
 }
 
 /// Adds who is asking, and returns whether there is any credential.
-fn credentials(config: &mut ClientConfig, cluster: &Cluster, user: User) -> bool {
+fn credentials(config: &mut ClientConfig, cluster: &ClusterInfo, user: AuthInfo) -> bool {
     config.tls = TlsClientConfig {
         ca: pem(cluster.certificate_authority.clone(), cluster.certificate_authority_data.clone()),
         certificate: pem(user.client_certificate, user.client_certificate_data),
@@ -241,7 +241,7 @@ fn credentials(config: &mut ClientConfig, cluster: &Cluster, user: User) -> bool
     has_other || config.exec.is_some()
 }
 
-fn exec_config(exec: Exec, cluster: &Cluster) -> ExecConfig {
+fn exec_config(exec: Exec, cluster: &ClusterInfo) -> ExecConfig {
     const EXTENSION: &str = "client.authentication.k8s.io/exec";
     ExecConfig {
         api_version: exec.api_version,
@@ -271,7 +271,7 @@ fn pem(file: Option<PathBuf>, data: Option<Data>) -> Option<PemSource> {
     }
 }
 
-fn impersonate(user: &User) -> Option<Impersonate> {
+fn impersonate(user: &AuthInfo) -> Option<Impersonate> {
     (!user.impersonate.is_empty()).then(|| Impersonate {
         user: user.impersonate.clone(),
         uid: Some(user.impersonate_uid.clone()).filter(|uid| !uid.is_empty()),

@@ -19,12 +19,12 @@ use crate::de::{self, null_default};
 /// # Examples
 ///
 /// ```
-/// use pintle_kubeconfig::{Cluster, Context, Kubeconfig, Overrides, User};
+/// use pintle_kubeconfig::{AuthInfo, ClusterInfo, Context, Kubeconfig, Overrides};
 /// use pintle_meta::Secret;
 ///
 /// let mut kubeconfig = Kubeconfig { current_context: "blue".into(), ..Kubeconfig::default() };
-/// kubeconfig.clusters.insert("eu".into(), Cluster { server: "https://10.0.0.1:6443".into(), ..Cluster::default() });
-/// kubeconfig.users.insert("me".into(), User { token: Some(Secret::new("hush")), ..User::default() });
+/// kubeconfig.clusters.insert("eu".into(), ClusterInfo { server: "https://10.0.0.1:6443".into(), ..ClusterInfo::default() });
+/// kubeconfig.users.insert("me".into(), AuthInfo { token: Some(Secret::new("hush")), ..AuthInfo::default() });
 /// let context = Context { cluster: "eu".into(), user: "me".into(), ..Context::default() };
 /// kubeconfig.contexts.insert("blue".into(), context);
 ///
@@ -44,7 +44,7 @@ pub struct Kubeconfig {
     pub kind: String,
     /// The clusters.
     #[serde(default, with = "de::clusters")]
-    pub clusters: BTreeMap<String, Cluster>,
+    pub clusters: BTreeMap<String, ClusterInfo>,
     /// The contexts.
     #[serde(default, with = "de::contexts")]
     pub contexts: BTreeMap<String, Context>,
@@ -53,7 +53,7 @@ pub struct Kubeconfig {
     pub current_context: String,
     /// The users.
     #[serde(default, with = "de::users")]
-    pub users: BTreeMap<String, User>,
+    pub users: BTreeMap<String, AuthInfo>,
     /// Data of other programs.
     #[serde(default, with = "de::extensions", skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, Value>,
@@ -65,7 +65,7 @@ pub struct Kubeconfig {
 /// How to reach a server.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Cluster {
+pub struct ClusterInfo {
     /// The URL of the API server.
     #[serde(default, deserialize_with = "null_default")]
     pub server: String,
@@ -101,7 +101,7 @@ pub struct Cluster {
 /// Credentials, and the user to act as.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct User {
+pub struct AuthInfo {
     /// A file with the client's certificate chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Cluster, Context, Data, Error, Exec, Kubeconfig, Problem, User};
+use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 impl Kubeconfig {
     /// Checks everything: each cluster, user and context, and what they refer to. Certificate files are opened.
@@ -116,7 +116,7 @@ impl Report {
         }
     }
 
-    pub(crate) fn cluster(&mut self, name: &str, cluster: &Cluster) {
+    pub(crate) fn cluster(&mut self, name: &str, cluster: &ClusterInfo) {
         self.file.clone_from(&cluster.origin);
         let at = |member: &str| format!("clusters[{name:?}].{member}");
         if cluster.server.is_empty() {
@@ -139,7 +139,7 @@ impl Report {
         }
     }
 
-    pub(crate) fn user(&mut self, name: &str, user: &User) {
+    pub(crate) fn user(&mut self, name: &str, user: &AuthInfo) {
         self.file.clone_from(&user.origin);
         let at = |member: &str| format!("users[{name:?}].{member}");
         let has_certificate = user.client_certificate.is_some() || user.client_certificate_data.is_some();

@@ -6,7 +6,7 @@ use pintle_meta::{
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::lock::{comparable, stored};
-use crate::{LeaderElectionRecord, Lock, Locked, Snapshot, TimePrecision, Version};
+use crate::{LeaderElectionRecord, Lock, LockState, Locked, TimePrecision, Version};
 
 /// The annotation that holds the record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
@@ -61,7 +61,7 @@ impl<A: ObjectApi<DynamicObject>> AnnotationLock<A> {
             },
         };
         let version = Version { uid: object.uid().into(), resource_version: object.resource_version().into() };
-        Ok(Locked { snapshot: Snapshot { version, record }, object })
+        Ok(Locked { state: LockState { version, record }, object })
     }
 }
 

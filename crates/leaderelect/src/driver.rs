@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::leadership::TermState;
 use crate::lock::{Lock, Locked};
-use crate::machine::{Action, Event, Failure, Hint, Machine, Request};
+use crate::machine::{Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use crate::metrics::Instruments;
 use crate::status::{Observed, Open};
-use crate::{Clock, LeaderElectionConfig, Leadership, Version};
+use crate::{Clocks, LeaderElectionConfig, Leadership, Version};
 
 /// What the driver tells the one who runs the work, in order.
 pub(crate) enum Notice {
@@ -26,7 +26,7 @@ pub(crate) enum Notice {
 pub(crate) struct Driver<L: Lock> {
     lock: Arc<L>,
     name: Arc<str>,
-    clock: Arc<dyn Clock>,
+    clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
     machine: Machine,
     /// The object that was last read or written, to which the next write puts the record.
@@ -58,20 +58,20 @@ impl<L: Lock> Driver<L> {
     pub(crate) fn new(
         lock: Arc<L>,
         config: LeaderElectionConfig,
-        clock: Arc<dyn Clock>,
+        clocks: Arc<dyn Clocks>,
         observed: watch::Sender<Observed>,
         notices: mpsc::UnboundedSender<Notice>,
         metrics: Option<Weak<Instruments>>,
     ) -> Self {
         let renew_deadline = config.renew_deadline;
-        let machine = Machine::new(config, lock.time_precision(), clock.now());
+        let machine = Machine::new(config, lock.time_precision(), clocks.now());
         let name = lock.key().as_str().into();
         let (object, request, term) = (None, None, None);
         let slow_paths = 0;
         Self {
             lock,
             name,
-            clock,
+            clocks,
             renew_deadline,
             machine,
             object,
@@ -95,42 +95,42 @@ impl<L: Lock> Driver<L> {
             Some((watching, hinted)) => (watching, hinted),
             None => (Box::pin(pending()) as Pin<Box<dyn Future<Output = ()> + Send>>, mpsc::channel(1).1),
         };
-        let mut event = Event::Tick;
+        let mut signal = Signal::Tick;
         let mut stopping = false;
         let mut watched = true;
-        while self.step(event) {
-            let wake = self.machine.wake_at().map(|at| at.saturating_sub(self.clock.now().elapsed));
-            event = tokio::select! {
+        while self.step(signal) {
+            let wake = self.machine.wake_at().map(|at| at.saturating_sub(self.clocks.now().elapsed));
+            signal = tokio::select! {
                 biased;
                 () = stop.cancelled(), if !stopping => {
                     stopping = true;
-                    Event::Stop
+                    Signal::Stop
                 }
-                Some(()) = work_ended.recv() => Event::WorkEnded,
+                Some(()) = work_ended.recv() => Signal::WorkEnded,
                 answer = next_answer(&mut self.request) => self.answer(answer),
-                Some(hint) = hinted.recv() => Event::Watch(hint),
+                Some(hint) = hinted.recv() => Signal::Watch(hint),
                 () = &mut watching, if watched => {
                     watched = false;
-                    Event::Tick
+                    Signal::Tick
                 }
-                () = sleep(wake) => Event::Tick,
+                () = sleep(wake) => Signal::Tick,
             };
         }
     }
 
     /// Does what the machine answers. False after the end.
-    fn step(&mut self, event: Event) -> bool {
-        for action in self.machine.step(event, self.clock.now()) {
-            match action {
-                Action::Send { request, timeout } => self.send(request, timeout),
-                Action::NewLeader(identity) => {
+    fn step(&mut self, signal: Signal) -> bool {
+        for instruction in self.machine.step(signal, self.clocks.now()) {
+            match instruction {
+                Instruction::Send { request, timeout } => self.send(request, timeout),
+                Instruction::NewLeader(identity) => {
                     tracing::info!(lock = %self.name, leader = identity, "another leader");
                     self.observed.send_modify(|observed| observed.leader = Some(identity.clone()));
                     self.tell(Notice::NewLeader(identity));
                 }
-                Action::StartLeading { term, deadline } => {
+                Instruction::StartLeading { term, deadline } => {
                     tracing::info!(lock = %self.name, transitions = term.record.leader_transitions, "started leading");
-                    let (state, leadership) = Leadership::new(self.name.clone(), term, self.clock.clone(), deadline);
+                    let (state, leadership) = Leadership::new(self.name.clone(), term, self.clocks.clone(), deadline);
                     self.term = Some(state.clone());
                     let confirmed = deadline.elapsed - self.renew_deadline;
                     self.observed.send_modify(|observed| {
@@ -139,7 +139,7 @@ impl<L: Lock> Driver<L> {
                     self.count(|metrics| &*metrics.terms, 1);
                     self.tell(Notice::Started(leadership, state));
                 }
-                Action::Extend(deadline) => {
+                Instruction::Extend(deadline) => {
                     let confirmed = deadline.elapsed - self.renew_deadline;
                     self.change_term(|state| state.deadline = deadline);
                     self.count(|metrics| &*metrics.renewals, 1);
@@ -149,12 +149,12 @@ impl<L: Lock> Driver<L> {
                         }
                     });
                 }
-                Action::Drain => self.change_term(|state| state.draining = true),
-                Action::StopLeading(reason) => {
+                Instruction::Drain => self.change_term(|state| state.draining = true),
+                Instruction::StopLeading(reason) => {
                     tracing::warn!(lock = %self.name, %reason, "stopped leading");
                     self.change_term(|state| state.lost = Some(reason));
                 }
-                Action::Finish => return false,
+                Instruction::Finish => return false,
             }
         }
         let slow_paths = self.machine.slow_paths();
@@ -163,16 +163,16 @@ impl<L: Lock> Driver<L> {
         true
     }
 
-    fn send(&mut self, request: Request, timeout: Duration) {
+    fn send(&mut self, request: LockRequest, timeout: Duration) {
         let lock = self.lock.clone();
         let object = self.object.as_ref();
         let object = object.map(|(version, object)| (version.clone(), object.clone()));
-        let read = request == Request::Read;
+        let read = request == LockRequest::Read;
         let exchange = async move {
             match request {
-                Request::Read => Answer::Read(lock.get().await),
-                Request::Create(record) => Answer::Written(lock.create(&record).await),
-                Request::Update { base, record } => match object {
+                LockRequest::Read => Answer::Read(lock.get().await),
+                LockRequest::Create(record) => Answer::Written(lock.create(&record).await),
+                LockRequest::Update { base, record } => match object {
                     Some((version, object)) if version == base => Answer::Written(lock.update(&object, &record).await),
                     // Not the object that the machine means. To look again puts that right.
                     _ => Answer::Late { read: false },
@@ -186,26 +186,26 @@ impl<L: Lock> Driver<L> {
     }
 
     /// Remembers the object of an answer, and tells the machine of the rest.
-    fn answer(&mut self, answer: Answer<L::Object>) -> Event {
+    fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
         self.request = None;
         match answer {
-            Answer::Read(Ok(found)) => Event::Read(Ok(found.map(|locked| {
-                let version = locked.snapshot.version.clone();
+            Answer::Read(Ok(found)) => Signal::Read(Ok(found.map(|locked| {
+                let version = locked.state.version.clone();
                 self.object = Some((version, Arc::new(locked.object)));
-                locked.snapshot
+                locked.state
             }))),
             Answer::Written(Ok(locked)) => {
-                let version = locked.snapshot.version;
+                let version = locked.state.version;
                 self.object = Some((version.clone(), Arc::new(locked.object)));
-                Event::Written(Ok(version))
+                Signal::Written(Ok(version))
             }
-            Answer::Read(Err(error)) => Event::Read(Err(self.failure("read", &error))),
-            Answer::Written(Err(error)) => Event::Written(Err(self.failure("write", &error))),
+            Answer::Read(Err(error)) => Signal::Read(Err(self.failure("read", &error))),
+            Answer::Written(Err(error)) => Signal::Written(Err(self.failure("write", &error))),
             Answer::Late { read } => {
                 tracing::debug!(lock = %self.name, read, "no answer in time");
                 match read {
-                    true => Event::Read(Err(Failure::unknown())),
-                    false => Event::Written(Err(Failure::unknown())),
+                    true => Signal::Read(Err(Failure::unknown())),
+                    false => Signal::Written(Err(Failure::unknown())),
                 }
             }
         }

@@ -17,8 +17,8 @@ use crate::leadership::TermState;
 use crate::metrics::Instruments;
 use crate::status::Observed;
 use crate::{
-    Clock, ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind,
-    Leadership, Lease, LeaseLock, Lock, LossReason, SystemClock,
+    Clocks, ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind,
+    Leadership, Lease, LeaseLock, Lock, LossReason, SystemClocks,
 };
 
 /// Contends for a lock and runs the work of the leader: the `LeaderElector` of client-go.
@@ -46,7 +46,7 @@ use crate::{
 pub struct LeaderElector<L> {
     lock: Arc<L>,
     config: LeaderElectionConfig,
-    clock: Arc<dyn Clock>,
+    clocks: Arc<dyn Clocks>,
     hints: Option<Hints>,
     events: Option<EventHook>,
     observed: watch::Sender<Observed>,
@@ -70,7 +70,7 @@ impl<L: Lock> LeaderElector<L> {
         let mut elector = Self {
             lock: Arc::new(lock),
             config,
-            clock: Arc::new(SystemClock::new()),
+            clocks: Arc::new(SystemClocks::new()),
             hints: None,
             events: None,
             observed: watch::Sender::new(Observed::default()),
@@ -82,10 +82,10 @@ impl<L: Lock> LeaderElector<L> {
         Ok(elector)
     }
 
-    /// Reads the time from another clock. Timers are tokio's in any case.
+    /// Reads the time from other clocks. Timers are tokio's in any case.
     #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+    pub fn with_clock(mut self, clocks: Arc<dyn Clocks>) -> Self {
+        self.clocks = clocks;
         self
     }
 
@@ -101,7 +101,7 @@ impl<L: Lock> LeaderElector<L> {
         ElectionStatus::new(
             self.lock.key().clone(),
             self.config.lease_duration,
-            self.clock.clone(),
+            self.clocks.clone(),
             self.observed.subscribe(),
         )
     }
@@ -168,7 +168,7 @@ impl<L: Lock> LeaderElector<L> {
         let driver = Driver::new(
             self.lock.clone(),
             self.config.clone(),
-            self.clock.clone(),
+            self.clocks.clone(),
             self.observed.clone(),
             to_us,
             self.metrics.as_ref().map(Arc::downgrade),

@@ -10,7 +10,7 @@ use pintle_ratelimit::Backoff;
 use tokio::sync::mpsc;
 
 use crate::Lease;
-use crate::lock::snapshot;
+use crate::lock::state_of;
 use crate::machine::Hint;
 
 /// Starts to watch, with the pauses after failures, and tells hints until it is dropped.
@@ -61,7 +61,7 @@ where
         let Ok(event) = event.decode::<Lease>() else { continue };
         let hint = match event {
             WatchEvent::Added(lease) | WatchEvent::Modified(lease) if lease.key() == *key => {
-                Hint::Changed(snapshot(&lease))
+                Hint::Changed(state_of(&lease))
             }
             WatchEvent::Deleted(lease) if lease.key() == *key => Hint::Deleted { uid: lease.uid().into() },
             WatchEvent::Error(_) => break,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::{Clock, Deadline, LossReason, Term, Version};
+use crate::{Clocks, Deadline, LossReason, Term, Version};
 
 /// The right to act as the leader, until a deadline.
 ///
@@ -46,7 +46,7 @@ use crate::{Clock, Deadline, LossReason, Term, Version};
 pub struct Leadership {
     lock: Arc<str>,
     term: Arc<Term>,
-    clock: Arc<dyn Clock>,
+    clocks: Arc<dyn Clocks>,
     state: watch::Receiver<TermState>,
 }
 
@@ -62,11 +62,11 @@ impl Leadership {
     pub(crate) fn new(
         lock: Arc<str>,
         term: Term,
-        clock: Arc<dyn Clock>,
+        clocks: Arc<dyn Clocks>,
         deadline: Deadline,
     ) -> (watch::Sender<TermState>, Self) {
         let (sender, state) = watch::channel(TermState { deadline, draining: false, lost: None });
-        (sender, Self { lock, term: Arc::new(term), clock, state })
+        (sender, Self { lock, term: Arc::new(term), clocks, state })
     }
 
     /// Reads the clocks, and returns the time that is left of the term.
@@ -82,7 +82,7 @@ impl Leadership {
         if self.state.has_changed().is_err() {
             return Err(self.loss(LossReason::Abandoned));
         }
-        match state.deadline.remaining(self.clock.now()) {
+        match state.deadline.remaining(self.clocks.now()) {
             Duration::ZERO => Err(self.loss(LossReason::Deadline)),
             left => Ok(left),
         }

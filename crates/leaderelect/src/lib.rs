@@ -44,7 +44,7 @@
 
 mod annotation;
 mod callbacks;
-mod clock;
+mod clocks;
 mod config;
 mod driver;
 mod elector;
@@ -60,13 +60,13 @@ mod term;
 
 pub use annotation::{AnnotationLock, LEADER_ANNOTATION};
 pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind};
-pub use clock::{Clock, Deadline, Now, SystemClock};
+pub use clocks::{Clocks, Deadline, Now, SystemClocks};
 pub use config::{InvalidConfig, LeaderElectionConfig, unique_identity};
 pub use elector::LeaderElector;
 pub use leadership::{Leadership, LeadershipLost};
 pub use lease::{Lease, LeaseSpec};
 pub use lock::{LeaseLock, Lock, Locked};
-pub use record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
+pub use record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 pub use status::{ElectionStatus, Wedged};
 pub use term::{LossReason, Term};
 

@@ -5,7 +5,7 @@ use std::future::Future;
 
 use pintle_meta::{ApiError, ApiResource, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
 
-use crate::{LeaderElectionRecord, Lease, Snapshot, TimePrecision, Version};
+use crate::{LeaderElectionRecord, Lease, LockState, TimePrecision, Version};
 
 /// Where the record is kept: the `resourcelock.Interface` of client-go.
 ///
@@ -22,7 +22,7 @@ use crate::{LeaderElectionRecord, Lease, Snapshot, TimePrecision, Version};
 /// ```
 /// use pintle_leaderelect::{
 ///     LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lock, Locked, LossReason,
-///     Snapshot, Version,
+///     LockState, Version,
 /// };
 /// use pintle_meta::{ApiError, ApiResource, ObjectKey, Reason, Scope, Status};
 /// use std::sync::Mutex;
@@ -30,22 +30,22 @@ use crate::{LeaderElectionRecord, Lease, Snapshot, TimePrecision, Version};
 ///
 /// struct InMemory {
 ///     key: ObjectKey,
-///     stored: Mutex<Option<Snapshot>>,
+///     stored: Mutex<Option<LockState>>,
 /// }
 ///
 /// impl InMemory {
 ///     /// Stores the record, if what is stored has the resourceVersion `base`.
 ///     fn put(&self, base: Option<&String>, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
 ///         let mut stored = self.stored.lock().unwrap();
-///         let found = stored.as_ref().map(|snapshot| &snapshot.version.resource_version);
+///         let found = stored.as_ref().map(|state| &state.version.resource_version);
 ///         if found != base {
 ///             return Err(ApiError::from(Status::failure(409, Reason::Conflict, "it has changed")));
 ///         }
 ///         let next = found.map_or(1, |version| version.parse::<u64>().unwrap() + 1).to_string();
 ///         let version = Version { uid: "1".into(), resource_version: next.clone() };
-///         let snapshot = Snapshot { version, record: record.clone() };
-///         *stored = Some(snapshot.clone());
-///         Ok(Locked { snapshot, object: next })
+///         let state = LockState { version, record: record.clone() };
+///         *stored = Some(state.clone());
+///         Ok(Locked { state, object: next })
 ///     }
 /// }
 ///
@@ -63,7 +63,7 @@ use crate::{LeaderElectionRecord, Lease, Snapshot, TimePrecision, Version};
 ///
 ///     async fn get(&self) -> Result<Option<Locked<String>>, ApiError> {
 ///         let stored = self.stored.lock().unwrap().clone();
-///         Ok(stored.map(|snapshot| Locked { object: snapshot.version.resource_version.clone(), snapshot }))
+///         Ok(stored.map(|state| Locked { object: state.version.resource_version.clone(), state }))
 ///     }
 ///
 ///     async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<String>, ApiError> {
@@ -121,7 +121,7 @@ pub trait Lock: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 pub struct Locked<O> {
     /// The record and its version.
-    pub snapshot: Snapshot,
+    pub state: LockState,
     /// The object.
     pub object: O,
 }
@@ -199,14 +199,14 @@ impl<A: ObjectApi<Lease>> Lock for LeaseLock<A> {
 }
 
 /// The record of a lease with its version.
-pub(crate) fn snapshot(lease: &Lease) -> Snapshot {
+pub(crate) fn state_of(lease: &Lease) -> LockState {
     let version = Version { uid: lease.uid().into(), resource_version: lease.resource_version().into() };
-    Snapshot { version, record: lease.spec.record() }
+    LockState { version, record: lease.spec.record() }
 }
 
 fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
     stored(&lease, "Lease")?;
-    Ok(Locked { snapshot: snapshot(&lease), object: lease })
+    Ok(Locked { state: state_of(&lease), object: lease })
 }
 
 /// Refuses a write that a server could not compare with what it has: it would overwrite a successor's record, or bring a

@@ -11,10 +11,10 @@
 //! - Nothing is written without the version of what was read, and the lock is released only after the work has ended, and only
 //!   if what was just read is this term's record.
 
-mod event;
 mod following;
 mod leading;
 mod releasing;
+mod signal;
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ use jiff::Timestamp;
 use pintle_meta::MicroTime;
 use pintle_ratelimit::{Backoff, Jitter};
 
-use crate::clock::{Deadline, Now};
+use crate::clocks::{Deadline, Now};
 use crate::config::LeaderElectionConfig;
-use crate::record::{LeaderElectionRecord, Snapshot, TimePrecision, Version};
+use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 
-pub use event::{Action, Effect, Event, Failure, Hint, Request};
+pub use signal::{Effect, Failure, Hint, Instruction, LockRequest, Signal};
 
 use crate::term::{LossReason, Term};
 
@@ -35,22 +35,22 @@ use crate::term::{LossReason, Term};
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::machine::{Action, Event, Machine, Request};
-/// use pintle_leaderelect::{Clock, LeaderElectionConfig, SystemClock, TimePrecision, Version};
+/// use pintle_leaderelect::machine::{Instruction, LockRequest, Machine, Signal};
+/// use pintle_leaderelect::{Clocks, LeaderElectionConfig, SystemClocks, TimePrecision, Version};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let now = SystemClock::new().now();
+/// let now = SystemClocks::new().now();
 /// let mut machine = Machine::new(LeaderElectionConfig { identity: "replica-1".into(), ..LeaderElectionConfig::default() }, TimePrecision::Micros, now);
 ///
 /// // It looks, finds no lock, creates one, and leads.
-/// let actions = machine.step(Event::Tick, now);
-/// assert!(matches!(actions[..], [Action::Send { request: Request::Read, .. }]));
-/// let actions = machine.step(Event::Read(Ok(None)), now);
-/// assert!(actions.iter().any(|action| matches!(action, Action::Send { request: Request::Create(_), .. })));
+/// let instructions = machine.step(Signal::Tick, now);
+/// assert!(matches!(instructions[..], [Instruction::Send { request: LockRequest::Read, .. }]));
+/// let instructions = machine.step(Signal::Read(Ok(None)), now);
+/// assert!(instructions.iter().any(|instruction| matches!(instruction, Instruction::Send { request: LockRequest::Create(_), .. })));
 /// let version = Version { uid: "1".into(), resource_version: "1".into() };
-/// let actions = machine.step(Event::Written(Ok(version)), now);
-/// assert!(actions.iter().any(|action| matches!(action, Action::StartLeading { .. })));
+/// let instructions = machine.step(Signal::Written(Ok(version)), now);
+/// assert!(instructions.iter().any(|instruction| matches!(instruction, Instruction::StartLeading { .. })));
 /// # }
 /// ```
 #[derive(Debug)]
@@ -96,7 +96,7 @@ enum Phase {
 struct Leading {
     term: Term,
     /// What the next renewal replaces.
-    base: Snapshot,
+    base: LockState,
     /// The write from which the deadline counts.
     counted: Now,
     deadline: Deadline,
@@ -113,12 +113,12 @@ struct Releasing {
     term: Option<Term>,
     until: Duration,
     /// The write to send next; none until the lock was read and is ours.
-    write: Option<Request>,
+    write: Option<LockRequest>,
 }
 
 #[derive(Debug)]
 struct Sent {
-    request: Request,
+    request: LockRequest,
     purpose: Purpose,
     at: Now,
 }
@@ -132,7 +132,7 @@ enum Purpose {
 
 #[derive(Debug)]
 struct Observation {
-    snapshot: Snapshot,
+    state: LockState,
     /// When this version was first seen, on arrival.
     at: Duration,
 }
@@ -177,33 +177,33 @@ impl Machine {
         }
     }
 
-    /// Takes in one event, and returns what to do, in order.
-    pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
-        let mut actions = Vec::new();
-        // First of all, so that no event, however good its news, is looked at on behalf of a term that is over.
+    /// Takes in one signal, and returns what to do, in order.
+    pub fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
+        let mut instructions = Vec::new();
+        // First of all, so that no signal, however good its news, is looked at on behalf of a term that is over.
         if let Phase::Leading(leading) = &self.phase
             && leading.deadline.has_passed(now)
         {
-            self.lose(LossReason::Deadline, now, &mut actions);
+            self.lose(LossReason::Deadline, now, &mut instructions);
         }
-        match event {
-            Event::Tick => {}
-            Event::Stop => self.stop(now, &mut actions),
-            Event::WorkEnded => self.work_ended(now),
-            Event::Watch(hint) => self.watch(hint, now, &mut actions),
-            Event::Read(answer) => {
+        match signal {
+            Signal::Tick => {}
+            Signal::Stop => self.stop(now, &mut instructions),
+            Signal::WorkEnded => self.work_ended(now),
+            Signal::Watch(hint) => self.watch(hint, now, &mut instructions),
+            Signal::Read(answer) => {
                 if let Some(sent) = self.sent.take() {
-                    self.read(sent, answer, now, &mut actions);
+                    self.read(sent, answer, now, &mut instructions);
                 }
             }
-            Event::Written(answer) => {
+            Signal::Written(answer) => {
                 if let Some(sent) = self.sent.take() {
-                    self.written(sent, answer, now, &mut actions);
+                    self.written(sent, answer, now, &mut instructions);
                 }
             }
         }
-        self.act(now, &mut actions);
-        actions
+        self.act(now, &mut instructions);
+        instructions
     }
 
     /// When to call [`Machine::step`] with a tick, if nothing happens before; none after the end.
@@ -230,31 +230,37 @@ impl Machine {
         self.slow_paths
     }
 
-    fn read(&mut self, sent: Sent, answer: Result<Option<Snapshot>, Failure>, now: Now, actions: &mut Vec<Action>) {
+    fn read(
+        &mut self,
+        sent: Sent,
+        answer: Result<Option<LockState>, Failure>,
+        now: Now,
+        instructions: &mut Vec<Instruction>,
+    ) {
         if let Ok(found) = &answer {
-            self.observe(found.as_ref(), now, actions);
+            self.observe(found.as_ref(), now, instructions);
         }
         match self.phase {
-            Phase::Following => self.contend(sent, answer, now, actions),
-            Phase::Leading(_) => self.read_back(sent, answer, now, actions),
+            Phase::Following => self.contend(sent, answer, now, instructions),
+            Phase::Leading(_) => self.read_back(sent, answer, now, instructions),
             Phase::Releasing(_) => self.release_read(sent, answer, now),
             Phase::Lost | Phase::Finished => {}
         }
     }
 
-    fn written(&mut self, sent: Sent, answer: Result<Version, Failure>, now: Now, actions: &mut Vec<Action>) {
+    fn written(&mut self, sent: Sent, answer: Result<Version, Failure>, now: Now, instructions: &mut Vec<Instruction>) {
         let record = match sent.request {
-            Request::Create(record) | Request::Update { record, .. } => record,
+            LockRequest::Create(record) | LockRequest::Update { record, .. } => record,
             // The owner mixed answers up. It counts as none.
-            Request::Read => return,
+            LockRequest::Read => return,
         };
         if let Ok(version) = &answer {
-            let snapshot = Snapshot { version: version.clone(), record: record.clone() };
-            self.observe(Some(&snapshot), now, actions);
+            let state = LockState { version: version.clone(), record: record.clone() };
+            self.observe(Some(&state), now, instructions);
         }
         match (&self.phase, sent.purpose) {
-            (Phase::Following, Purpose::Contend) => self.contended(record, sent.at, answer, now, actions),
-            (Phase::Leading(_), Purpose::Renew) => self.renewed(record, sent.at, answer, now, actions),
+            (Phase::Following, Purpose::Contend) => self.contended(record, sent.at, answer, now, instructions),
+            (Phase::Leading(_), Purpose::Renew) => self.renewed(record, sent.at, answer, now, instructions),
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
             // The term for which it was sent is over, so it says no more than a look at the lock does.
             _ => self.next_try = self.next_try.min(now.elapsed + self.config.retry_period),
@@ -262,36 +268,36 @@ impl Machine {
     }
 
     /// Sends what is due.
-    fn act(&mut self, now: Now, actions: &mut Vec<Action>) {
+    fn act(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if self.sent.is_some() || now.elapsed < self.next_try {
-            return self.finish_if_late(now, actions);
+            return self.finish_if_late(now, instructions);
         }
         let due = match &mut self.phase {
-            Phase::Following if !self.stopping => Some((Request::Read, Purpose::Contend)),
+            Phase::Following if !self.stopping => Some((LockRequest::Read, Purpose::Contend)),
             Phase::Leading(_) => Some((self.next_renewal(now), Purpose::Renew)),
             Phase::Releasing(releasing) if now.elapsed < releasing.until => {
-                Some((releasing.write.take().unwrap_or(Request::Read), Purpose::Release))
+                Some((releasing.write.take().unwrap_or(LockRequest::Read), Purpose::Release))
             }
             _ => None,
         };
         if let Some((request, purpose)) = due {
-            self.send(request, purpose, now, actions);
+            self.send(request, purpose, now, instructions);
         }
-        self.finish_if_late(now, actions);
+        self.finish_if_late(now, instructions);
     }
 
-    fn send(&mut self, request: Request, purpose: Purpose, now: Now, actions: &mut Vec<Action>) {
+    fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         let left = match &self.phase {
             Phase::Leading(leading) => leading.deadline.remaining(now),
             Phase::Releasing(releasing) => releasing.until.saturating_sub(now.elapsed),
             _ => Duration::MAX,
         };
         self.sent = Some(Sent { request: request.clone(), purpose, at: now });
-        actions.push(Action::Send { request, timeout: self.config.request_timeout().min(left) });
+        instructions.push(Instruction::Send { request, timeout: self.config.request_timeout().min(left) });
     }
 
     /// Ends the phase of releasing once there is nothing to wait for, and the whole machine with it if it has to stop.
-    fn finish_if_late(&mut self, now: Now, actions: &mut Vec<Action>) {
+    fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
             && now.elapsed >= releasing.until
@@ -300,14 +306,14 @@ impl Machine {
             self.phase = Phase::Following;
             self.next_try = now.elapsed + self.retries.next(None);
         }
-        let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == Request::Read);
+        let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
             self.phase = Phase::Finished;
-            actions.push(Action::Finish);
+            instructions.push(Instruction::Finish);
         }
     }
 
-    fn stop(&mut self, now: Now, actions: &mut Vec<Action>) {
+    fn stop(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if self.stopping {
             return;
         }
@@ -315,7 +321,7 @@ impl Machine {
         match &mut self.phase {
             Phase::Leading(leading) => {
                 leading.draining = true;
-                actions.push(Action::Drain);
+                instructions.push(Instruction::Drain);
             }
             Phase::Following if self.sent.is_none() => self.release_doubts(now),
             _ => {}
@@ -333,39 +339,39 @@ impl Machine {
         }
     }
 
-    fn lose(&mut self, reason: LossReason, now: Now, actions: &mut Vec<Action>) {
+    fn lose(&mut self, reason: LossReason, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Leading(leading) = std::mem::replace(&mut self.phase, Phase::Lost) {
             self.last_term = Some((leading.term.token.uid, leading.term.record));
         }
         self.in_doubt.clear();
         self.next_try = now.elapsed;
-        actions.push(Action::StopLeading(reason));
+        instructions.push(Instruction::StopLeading(reason));
     }
 
     /// Takes a state of the lock in. Only a change moves the moment from which its expiry counts.
-    fn observe(&mut self, found: Option<&Snapshot>, now: Now, actions: &mut Vec<Action>) {
+    fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) {
         let own = self.config.lease_duration;
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
-                let record = &gone.snapshot.record;
+                let record = &gone.state.record;
                 let foreign = !record.is_vacant() && record.holder_identity != self.config.identity;
                 self.held_until = if foreign { gone.at + record.lease_duration(own) } else { Duration::ZERO };
             }
-            return self.report("", actions);
+            return self.report("", instructions);
         };
-        if self.observed.as_ref().is_none_or(|observed| observed.snapshot.version != found.version) {
-            self.observed = Some(Observation { snapshot: found.clone(), at: now.elapsed });
+        if self.observed.as_ref().is_none_or(|observed| observed.state.version != found.version) {
+            self.observed = Some(Observation { state: found.clone(), at: now.elapsed });
         }
-        self.report(&found.record.holder_identity, actions);
+        self.report(&found.record.holder_identity, instructions);
     }
 
-    fn report(&mut self, holder: &str, actions: &mut Vec<Action>) {
+    fn report(&mut self, holder: &str, instructions: &mut Vec<Instruction>) {
         let known = self.reported.as_deref();
         if known == Some(holder) || (known.is_none() && holder.is_empty()) {
             return;
         }
         self.reported = Some(holder.into());
-        actions.push(Action::NewLeader(holder.into()));
+        instructions.push(Instruction::NewLeader(holder.into()));
     }
 
     fn doubt(&mut self, record: LeaderElectionRecord, sent: Now) {

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use pintle_metrics::{Counter, Kind, Metric, Provider};
+use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 
 use crate::ElectionStatus;
 
@@ -11,21 +11,21 @@ const LABELS: &[&str] = &["name"];
 static MASTER_STATUS: Metric = Metric {
     name: "leader_election_master_status",
     help: "Whether this elector leads, by the name of its lock",
-    kind: Kind::Gauge,
+    kind: MetricKind::Gauge,
     labels: LABELS,
 };
 static SLOW_PATHS: Metric = Metric {
     name: "leader_election_slowpath_total",
     help: "Renewals that had to read the lock first",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: LABELS,
 };
 static TERMS: Metric =
-    Metric { name: "leader_election_terms_total", help: "Terms that began", kind: Kind::Counter, labels: LABELS };
+    Metric { name: "leader_election_terms_total", help: "Terms that began", kind: MetricKind::Counter, labels: LABELS };
 static RENEWALS: Metric = Metric {
     name: "leader_election_renewals_total",
     help: "Renewals that moved the end of a term",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: LABELS,
 };
 

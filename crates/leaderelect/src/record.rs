@@ -57,7 +57,7 @@ pub struct Version {
 
 /// A record and the version in which it was read or written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct LockState {
     /// The version.
     pub version: Version,
     /// The record.

@@ -7,7 +7,7 @@ use pintle_meta::ObjectKey;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::{Clock, Leadership};
+use crate::{Clocks, Leadership};
 
 /// What an elector knows, for everyone who has to ask: health checks, logs, web pages.
 ///
@@ -33,7 +33,7 @@ use crate::{Clock, Leadership};
 pub struct ElectionStatus {
     lock: ObjectKey,
     lease_duration: Duration,
-    clock: Arc<dyn Clock>,
+    clocks: Arc<dyn Clocks>,
     observed: watch::Receiver<Observed>,
 }
 
@@ -55,10 +55,10 @@ impl ElectionStatus {
     pub(crate) fn new(
         lock: ObjectKey,
         lease_duration: Duration,
-        clock: Arc<dyn Clock>,
+        clocks: Arc<dyn Clocks>,
         observed: watch::Receiver<Observed>,
     ) -> Self {
-        Self { lock, lease_duration, clock, observed }
+        Self { lock, lease_duration, clocks, observed }
     }
 
     /// The holder that was last observed; empty if nobody holds the lock, none before the first look.
@@ -94,7 +94,7 @@ impl ElectionStatus {
     pub fn check(&self, tolerance: Duration) -> Result<(), Wedged> {
         let observed = self.observed.borrow();
         let Some(open) = &observed.term else { return Ok(()) };
-        let age = self.clock.now().elapsed.saturating_sub(open.confirmed);
+        let age = self.clocks.now().elapsed.saturating_sub(open.confirmed);
         match age > self.lease_duration + tolerance {
             true => Err(Wedged { lock: self.lock.clone(), age }),
             false => Ok(()),

@@ -8,10 +8,10 @@ use std::iter::zip;
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Kind, Memory, Metric, Provider};
+/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
 ///
 /// static WAIT: Metric =
-///     Metric { name: "door_wait_seconds", help: "Waits", kind: Kind::Histogram(&[1.0, 10.0]), labels: &[] };
+///     Metric { name: "door_wait_seconds", help: "Waits", kind: MetricKind::Histogram(&[1.0, 10.0]), labels: &[] };
 ///
 /// let memory = Memory::new();
 /// let wait = memory.histogram(&WAIT, &[]);

@@ -1,10 +1,10 @@
 //! What all metrics stand on: a component asks a provider for its instruments, owns them, and takes its series along when it goes.
 //!
 //! ```
-//! use pintle_metrics::{Counter, Kind, Memory, Metric, Provider};
+//! use pintle_metrics::{Counter, Memory, Metric, MetricKind, Provider};
 //!
 //! static SENT: Metric =
-//!     Metric { name: "mails_sent_total", help: "Mails that were sent", kind: Kind::Counter, labels: &["host"] };
+//!     Metric { name: "mails_sent_total", help: "Mails that were sent", kind: MetricKind::Counter, labels: &["host"] };
 //!
 //! /// Counts what it sends, if anyone wants to know.
 //! struct Mailer {
@@ -33,7 +33,7 @@
 //!
 //! # Nouns
 //!
-//! - A [`Metric`] is a static description: name, help, [`Kind`] and the names of its labels. With a value for each label it is a
+//! - A [`Metric`] is a static description: name, help, [`MetricKind`] and the names of its labels. With a value for each label it is a
 //!   series.
 //! - A [`Provider`] hands out instruments: [`Counter`], [`Gauge`], [`Histogram`], or a gauge that is [pulled](Provider::pulled).
 //!   The configuration of each component has it as `metrics: Option<Arc<dyn Provider>>`; there is no global one.
@@ -62,7 +62,7 @@ mod provider;
 pub use distribution::Distribution;
 #[cfg(feature = "memory")]
 pub use memory::{Memory, Sample, Value};
-pub use provider::{Counter, Gauge, Histogram, Kind, Metric, Provider, Pulled};
+pub use provider::{Counter, Gauge, Histogram, Kind, Metric, MetricKind, Provider, Pulled};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dashmap::DashMap;
 
-use crate::{Counter, Distribution, Gauge, Histogram, Kind, Metric, Provider, Pulled};
+use crate::{Counter, Distribution, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
 /// Keeps the series that are alive, to be read by tests and summaries. Clones are the same.
 ///
@@ -19,9 +19,9 @@ use crate::{Counter, Distribution, Gauge, Histogram, Kind, Metric, Provider, Pul
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Kind, Memory, Metric, Provider};
+/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
 ///
-/// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: Kind::Counter, labels: &["host"] };
+/// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: MetricKind::Counter, labels: &["host"] };
 ///
 /// let memory = Memory::new();
 /// let here = memory.counter(&SENT, &["here"]);
@@ -132,7 +132,7 @@ impl Provider for Memory {
     }
 
     fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
-        let Kind::Histogram(bounds) = metric.kind else { panic!("{} is a {:?}", metric.name, metric.kind) };
+        let MetricKind::Histogram(bounds) = metric.kind else { panic!("{} is a {:?}", metric.name, metric.kind) };
         Box::new(self.share(metric, labels, Cell::Histogram(Mutex::new(Distribution::new(bounds)))))
     }
 
@@ -151,7 +151,7 @@ impl Sample {
     fn add(&mut self, share: &Cell) {
         match (&mut self.value, share.read()) {
             (Value::Counter(count), Value::Counter(share)) => *count += share,
-            (Value::Gauge(value), Value::Gauge(share)) if self.metric.kind == Kind::MaxGauge => {
+            (Value::Gauge(value), Value::Gauge(share)) if self.metric.kind == MetricKind::MaxGauge => {
                 *value = value.max(share)
             }
             (Value::Gauge(value), Value::Gauge(share)) => *value += share,
@@ -163,11 +163,11 @@ impl Sample {
 }
 
 impl Value {
-    fn zero(kind: Kind) -> Self {
+    fn zero(kind: MetricKind) -> Self {
         match kind {
-            Kind::Counter => Self::Counter(0),
-            Kind::Gauge | Kind::MaxGauge => Self::Gauge(0.0),
-            Kind::Histogram(bounds) => Self::Histogram(Distribution::new(bounds)),
+            MetricKind::Counter => Self::Counter(0),
+            MetricKind::Gauge | MetricKind::MaxGauge => Self::Gauge(0.0),
+            MetricKind::Histogram(bounds) => Self::Histogram(Distribution::new(bounds)),
         }
     }
 }
@@ -213,11 +213,11 @@ enum Cell {
 }
 
 impl Cell {
-    fn is_of(&self, kind: Kind) -> bool {
+    fn is_of(&self, kind: MetricKind) -> bool {
         match self {
-            Self::Counter(_) => kind == Kind::Counter,
-            Self::Gauge(_) | Self::Pulled(_) => matches!(kind, Kind::Gauge | Kind::MaxGauge),
-            Self::Histogram(_) => matches!(kind, Kind::Histogram(_)),
+            Self::Counter(_) => kind == MetricKind::Counter,
+            Self::Gauge(_) | Self::Pulled(_) => matches!(kind, MetricKind::Gauge | MetricKind::MaxGauge),
+            Self::Histogram(_) => matches!(kind, MetricKind::Histogram(_)),
         }
     }
 

@@ -7,17 +7,17 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::{Kind, Memory, Value};
+use crate::{Memory, MetricKind, Value};
 
 /// Shows what is alive at the time of the scrape.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Kind, Memory, Metric, Provider};
+/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
 /// use prometheus_client::{encoding::text::encode, registry::Registry};
 ///
-/// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: Kind::Gauge, labels: &["floor"] };
+/// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: MetricKind::Gauge, labels: &["floor"] };
 ///
 /// let memory = Memory::new();
 /// let mut registry = Registry::default();
@@ -37,9 +37,9 @@ impl Collector for Memory {
             // The encoder adds it.
             let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
             let kind = match metric.kind {
-                Kind::Counter => MetricType::Counter,
-                Kind::Gauge | Kind::MaxGauge => MetricType::Gauge,
-                Kind::Histogram(_) => MetricType::Histogram,
+                MetricKind::Counter => MetricType::Counter,
+                MetricKind::Gauge | MetricKind::MaxGauge => MetricType::Gauge,
+                MetricKind::Histogram(_) => MetricType::Histogram,
             };
             let mut encoder = encoder.encode_descriptor(name, metric.help, None, kind)?;
             for sample in family {

@@ -8,12 +8,12 @@ use std::fmt::Debug;
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Kind, Memory, Metric, Provider};
+/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
 ///
 /// static WAIT: Metric = Metric {
 ///     name: "door_wait_seconds",
 ///     help: "How long people wait for a door",
-///     kind: Kind::Histogram(&[1.0, 10.0]),
+///     kind: MetricKind::Histogram(&[1.0, 10.0]),
 ///     labels: &["floor"],
 /// };
 ///
@@ -28,7 +28,7 @@ pub struct Metric {
     /// One sentence for people, without a full stop.
     pub help: &'static str,
     /// What is measured, and how several shares of a series add up.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The names of the labels.
     pub labels: &'static [&'static str],
 }
@@ -36,7 +36,7 @@ pub struct Metric {
 /// What a [`Metric`] measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum MetricKind {
     /// How often something has happened. Ends in `_total`.
     Counter,
     /// How much there is now, of all shares together.
@@ -46,6 +46,10 @@ pub enum Kind {
     /// How values are distributed, over buckets up to these bounds, which ascend. There is one more bucket for what exceeds all.
     Histogram(&'static [f64]),
 }
+
+/// The queue is yet to learn the name.
+#[doc(hidden)]
+pub type Kind = MetricKind;
 
 /// Hands out instruments, each of which is owned by the one who asked. Dropping an instrument ends its share of the series, and
 /// the series with the last share.
@@ -59,9 +63,9 @@ pub enum Kind {
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Kind, Memory, Metric, Provider};
+/// use pintle_metrics::{Memory, Metric, MetricKind, Provider};
 ///
-/// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: Kind::Gauge, labels: &["floor"] };
+/// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: MetricKind::Gauge, labels: &["floor"] };
 ///
 /// let memory = Memory::new();
 /// let provider: &dyn Provider = &memory;
@@ -97,9 +101,9 @@ pub type Pulled = Box<dyn Fn() -> f64 + Send + Sync>;
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Counter, Kind, Memory, Metric, Provider};
+/// use pintle_metrics::{Counter, Memory, Metric, MetricKind, Provider};
 ///
-/// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: Kind::Counter, labels: &[] };
+/// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: MetricKind::Counter, labels: &[] };
 ///
 /// let memory = Memory::new();
 /// let sent: Box<dyn Counter> = memory.counter(&SENT, &[]);
@@ -117,9 +121,9 @@ pub trait Counter: Debug + Send + Sync {
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Gauge, Kind, Memory, Metric, Provider};
+/// use pintle_metrics::{Gauge, Memory, Metric, MetricKind, Provider};
 ///
-/// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: Kind::Gauge, labels: &[] };
+/// static OPEN: Metric = Metric { name: "doors_open", help: "Open doors", kind: MetricKind::Gauge, labels: &[] };
 ///
 /// let memory = Memory::new();
 /// let open: Box<dyn Gauge> = memory.gauge(&OPEN, &[]);
@@ -137,10 +141,10 @@ pub trait Gauge: Debug + Send + Sync {
 /// # Examples
 ///
 /// ```
-/// use pintle_metrics::{Histogram, Kind, Memory, Metric, Provider};
+/// use pintle_metrics::{Histogram, Memory, Metric, MetricKind, Provider};
 ///
 /// static WAIT: Metric =
-///     Metric { name: "door_wait_seconds", help: "Waits", kind: Kind::Histogram(&[1.0, 10.0]), labels: &[] };
+///     Metric { name: "door_wait_seconds", help: "Waits", kind: MetricKind::Histogram(&[1.0, 10.0]), labels: &[] };
 ///
 /// let memory = Memory::new();
 /// let wait: Box<dyn Histogram> = memory.histogram(&WAIT, &[]);

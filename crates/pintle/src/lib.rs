@@ -25,7 +25,7 @@
 //!     let maps = cluster.informer::<ConfigMap>();
 //!     let (lister, stop) = (maps.lister(), CancellationToken::new());
 //!     let done = stop.clone();
-//!     let controller = Controller::of(&maps).reconciler(move |request: Request| {
+//!     let controller = Controller::of(&maps).reconciler(move |request: ReconcileRequest| {
 //!         let (found, done) = (lister.get(&request.key), done.clone());
 //!         async move {
 //!             // `None` here means that the object was deleted.

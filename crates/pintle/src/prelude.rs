@@ -2,10 +2,10 @@
 
 pub use pintle_controller::predicate::GenerationChanged;
 pub use pintle_controller::{
-    Action, Controller, ControllerConfig, Kind, Manager, ManagerStatus, ReconcileError, Reconciler, Request,
+    Action, Controller, ControllerConfig, Kind, Manager, ManagerStatus, ReconcileError, ReconcileRequest, Reconciler,
 };
 pub use pintle_events::{EventRecorder, EventType};
-pub use pintle_informer::{Event, Lister, SharedInformer};
+pub use pintle_informer::{Lister, ResourceEvent, SharedInformer};
 pub use pintle_leaderelect::{LeaderElectionConfig, Leadership};
 pub use pintle_meta::{
     ApiError, ClientConfig, DeleteOptions, DynamicObject, ListOptions, Object, ObjectKey, ObjectMeta, OwnerReference,

@@ -39,7 +39,7 @@
 //! | | client-go | here |
 //! |---|---|---|
 //! | Waiters that give up together | leave a debt for those who come after | leave none |
-//! | A wait that can never end | `Accept` sleeps for 292 years | [`WaitError::Never`] at once |
+//! | A wait that can never end | `Accept` sleeps for 292 years | [`ThrottleError::Never`] at once |
 //! | Stopping a bucket | does nothing | ends all waits |
 //! | A `BackoffManager` starts over | after a time | after a success, as its owner sees it |
 //! | `Retry-After` | a matter of each caller | the least that a [`Backoff`] waits, up to a bound |
@@ -64,7 +64,7 @@ pub use limiter::{
     MaxOfRateLimiter, RateLimiter, WithJitterRateLimiter, WithMaxWaitRateLimiter, default_controller_rate_limiter,
     default_item_based_rate_limiter,
 };
-pub use throttle::{Accept, Throttle, WaitError};
+pub use throttle::{Accept, Throttle, ThrottleError};
 
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;

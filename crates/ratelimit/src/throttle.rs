@@ -22,13 +22,13 @@ use crate::{Clock, Sleep, StdClock, Timer, TokenBucket};
 /// # Examples
 ///
 /// ```
-/// use pintle_ratelimit::{StdClock, Throttle, WaitError};
+/// use pintle_ratelimit::{StdClock, Throttle, ThrottleError};
 /// use std::time::Duration;
 ///
 /// let throttle = Throttle::new(0.1, 1, StdClock);
 /// assert!(throttle.try_accept());
 /// let refused = throttle.blocking_wait(Duration::from_secs(1));
-/// assert!(matches!(refused, Err(WaitError::TooLong { .. })), "the next token is 10 s away");
+/// assert!(matches!(refused, Err(ThrottleError::TooLong { .. })), "the next token is 10 s away");
 /// ```
 pub struct Throttle<C = StdClock> {
     shared: Arc<Shared<C>>,
@@ -58,7 +58,7 @@ struct Place(u64);
 /// Why a wait for a token ended without one. None was spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum WaitError {
+pub enum ThrottleError {
     /// There will never be a token: the burst is 0, or it is spent and the rate is 0.
     Never,
     /// The throttle was stopped.
@@ -95,7 +95,7 @@ impl<C: Clock> Throttle<C> {
         !state.stopped && state.bucket.try_accept(now)
     }
 
-    /// Ends all waits, now and later, with [`WaitError::Stopped`]. May be called any number of times.
+    /// Ends all waits, now and later, with [`ThrottleError::Stopped`]. May be called any number of times.
     pub fn stop(&self) {
         let line = {
             let mut state = self.shared.state.lock();
@@ -111,8 +111,8 @@ impl<C: Clock> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// [`WaitError::Never`] and [`WaitError::Stopped`].
-    pub fn blocking_accept(&self) -> Result<(), WaitError> {
+    /// [`ThrottleError::Never`] and [`ThrottleError::Stopped`].
+    pub fn blocking_accept(&self) -> Result<(), ThrottleError> {
         self.block(None)
     }
 
@@ -120,12 +120,12 @@ impl<C: Clock> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// All of [`WaitError`].
-    pub fn blocking_wait(&self, timeout: Duration) -> Result<(), WaitError> {
+    /// All of [`ThrottleError`].
+    pub fn blocking_wait(&self, timeout: Duration) -> Result<(), ThrottleError> {
         self.block(self.deadline(timeout))
     }
 
-    fn block(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
+    fn block(&self, deadline: Option<Instant>) -> Result<(), ThrottleError> {
         let waker = Waker::from(StdArc::new(Unpark(thread::current())));
         let mut turn = Turn { shared: &self.shared, deadline, place: None };
         loop {
@@ -147,7 +147,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// [`WaitError::Never`] and [`WaitError::Stopped`].
+    /// [`ThrottleError::Never`] and [`ThrottleError::Stopped`].
     ///
     /// # Cancel safety
     ///
@@ -161,7 +161,7 @@ impl<C: Timer> Throttle<C> {
     ///
     /// # Errors
     ///
-    /// All of [`WaitError`].
+    /// All of [`ThrottleError`].
     ///
     /// # Cancel safety
     ///
@@ -183,7 +183,7 @@ pub struct Accept<'a, C: Timer> {
 }
 
 impl<C: Timer> Future for Accept<'_, C> {
-    type Output = Result<(), WaitError>;
+    type Output = Result<(), ThrottleError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -213,7 +213,7 @@ struct Turn<'a, C> {
 
 impl<C: Clock> Turn<'_, C> {
     /// The outcome, or when there will be one unless the waker is called before.
-    fn poll(&mut self, waker: &Waker) -> Result<Result<(), WaitError>, Instant> {
+    fn poll(&mut self, waker: &Waker) -> Result<Result<(), ThrottleError>, Instant> {
         let (place, latest) = match self.place {
             Some(known) => known,
             None => match self.arrive() {
@@ -227,7 +227,7 @@ impl<C: Clock> Turn<'_, C> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
         if state.stopped {
-            return Ok(Err(WaitError::Stopped));
+            return Ok(Err(ThrottleError::Stopped));
         }
         let until = state.turn_of(place, latest, now);
         if until <= now {
@@ -245,15 +245,15 @@ impl<C: Clock> Turn<'_, C> {
     }
 
     /// Takes a token. None if it has been earned already, and else the place of one who waits for that.
-    fn arrive(&self) -> Result<Option<(Place, Instant)>, WaitError> {
+    fn arrive(&self) -> Result<Option<(Place, Instant)>, ThrottleError> {
         let now = self.shared.clock.now();
         let mut state = self.shared.state.lock();
         if state.stopped {
-            return Err(WaitError::Stopped);
+            return Err(ThrottleError::Stopped);
         }
-        let earned = state.bucket.earned_at(0, now).ok_or(WaitError::Never)?;
+        let earned = state.bucket.earned_at(0, now).ok_or(ThrottleError::Never)?;
         if earned > now && self.deadline.is_some_and(|deadline| earned > deadline) {
-            return Err(WaitError::TooLong { wait: earned - now });
+            return Err(ThrottleError::TooLong { wait: earned - now });
         }
         state.bucket.take();
         if earned <= now {
@@ -367,7 +367,7 @@ impl<C> fmt::Debug for Throttle<C> {
     }
 }
 
-impl fmt::Display for WaitError {
+impl fmt::Display for ThrottleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Never => f.write_str("the throttle will never have another token: its burst or its rate is 0"),
@@ -377,7 +377,7 @@ impl fmt::Display for WaitError {
     }
 }
 
-impl std::error::Error for WaitError {}
+impl std::error::Error for ThrottleError {}
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_meta::{ApiError, ErrorKind, Reason, RequestLine, Status};
-use pintle_ratelimit::WaitError;
+use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
 
 /// How a request fails. Each message names the request, without secrets.
@@ -95,7 +95,7 @@ pub enum Error {
         /// The request.
         request: Arc<RequestLine>,
         /// Why the wait had no end.
-        source: WaitError,
+        source: ThrottleError,
     },
     /// No answer in time. Unless `phase` is connecting, whether the server acted is unknown.
     #[error("{request}: no answer in time: {phase} took longer than {after:?}")]

@@ -7,21 +7,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use pintle_metrics::{Counter, Histogram, Kind, Metric, Provider};
+use pintle_metrics::{Counter, Histogram, Metric, MetricKind, Provider};
 use tokio::time::Instant;
 
-const SECONDS: Kind = Kind::Histogram(&[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]);
+const SECONDS: MetricKind =
+    MetricKind::Histogram(&[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]);
 
 static REQUESTS: Metric = Metric {
     name: "rest_client_requests_total",
     help: "Requests that were sent, each attempt by itself",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: &["code", "method", "host"],
 };
 static RETRIES: Metric = Metric {
     name: "rest_client_request_retries_total",
     help: "Attempts after the first of a request",
-    kind: Kind::Counter,
+    kind: MetricKind::Counter,
     labels: &["code", "verb", "host"],
 };
 static DURATION: Metric = Metric {

@@ -48,7 +48,7 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
 
-    use pintle_ratelimit::WaitError;
+    use pintle_ratelimit::ThrottleError;
 
     use super::*;
 
@@ -138,7 +138,7 @@ mod tests {
         let throttle = Throttle::new(Some(f32::MIN_POSITIVE), Some(1));
         throttle.wait(&line()).await.unwrap();
         let started = Instant::now();
-        let Err(Error::Throttled { source: WaitError::Never, .. }) = throttle.wait(&line()).await else {
+        let Err(Error::Throttled { source: ThrottleError::Never, .. }) = throttle.wait(&line()).await else {
             panic!("there will never be another")
         };
         assert_eq!(started.elapsed(), Duration::ZERO);
@@ -152,6 +152,6 @@ mod tests {
         let mut waiting = pin!(throttle.wait(&request));
         assert!(poll(waiting.as_mut()).is_pending());
         throttle.0.stop();
-        assert!(matches!(waiting.await, Err(Error::Throttled { source: WaitError::Stopped, .. })));
+        assert!(matches!(waiting.await, Err(Error::Throttled { source: ThrottleError::Stopped, .. })));
     }
 }

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::collection::{decode, encode};
 use crate::store::{Edit, Store, key_of};
-use crate::{Call, Collection, Events, Fault, Faults, Page, Request};
+use crate::{Call, Collection, Events, FaultScript, Outcome, Page, RecordedRequest};
 
 /// One client of a [`Collection`], with a name and faults of its own. Clones are the same client.
 ///
@@ -21,7 +21,7 @@ use crate::{Call, Collection, Events, Fault, Faults, Page, Request};
 ///
 /// ```
 /// use pintle_meta::{ApiError, ApiResource, DynamicObject, ObjectApi, ObjectKey, PostOptions, Scope};
-/// use pintle_testing::{Collection, CollectionConfig, Fault};
+/// use pintle_testing::{Collection, CollectionConfig, Outcome};
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -31,7 +31,7 @@ use crate::{Call, Collection, Events, Fault, Faults, Page, Request};
 /// maps.put_raw(json!({"metadata": {"namespace": "ns", "name": "a"}, "data": {"key": "old"}}));
 ///
 /// let (one, other) = (maps.client("one"), maps.client("other"));
-/// one.faults().next([Fault::AnswerFails(ApiError::transport("the connection broke"))]);
+/// one.faults().next([Outcome::AnswerFails(ApiError::transport("the connection broke"))]);
 ///
 /// let key = ObjectKey::new("ns", "a");
 /// let mut map = other.get(&key).await?;
@@ -48,16 +48,16 @@ pub struct Client<T> {
     collection: Collection<T>,
     name: String,
     namespace: Option<String>,
-    faults: Faults,
+    faults: FaultScript,
 }
 
 impl<T> Client<T> {
-    pub(crate) fn new(collection: Collection<T>, name: &str, faults: Faults) -> Self {
+    pub(crate) fn new(collection: Collection<T>, name: &str, faults: FaultScript) -> Self {
         Self { collection, name: name.into(), namespace: None, faults }
     }
 
     /// What the requests of this client meet.
-    pub fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &FaultScript {
         &self.faults
     }
 
@@ -65,25 +65,25 @@ impl<T> Client<T> {
     async fn send<R>(
         &self,
         call: Call,
-        act: impl FnOnce(&mut Store, Timestamp, Option<&Fault>) -> Result<R, ApiError>,
+        act: impl FnOnce(&mut Store, Timestamp, Option<&Outcome>) -> Result<R, ApiError>,
     ) -> Result<R, ApiError> {
         let shared = &self.collection.shared;
-        let request = Request { client: self.name.clone(), call };
+        let request = RecordedRequest { client: self.name.clone(), call };
         shared.with(|store, _| store.requests.push(request.clone()));
         let mut fault = self.faults.meet(&request);
         if fault.is_none() && !self.faults.is_same(&shared.faults) {
             fault = shared.faults.meet(&request);
         }
         match fault {
-            Some(Fault::Lost) => return pending().await,
-            Some(Fault::Fails(error)) => return Err(error),
+            Some(Outcome::Lost) => return pending().await,
+            Some(Outcome::Fails(error)) => return Err(error),
             _ => {}
         }
         let answer = shared.with(|store, now| act(store, now, fault.as_ref()));
         match fault {
-            Some(Fault::AnswerFails(error)) => return Err(error),
-            Some(Fault::AnswerLost) => return pending().await,
-            Some(Fault::AnswerSlow(time)) => tokio::time::sleep(time).await,
+            Some(Outcome::AnswerFails(error)) => return Err(error),
+            Some(Outcome::AnswerLost) => return pending().await,
+            Some(Outcome::AnswerSlow(time)) => tokio::time::sleep(time).await,
             _ => {}
         }
         answer
@@ -106,7 +106,7 @@ impl<T: 'static> ListWatch for Client<T> {
     async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
         self.send(Call::List { options: options.clone() }, |store, _, fault| {
             let breaks = match fault {
-                Some(Fault::Breaks { after, how }) => Some((*after, how.clone())),
+                Some(Outcome::Breaks { after, how }) => Some((*after, how.clone())),
                 _ => None,
             };
             Ok(Page::new(store.list(self.namespace.as_deref(), options)?, breaks))

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::store::{Store, key_of};
-use crate::{Break, Client, Faults, Request, SteppedClock};
+use crate::{Break, Client, FaultScript, RecordedRequest, SteppedClock};
 
 /// The objects of one resource in memory, as an API server keeps them: with revisions, conflicts, watches, pages. Clones are handles.
 ///
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     store: Mutex<Store>,
     clock: SteppedClock,
     /// Those of all requests.
-    pub(crate) faults: Faults,
+    pub(crate) faults: FaultScript,
 }
 
 impl Default for CollectionConfig {
@@ -96,26 +96,26 @@ impl<T> Collection<T> {
     pub fn of_resource(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache } = config;
         let store = Mutex::new(Store::new(resource, watch_cache));
-        Self { shared: Arc::new(Shared { store, clock, faults: Faults::default() }), object: PhantomData }
+        Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
     }
 
     /// One more client of the server, with faults of its own. The name tells its requests from those of others in the log.
     pub fn client(&self, name: &str) -> Client<T> {
-        Client::new(self.clone(), name, Faults::default())
+        Client::new(self.clone(), name, FaultScript::default())
     }
 
     /// What the requests of all clients meet that meet no fault of their client.
-    pub fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &FaultScript {
         &self.shared.faults
     }
 
     /// All requests so far, in order.
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| store.requests.clone())
     }
 
     /// The requests since the last call, in order.
-    pub fn take_requests(&self) -> Vec<Request> {
+    pub fn take_requests(&self) -> Vec<RecordedRequest> {
         self.shared.with(|store, _| std::mem::take(&mut store.requests))
     }
 

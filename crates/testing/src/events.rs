@@ -12,7 +12,7 @@ use futures_core::Stream;
 use pintle_meta::{ApiError, ListPart, WatchEvent};
 
 use crate::collection::Shared;
-use crate::{Break, Faults};
+use crate::{Break, FaultScript};
 
 /// A page of a list: its metadata, and then its items.
 #[derive(Debug)]
@@ -66,12 +66,12 @@ impl Stream for Page {
 pub struct Events {
     shared: Arc<Shared>,
     /// Those of the client that opened it.
-    faults: Faults,
+    faults: FaultScript,
     id: u64,
 }
 
 impl Events {
-    pub(crate) fn new(shared: Arc<Shared>, faults: Faults, id: u64) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, faults: FaultScript, id: u64) -> Self {
         Self { shared, faults, id }
     }
 

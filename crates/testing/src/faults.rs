@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use pintle_meta::{ApiError, Reason, Status};
 
-use crate::{Request, Verb};
+use crate::{RecordedRequest, Verb};
 
 /// What becomes of a request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum Outcome {
     /// It is answered as it should be. It takes its turn among others.
     Pass,
     /// It fails with this error, and nothing is done.
@@ -48,7 +48,7 @@ pub enum Break {
     Fails(ApiError),
 }
 
-impl Fault {
+impl Outcome {
     /// The server refuses the request, with this code and reason.
     pub fn refused(code: u16, reason: Reason) -> Self {
         Self::Fails(Status::failure(code, reason, "refused by the test").into())
@@ -76,46 +76,46 @@ impl Break {
 ///
 /// ```
 /// use pintle_meta::{ApiResource, DynamicObject, ListOptions, ListWatch, Reason, Scope};
-/// use pintle_testing::{Collection, CollectionConfig, Fault, Verb};
+/// use pintle_testing::{Collection, CollectionConfig, Outcome, Verb};
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
 /// let maps = Collection::<DynamicObject>::of_resource(resource, CollectionConfig::default());
-/// maps.faults().next_of(Verb::List, [Fault::refused(429, Reason::TooManyRequests)]);
+/// maps.faults().next_of(Verb::List, [Outcome::refused(429, Reason::TooManyRequests)]);
 /// assert!(maps.list(&ListOptions::default()).await.is_err());
 /// assert!(maps.list(&ListOptions::default()).await.is_ok());
 ///
-/// maps.faults().when(|request| (request.verb() == Verb::List).then(|| Fault::refused(403, Reason::Forbidden)));
+/// maps.faults().when(|request| (request.verb() == Verb::List).then(|| Outcome::refused(403, Reason::Forbidden)));
 /// assert!(maps.list(&ListOptions::default()).await.is_err());
 /// maps.faults().heal();
 /// assert!(maps.list(&ListOptions::default()).await.is_ok());
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct Faults(Arc<Mutex<Script>>);
+pub struct FaultScript(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
     /// Each for any verb, or for one.
-    next: VecDeque<(Option<Verb>, Fault)>,
+    next: VecDeque<(Option<Verb>, Outcome)>,
     rule: Option<Rule>,
     cut_off: bool,
     /// Those who read watches of the one that is cut off.
     stalled: Vec<Waker>,
 }
 
-type Rule = Arc<dyn Fn(&Request) -> Option<Fault> + Send + Sync>;
+type Rule = Arc<dyn Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync>;
 
-impl Faults {
+impl FaultScript {
     /// The faults that the next requests meet, one each, whatever they ask for.
-    pub fn next(&self, faults: impl IntoIterator<Item = Fault>) {
+    pub fn next(&self, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (None, fault)).collect();
         self.lock().next.extend(faults);
     }
 
     /// The faults that the next requests of one kind meet, one each.
-    pub fn next_of(&self, verb: Verb, faults: impl IntoIterator<Item = Fault>) {
+    pub fn next_of(&self, verb: Verb, faults: impl IntoIterator<Item = Outcome>) {
         let faults: Vec<_> = faults.into_iter().map(|fault| (Some(verb), fault)).collect();
         self.lock().next.extend(faults);
     }
@@ -124,7 +124,7 @@ impl Faults {
     ///
     /// The request is in the log by then. The rule is called without a lock held, on the task that sends the request; so it may
     /// look at the collection, and a panic of it is one of that task. A collection that its own rule holds lives until it is healed.
-    pub fn when(&self, rule: impl Fn(&Request) -> Option<Fault> + Send + Sync + 'static) {
+    pub fn when(&self, rule: impl Fn(&RecordedRequest) -> Option<Outcome> + Send + Sync + 'static) {
         let rule: Option<Rule> = Some(Arc::new(rule));
         let old = std::mem::replace(&mut self.lock().rule, rule);
         // It is the user's, and may do anything when dropped.
@@ -144,11 +144,11 @@ impl Faults {
     }
 
     /// The fault that `request` meets, if there is one.
-    pub(crate) fn meet(&self, request: &Request) -> Option<Fault> {
+    pub(crate) fn meet(&self, request: &RecordedRequest) -> Option<Outcome> {
         let rule = {
             let mut script = self.lock();
             if script.cut_off {
-                return Some(Fault::Lost);
+                return Some(Outcome::Lost);
             }
             let verb = request.verb();
             let at = script.next.iter().position(|(of, _)| of.is_none_or(|of| of == verb));
@@ -180,12 +180,12 @@ impl Faults {
     }
 }
 
-impl fmt::Debug for Faults {
+impl fmt::Debug for FaultScript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (next, rule, cut_off) = {
             let script = self.lock();
             (script.next.clone(), script.rule.is_some(), script.cut_off)
         };
-        f.debug_struct("Faults").field("next", &next).field("rule", &rule).field("cut_off", &cut_off).finish()
+        f.debug_struct("FaultScript").field("next", &next).field("rule", &rule).field("cut_off", &cut_off).finish()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, ObjectMeta, WatchEvent, WatchOptions};
-//! use pintle_testing::{Break, Collection, Fault, Verb};
+//! use pintle_testing::{Break, Collection, Outcome, Verb};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -18,7 +18,7 @@
 //! #[tokio::main(flavor = "current_thread")] // In a test: #[tokio::test(start_paused = true)].
 //! async fn main() -> Result<(), ApiError> {
 //!     let sites = Collection::from([site("blog")]);
-//!     sites.faults().next_of(Verb::List, [Fault::Fails(ApiError::connection_refused("nobody is home"))]);
+//!     sites.faults().next_of(Verb::List, [Outcome::Fails(ApiError::connection_refused("nobody is home"))]);
 //!
 //!     // What code under test does, here by hand. It is given `sites`, or a `sites.client("replica-1")`.
 //!     assert!(sites.list(&ListOptions::default()).await.unwrap_err().is_connection_refused());
@@ -47,8 +47,8 @@
 //!   [`ListWatch`](pintle_meta::ListWatch) or an [`ObjectApi`](pintle_meta::ObjectApi), and changed behind everybody's back by its
 //!   own methods. A [`CollectionConfig`] makes one that is not as usual.
 //! - A [`Client`] is one of those who ask: it has a name in the log, and faults of its own.
-//! - [`Faults`] are the script of what goes wrong: a [`Fault`] says what becomes of a request, a [`Break`] how a page or a watch ends.
-//! - A [`Request`] is a line of the log: a [`Call`], and who made it. Its [`Verb`] is what faults are lined up by.
+//! - A [`FaultScript`] says what goes wrong: an [`Outcome`] says what becomes of a request, a [`Break`] how a page or a watch ends.
+//! - A [`RecordedRequest`] is a line of the log: a [`Call`], and who made it. Its [`Verb`] is what faults are lined up by.
 //! - A [`Page`] and [`Events`] are what lists and watches give: streams.
 //! - A [`SteppedClock`] is both clocks of a process, for who asks what time it is.
 //!
@@ -84,8 +84,8 @@ pub use client::Client;
 pub use clock::SteppedClock;
 pub use collection::{Collection, CollectionConfig};
 pub use events::{Events, Page};
-pub use faults::{Break, Fault, Faults};
-pub use request::{Call, Request, Verb};
+pub use faults::{Break, FaultScript, Outcome};
+pub use request::{Call, RecordedRequest, Verb};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

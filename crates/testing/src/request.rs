@@ -12,14 +12,14 @@ use serde_json::Value;
 /// It prints as one line: `LIST rv=0 limit=500`, `WATCH rv=7 initial`, `UPDATE team-a/blog`; with its client's name in front, if
 /// that has one: `replica-1 UPDATE team-a/blog`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct RecordedRequest {
     /// The name of the [`Client`](crate::Client); empty where the [`Collection`](crate::Collection) itself was asked.
     pub client: String,
     /// What it asks for.
     pub call: Call,
 }
 
-/// What a [`Request`] asks for, in full.
+/// What a [`RecordedRequest`] asks for, in full.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the methods of `ObjectApi` and `ListWatch`")]
 pub enum Call {
@@ -47,7 +47,7 @@ pub enum Verb {
     Delete,
 }
 
-impl Request {
+impl RecordedRequest {
     /// What kind of call it is.
     pub fn verb(&self) -> Verb {
         match self.call {
@@ -76,7 +76,7 @@ impl Request {
     }
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for RecordedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.client.is_empty() {
             write!(f, "{} ", self.client)?;

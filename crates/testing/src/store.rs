@@ -17,7 +17,7 @@ use bytes::Bytes;
 use pintle_meta::{ApiError, ApiResource, ObjectKey, Scope};
 use serde_json::Value;
 
-use crate::Request;
+use crate::RecordedRequest;
 use watch::Watch;
 
 pub(crate) use write::Edit;
@@ -33,7 +33,7 @@ pub(crate) struct Store {
     log: Vec<Entry>,
     watches: BTreeMap<u64, Watch>,
     opened: u64,
-    pub(crate) requests: Vec<Request>,
+    pub(crate) requests: Vec<RecordedRequest>,
 }
 
 type Objects = BTreeMap<ObjectKey, Arc<Stored>>;

@@ -16,7 +16,7 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 /// # Examples
 ///
 /// ```
-/// use pintle_controller::{Action, Controller, Kind, Manager, Request};
+/// use pintle_controller::{Action, Controller, Kind, Manager, ReconcileRequest};
 /// use pintle_informer::{InformerConfig, SharedInformer};
 /// use pintle_meta::{ApiResource, PartialObject, Scope};
 /// use pintle_testing::{Collection, CollectionConfig};
@@ -25,7 +25,7 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 /// let pods = Collection::<PartialObject>::of_resource(resource.clone(), CollectionConfig::default());
 /// let pods = SharedInformer::new(pods, InformerConfig { name: "pods".into(), ..InformerConfig::default() });
 /// let controller = Controller::of(Kind::dynamic(&resource, &pods))
-///     .reconciler(|_: Request| async { Ok(Action::await_change()) });
+///     .reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) });
 ///
 /// let status = Manager::new().controller(controller).status();
 /// assert!(status.health().is_ok() && status.is_leader());

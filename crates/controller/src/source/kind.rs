@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pintle_informer::{Event, InformerState, SharedInformer};
+use pintle_informer::{InformerState, ResourceEvent, SharedInformer};
 use pintle_meta::{ApiResource, Object, Resource};
 
 use super::{Feed, Source};
@@ -20,7 +20,7 @@ use crate::{LOW_PRIORITY, Requests, predicate};
 ///
 /// ```
 /// use pintle_controller::{Kind, predicate::GenerationChanged};
-/// use pintle_informer::{Event, InformerConfig, SharedInformer};
+/// use pintle_informer::{InformerConfig, ResourceEvent, SharedInformer};
 /// use pintle_meta::{ApiResource, PartialObject, Scope};
 /// use pintle_testing::{Collection, CollectionConfig};
 ///
@@ -31,7 +31,7 @@ use crate::{LOW_PRIORITY, Requests, predicate};
 /// // For a type that is a `Resource`: `Kind::of(&deployments)`.
 /// let kind = Kind::dynamic(&resource, &deployments)
 ///     .when(GenerationChanged)
-///     .when(|event: &Event<PartialObject>| event.object().metadata.namespace != "kube-system");
+///     .when(|event: &ResourceEvent<PartialObject>| event.object().metadata.namespace != "kube-system");
 /// assert_eq!(kind.resource().kind, "Deployment");
 /// ```
 pub struct Kind<T: Object> {
@@ -58,7 +58,7 @@ impl<T: Object> Kind<T> {
     pub fn when(self, predicate: impl Predicate<T>) -> Self {
         let predicate: Arc<dyn Predicate<T>> = match self.predicate {
             None => Arc::new(predicate),
-            Some(before) => Arc::new(predicate::and(move |event: &Event<T>| before.allows(event), predicate)),
+            Some(before) => Arc::new(predicate::and(move |event: &ResourceEvent<T>| before.allows(event), predicate)),
         };
         Self { predicate: Some(predicate), ..self }
     }
@@ -146,10 +146,10 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
 }
 
 /// Nothing has happened to an object of a first list, or of a resync: what has may go first.
-fn priority<T>(event: &Event<T>) -> i32 {
+fn priority<T>(event: &ResourceEvent<T>) -> i32 {
     match event {
-        Event::Added { is_initial: true, .. } => LOW_PRIORITY,
-        Event::Updated { old, new } if Arc::ptr_eq(old, new) => LOW_PRIORITY,
+        ResourceEvent::Added { is_initial: true, .. } => LOW_PRIORITY,
+        ResourceEvent::Updated { old, new } if Arc::ptr_eq(old, new) => LOW_PRIORITY,
         _ => 0,
     }
 }

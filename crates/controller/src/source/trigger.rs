@@ -18,7 +18,7 @@ use crate::Requests;
 /// # Examples
 ///
 /// ```
-/// use pintle_controller::{Action, Controller, Request, Trigger};
+/// use pintle_controller::{Action, Controller, ReconcileRequest, Trigger};
 /// use pintle_meta::ObjectKey;
 /// use tokio_util::sync::CancellationToken;
 ///
@@ -27,7 +27,7 @@ use crate::Requests;
 ///     let trigger = Trigger::new();
 ///     let stop = CancellationToken::new();
 ///     let done = stop.clone();
-///     let controller = Controller::named("sites").source(trigger.clone()).reconciler(move |request: Request| {
+///     let controller = Controller::named("sites").source(trigger.clone()).reconciler(move |request: ReconcileRequest| {
 ///         assert_eq!(request.key.as_str(), "team-a/blog");
 ///         done.cancel();
 ///         async { Ok(Action::await_change()) }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pintle_controller::{Action, Controller, ControllerConfig, ReconcileError, Request};
+use pintle_controller::{Action, Controller, ControllerConfig, ReconcileError, ReconcileRequest};
 
 use crate::recorder::{Recorder, Told, pass, run};
 use crate::support::{informer, sites_named, touch};
@@ -95,7 +95,7 @@ async fn a_panic_is_an_error_of_its_key() {
 async fn a_panic_before_the_future_is_made_is_no_different() {
     let sites = sites_named(&["a"]);
     let told = Told::default();
-    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(|request: Request| {
+    let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(|request: ReconcileRequest| {
         assert!(request.failures > 0, "fell over at once");
         async { Ok(Action::await_change()) }
     });

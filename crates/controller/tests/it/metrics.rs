@@ -72,8 +72,10 @@ async fn the_series_are_those_of_controller_runtime_and_go_with_their_owners() {
         let labels = if name.ends_with("reconcile_total") { &["controller", "result"][..] } else { &["controller"] };
         assert_eq!(metric.labels, labels, "{name}");
         match metric.kind {
-            pintle_metrics::Kind::Counter => assert!(name.ends_with("_total"), "{name}"),
-            pintle_metrics::Kind::Histogram(bounds) => assert_eq!((bounds.len(), bounds[39]), (40, 60.0), "{name}"),
+            pintle_metrics::MetricKind::Counter => assert!(name.ends_with("_total"), "{name}"),
+            pintle_metrics::MetricKind::Histogram(bounds) => {
+                assert_eq!((bounds.len(), bounds[39]), (40, 60.0), "{name}")
+            }
             _ => assert!(!name.ends_with("_total"), "{name}"),
         }
     }

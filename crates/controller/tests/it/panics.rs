@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use pintle_controller::{
-    Action, Controller, ControllerConfig, ControllerError, Feed, Manager, QueueSetup, ReconcileError, Request,
+    Action, Controller, ControllerConfig, ControllerError, Feed, Manager, QueueSetup, ReconcileError, ReconcileRequest,
     Requests, Source, Trigger,
 };
 use pintle_meta::ObjectKey;
@@ -185,7 +185,7 @@ async fn a_future_whose_drop_panics_costs_its_key_a_try() {
     let recorder = calls.clone();
     let told = Told::default();
     let config = ControllerConfig { reconcile_timeout: Some(Duration::from_millis(100)), ..told.config() };
-    let controller = Controller::of(&informer(&sites)).config(config).reconciler(move |request: Request| {
+    let controller = Controller::of(&informer(&sites)).config(config).reconciler(move |request: ReconcileRequest| {
         let recorder = recorder.clone();
         async move {
             let bad = request.key.name() == "bad";
@@ -318,7 +318,7 @@ async fn an_order_and_a_limiter_that_panic_at_once_end_the_run_and_not_the_proce
     let controller = Controller::named("hand")
         .source(trigger.clone())
         .config(config(setup, &Told::default()))
-        .reconciler(move |request: Request| {
+        .reconciler(move |request: ReconcileRequest| {
             // So the key needs a place again when its guard is dropped, which is while the panic of the limiter unwinds.
             again.trigger(request.key);
             async { Err(ReconcileError::new("try again")) }

@@ -5,7 +5,9 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_controller::{Action, Controller, ControllerConfig, ControllerError, ReconcileError, Reconciler, Request};
+use pintle_controller::{
+    Action, Controller, ControllerConfig, ControllerError, ReconcileError, ReconcileRequest, Reconciler,
+};
 use pintle_metrics::{Memory, Provider};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -30,7 +32,7 @@ struct State {
 }
 
 /// What the calls for one key come to.
-pub(crate) type Plan = Arc<dyn Fn(&Request) -> Result<Action, ReconcileError> + Send + Sync>;
+pub(crate) type Plan = Arc<dyn Fn(&ReconcileRequest) -> Result<Action, ReconcileError> + Send + Sync>;
 
 impl Recorder {
     pub(crate) fn new() -> Self {
@@ -46,7 +48,7 @@ impl Recorder {
     pub(crate) fn plan(
         &self,
         name: &str,
-        plan: impl Fn(&Request) -> Result<Action, ReconcileError> + Send + Sync + 'static,
+        plan: impl Fn(&ReconcileRequest) -> Result<Action, ReconcileError> + Send + Sync + 'static,
     ) {
         self.state.lock().unwrap().plans.insert(format!("ns/{name}"), Arc::new(plan));
     }
@@ -82,7 +84,7 @@ impl Recorder {
 }
 
 impl Reconciler for Recorder {
-    fn reconcile(&self, request: Request) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
+    fn reconcile(&self, request: ReconcileRequest) -> impl Future<Output = Result<Action, ReconcileError>> + Send {
         let key = request.key.to_string();
         let takes = {
             let mut state = self.state.lock().unwrap();

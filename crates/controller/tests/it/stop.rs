@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use pintle_controller::{
-    Action, Controller, ControllerConfig, ControllerError, Feed, ReconcileError, Request, Requests, Source, Trigger,
+    Action, Controller, ControllerConfig, ControllerError, Feed, ReconcileError, ReconcileRequest, Requests, Source,
+    Trigger,
 };
 use pintle_meta::ObjectKey;
 use tokio_util::sync::CancellationToken;
@@ -170,7 +171,7 @@ async fn a_run_begins_when_all_of_a_dropped_one_has_ended() {
     let most = Arc::new(AtomicUsize::new(0));
     let (counted, seen) = (at_work.clone(), most.clone());
     // It does what none should: holds its thread, so that it cannot be dropped.
-    let reconcile = move |request: Request| {
+    let reconcile = move |request: ReconcileRequest| {
         seen.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         begun.send(()).unwrap();
         if request.key.name() == "blocks" {
@@ -251,7 +252,7 @@ async fn keys_that_a_dropped_run_leaves_come_in_the_next() {
 async fn what_failed_before_a_stop_is_tried_again_in_the_next_run() {
     let sites = sites_named(&["waits", "fails-last", "fine"]);
     let calls = Recorder::taking(1.0);
-    let clean_up = |request: &Request| match request.key.name() {
+    let clean_up = |request: &ReconcileRequest| match request.key.name() {
         "fine" => Ok(Action::await_change()),
         _ => Err(ReconcileError::new("cannot be cleaned up now")),
     };

@@ -3,7 +3,7 @@
 use pintle_informer::{InformerConfig, SharedInformer};
 use pintle_leaderelect::{LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
 use pintle_meta::{Object, ObjectKey, ObjectMeta, OwnerReference, Reason, Status};
-use pintle_testing::{Break, Client, Collection, Fault, Faults};
+use pintle_testing::{Break, Client, Collection, FaultScript, Outcome};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -65,8 +65,8 @@ pub(crate) fn delete_unseen(sites: &Collection<Site>, name: &str) {
 }
 
 /// Requests are answered with 403.
-pub(crate) fn forbid(faults: &Faults) {
-    faults.when(|_| Some(Fault::Fails(Status::failure(403, Reason::Forbidden, "you may not list this").into())));
+pub(crate) fn forbid(faults: &FaultScript) {
+    faults.when(|_| Some(Outcome::Fails(Status::failure(403, Reason::Forbidden, "you may not list this").into())));
 }
 
 pub(crate) fn elector(client: &Client<Lease>, identity: &str) -> LeaderElector<LeaseLock<Client<Lease>>> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource, EventType, ObjectReference};
 use pintle_meta::{ApiError, Object, ObjectApi, Patch, Reason};
 use pintle_metrics::Memory;
-use pintle_testing::{Call, Collection, Fault, Request};
+use pintle_testing::{Call, Collection, Outcome, RecordedRequest};
 
 /// A server that minds what it is asked.
 fn server() -> Collection<Event> {
@@ -15,7 +15,7 @@ fn server() -> Collection<Event> {
 }
 
 /// One to which happens what `fault` says of the nth try of each message, from 1.
-fn failing(fault: impl Fn(u32) -> Option<Fault> + Send + Sync + 'static) -> Collection<Event> {
+fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
     let server = Collection::new();
     let tries = Mutex::new(BTreeMap::new());
     server.faults().when(move |request| {
@@ -31,16 +31,16 @@ fn failing(fault: impl Fn(u32) -> Option<Fault> + Send + Sync + 'static) -> Coll
 }
 
 /// The first so many tries of each message find no connection.
-fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Fault> + Send + Sync {
-    move |nth| (nth <= tries).then(|| Fault::Fails(ApiError::transport("as the test wants it")))
+fn unreachable(tries: u32) -> impl Fn(u32) -> Option<Outcome> + Send + Sync {
+    move |nth| (nth <= tries).then(|| Outcome::Fails(ApiError::transport("as the test wants it")))
 }
 
-fn silent(_: u32) -> Option<Fault> {
-    Some(Fault::Lost)
+fn silent(_: u32) -> Option<Outcome> {
+    Some(Outcome::Lost)
 }
 
 /// What an event says that is sent.
-fn message(request: &Request) -> String {
+fn message(request: &RecordedRequest) -> String {
     let body = match &request.call {
         Call::Create { object, .. } => {
             assert!(object["metadata"]["resourceVersion"].is_null(), "a create with a resourceVersion");
@@ -109,9 +109,9 @@ async fn an_event_that_has_expired_is_created_again_with_its_count() {
 
 #[tokio::test(start_paused = true)]
 async fn only_a_server_that_cannot_be_reached_is_tried_again() {
-    let transport = || Fault::Fails(ApiError::transport("as the test wants it"));
-    let invalid = || Fault::Fails(ApiError::invalid_request("as the test wants it"));
-    let refused = || Fault::refused(500, Reason::InternalError);
+    let transport = || Outcome::Fails(ApiError::transport("as the test wants it"));
+    let invalid = || Outcome::Fails(ApiError::invalid_request("as the test wants it"));
+    let refused = || Outcome::refused(500, Reason::InternalError);
     for (faults, expected, failed) in [
         (vec![invalid(); 99], 1, 1.0),
         (vec![refused(); 99], 1, 1.0),

@@ -2,7 +2,7 @@
 
 use pintle_informer::{InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer};
 use pintle_meta::{ApiResource, Resource, Scope};
-use pintle_testing::{Collection, Fault, Verb};
+use pintle_testing::{Collection, Outcome, Verb};
 
 use crate::support::{Pod, failure, pod, pods, requests, settle};
 
@@ -77,7 +77,7 @@ async fn who_asks_later_is_started_by_the_next_start() {
 #[tokio::test(start_paused = true)]
 async fn who_holds_up_the_others_is_named() {
     let (good, bad) = (pods(&[]), pods(&[]));
-    bad.faults().next_of(Verb::List, [Fault::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
+    bad.faults().next_of(Verb::List, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
     let factory = InformerFactory::new();
     let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
     factory.informer(&Pod::api_resource(), Some("x"), bad, named("bad"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pintle_informer::{InformerConfig, InformerState, ReflectorConfig, SharedInformer};
 use pintle_meta::Reason;
-use pintle_testing::{Break, Collection, CollectionConfig, Fault, Verb};
+use pintle_testing::{Break, Collection, CollectionConfig, Outcome, Verb};
 
 use crate::support::{
     Pod, cut, drain, drain_sorted, empty, event, expired, failure, key, pod, pods, refused, requests, settle, silent,
@@ -27,8 +27,8 @@ async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
 #[tokio::test(start_paused = true)]
 async fn a_missing_resource_shows_and_is_found_when_it_comes() {
     let source = pods(&["a"]);
-    source.faults().next_of(Verb::List, [Fault::Fails(failure(404, Reason::NotFound))]);
-    source.faults().next_of(Verb::List, [Fault::Fails(failure(403, Reason::Forbidden))]);
+    source.faults().next_of(Verb::List, [Outcome::Fails(failure(404, Reason::NotFound))]);
+    source.faults().next_of(Verb::List, [Outcome::Fails(failure(403, Reason::Forbidden))]);
     let errors = Arc::new(Mutex::new(Vec::new()));
     let log = errors.clone();
     let informer: SharedInformer<Pod> = SharedInformer::new(
@@ -61,21 +61,21 @@ async fn whatever_goes_wrong_the_cache_comes_to_hold_what_the_source_holds() {
             source.break_watches(Break::expired());
         },
         |source| {
-            source.faults().next_of(Verb::Watch, [Fault::Fails(refused())]);
+            source.faults().next_of(Verb::Watch, [Outcome::Fails(refused())]);
             source.break_watches(Break::End);
         },
         |source| {
-            source.faults().next_of(Verb::Watch, [Fault::Fails(too_many_requests())]);
+            source.faults().next_of(Verb::Watch, [Outcome::Fails(too_many_requests())]);
             source.break_watches(Break::cut());
         },
         |source| {
-            source.faults().next_of(Verb::Watch, [Fault::Fails(failure(500, Reason::InternalError))]);
-            source.faults().next_of(Verb::List, [Fault::Fails(too_large())]);
+            source.faults().next_of(Verb::Watch, [Outcome::Fails(failure(500, Reason::InternalError))]);
+            source.faults().next_of(Verb::List, [Outcome::Fails(too_large())]);
             source.break_watches(Break::End);
         },
         |source| {
             source.faults().next_of(Verb::Watch, [event(expired())]);
-            source.faults().next_of(Verb::List, [Fault::Fails(expired())]);
+            source.faults().next_of(Verb::List, [Outcome::Fails(expired())]);
             source.break_watches(Break::End);
         },
         |source| {
@@ -91,8 +91,8 @@ async fn whatever_goes_wrong_the_cache_comes_to_hold_what_the_source_holds() {
             source.break_watches(Break::End);
         },
         |source| {
-            source.faults().next_of(Verb::Watch, [Fault::Fails(cut())]);
-            source.faults().next_of(Verb::List, [Fault::Fails(cut())]);
+            source.faults().next_of(Verb::Watch, [Outcome::Fails(cut())]);
+            source.faults().next_of(Verb::List, [Outcome::Fails(cut())]);
             source.break_watches(Break::End);
         },
     ];
@@ -136,7 +136,7 @@ async fn an_expired_watch_lists_again_and_a_cut_one_does_not() {
 #[tokio::test(start_paused = true)]
 async fn a_source_that_refuses_for_an_hour_is_not_asked_too_often() {
     let source = pods(&["a"]);
-    source.faults().next_of(Verb::List, vec![Fault::Fails(refused()); 1000]);
+    source.faults().next_of(Verb::List, vec![Outcome::Fails(refused()); 1000]);
     let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), InformerConfig::default());
     informer.start();
     tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -159,7 +159,7 @@ async fn watches_that_end_at_once_do_not_become_a_hot_loop() {
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_without_its_end_gives_way_to_a_list() {
     let source = pods(&["a"]);
-    source.faults().next_of(Verb::Watch, [Fault::NoBookmark]);
+    source.faults().next_of(Verb::Watch, [Outcome::NoBookmark]);
     let config = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
     let informer: SharedInformer<Pod> =
         SharedInformer::new(source.clone(), InformerConfig { reflector: config, ..InformerConfig::default() });
@@ -206,10 +206,10 @@ async fn pages_are_followed_to_the_end() {
 #[tokio::test(start_paused = true)]
 async fn shutdown_waits_for_no_answer() {
     let hung: [fn(&Collection<Pod>); 4] = [
-        |source| source.faults().next_of(Verb::List, [Fault::Lost]),
-        |source| source.faults().next_of(Verb::Watch, [Fault::Lost]),
+        |source| source.faults().next_of(Verb::List, [Outcome::Lost]),
+        |source| source.faults().next_of(Verb::Watch, [Outcome::Lost]),
         |source| source.faults().next_of(Verb::Watch, [silent()]),
-        |source| source.faults().next_of(Verb::List, [Fault::Fails(refused())]),
+        |source| source.faults().next_of(Verb::List, [Outcome::Fails(refused())]),
     ];
     for hang in hung {
         let source = pods(&["a"]);

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle_informer::{Event, EventHandler, FilteringHandler, HandlerGuard, InformerConfig, SharedInformer};
+use pintle_informer::{
+    FilteringResourceEventHandler, HandlerGuard, InformerConfig, ResourceEvent, ResourceEventHandler, SharedInformer,
+};
 
 use crate::support::{Pod, key, pod, pods, settle, shorthand};
 
@@ -13,7 +15,8 @@ type Log = Arc<Mutex<Vec<String>>>;
 fn logging(informer: &SharedInformer<Pod>) -> (HandlerGuard, Log) {
     let log = Log::default();
     let told = log.clone();
-    let guard = informer.add_event_handler(move |event: &Event<Pod>| told.lock().unwrap().push(shorthand(event)));
+    let guard =
+        informer.add_event_handler(move |event: &ResourceEvent<Pod>| told.lock().unwrap().push(shorthand(event)));
     (guard, log)
 }
 
@@ -73,7 +76,7 @@ async fn a_handler_has_synced_once_it_was_through_with_what_was_there() {
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_panics_misses_that_event_and_waits_a_second() {
     struct Panics(Arc<AtomicUsize>);
-    impl EventHandler<Pod> for Panics {
+    impl ResourceEventHandler<Pod> for Panics {
         fn on_add(&self, object: &Arc<Pod>, _: bool) {
             self.0.fetch_add(1, Ordering::Relaxed);
             assert!(object.metadata.name.is_empty(), "a panic that the test wants");
@@ -102,8 +105,9 @@ async fn a_filter_makes_objects_come_and_go() {
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let log = Log::default();
     let told = log.clone();
-    let handler = move |event: &Event<Pod>| told.lock().unwrap().push(shorthand(event));
-    let _guard = informer.add_event_handler(FilteringHandler::new(|pod: &Pod| pod.node == "mine", handler));
+    let handler = move |event: &ResourceEvent<Pod>| told.lock().unwrap().push(shorthand(event));
+    let _guard =
+        informer.add_event_handler(FilteringResourceEventHandler::new(|pod: &Pod| pod.node == "mine", handler));
     informer.start();
     informer.wait_for_sync().await.unwrap();
     for node in ["", "other", "mine", "mine", "other"] {
@@ -126,7 +130,7 @@ async fn a_handler_may_have_a_resync_period_of_its_own() {
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());
     let count = Arc::new(AtomicUsize::new(0));
     let counter = count.clone();
-    let handler = move |_: &Event<Pod>| _ = counter.fetch_add(1, Ordering::Relaxed);
+    let handler = move |_: &ResourceEvent<Pod>| _ = counter.fetch_add(1, Ordering::Relaxed);
     let _guard = informer.handle(informer.subscribe().with_resync(Some(Duration::from_secs(10))), handler);
     informer.start();
     tokio::time::sleep(Duration::from_secs(35)).await;

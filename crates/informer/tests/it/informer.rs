@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_informer::{Event, InformerConfig, InformerState, ReflectorConfig, SharedInformer, Subscription, WaitError};
+use pintle_informer::{
+    InformerConfig, InformerState, NotReached, ReflectorConfig, ResourceEvent, SharedInformer, Subscription,
+};
 use pintle_meta::{LabelSelector, ObjectKey};
 use pintle_ratelimit::BackoffConfig;
 use pintle_testing::{Break, Collection};
@@ -216,7 +218,7 @@ async fn everything_is_transformed_once() {
     let mut nodes = Vec::new();
     while let Some(event) = events.try_next() {
         nodes.push(event.object().node.clone());
-        if let Event::Updated { old, .. } = &event {
+        if let ResourceEvent::Updated { old, .. } = &event {
             nodes.push(old.node.clone());
         }
     }
@@ -315,11 +317,11 @@ async fn who_waits_for_its_own_write_reads_it() {
     assert!(waiting.await.unwrap(), "deletions count as well");
 
     let opaque = lister.wait_for("x1").await;
-    assert_eq!(opaque, Err(WaitError::NotComparable { resource_version: "x1".into() }));
+    assert_eq!(opaque, Err(NotReached::NotComparable { resource_version: "x1".into() }));
     let never = tokio::spawn(async move { lister.wait_for("99").await });
     settle().await;
     informer.shutdown().await;
-    assert_eq!(never.await.unwrap(), Err(WaitError::Stopped));
+    assert_eq!(never.await.unwrap(), Err(NotReached::Stopped));
 }
 
 #[tokio::test(start_paused = true)]
@@ -407,7 +409,7 @@ async fn an_informer_that_never_ran_ends_as_well() {
 #[tokio::test(start_paused = true)]
 async fn no_task_is_left_behind() {
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let ignore = |_: &Event<Pod>| {};
+    let ignore = |_: &ResourceEvent<Pod>| {};
     let before = tasks();
     let source = pods(&["a"]);
     let informer = SharedInformer::new(source.clone(), InformerConfig::default());

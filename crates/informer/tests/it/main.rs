@@ -1,11 +1,11 @@
-//! The guarantees of reflector, indexer and informer, each under its name.
+//! The guarantees of reflector, cache and informer, each under its name.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+mod cache;
 mod factory;
 mod faults;
 mod handler;
-mod indexer;
 mod informer;
 mod pipeline;
 mod prefix;

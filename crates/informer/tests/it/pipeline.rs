@@ -1,4 +1,4 @@
-//! The parts put together by hand, as in client-go of old: reflector, DeltaFIFO, indexer.
+//! The parts put together by hand, as in client-go of old: reflector, DeltaFIFO, cache.
 
 use std::future::Future;
 use std::pin::pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use pintle_delta_fifo::{Delta, DeltaFifo, Popped};
 use pintle_informer::reflector::{Command, Input, Output, Reflector};
-use pintle_informer::{Indexer, ReflectorConfig};
+use pintle_informer::{Cache, ReflectorConfig};
 use pintle_meta::{ApiError, List, ListOptions, ListPart, ListWatch, Object, ObjectKey};
 use pintle_testing::{Break, Collection, Events};
 
@@ -63,16 +63,16 @@ async fn list(source: &Collection<Pod>, options: &ListOptions) -> Result<List<Po
 }
 
 /// What a consumer does: the cache decides whether something is new.
-fn process(indexer: &Indexer<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<String> {
+fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<String> {
     let mut told = Vec::new();
     for delta in popped.deltas {
         told.push(match delta {
             Delta::Deleted(deleted) => {
-                indexer.delete(&popped.key, "");
+                cache.delete(&popped.key, "");
                 format!("delete {} {}", popped.key, if deleted.is_tombstone() { "unseen" } else { "seen" })
             }
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                let verb = if indexer.upsert(object).is_some() { "update" } else { "add" };
+                let verb = if cache.upsert(object).is_some() { "update" } else { "add" };
                 format!("{verb} {}", popped.key)
             }
         });
@@ -83,15 +83,15 @@ fn process(indexer: &Indexer<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<S
 #[tokio::test(start_paused = true)]
 async fn a_delta_fifo_before_an_indexer_follows_the_source() {
     let source = pods(&["a", "b", "c"]);
-    let indexer = Arc::new(Indexer::<Pod>::new());
-    let mut fifo = DeltaFifo::new(|pod: &Arc<Pod>| Ok(pod.key())).with_known_objects(indexer.clone()).emit_replaced();
+    let cache = Arc::new(Cache::<Pod>::new());
+    let mut fifo = DeltaFifo::new(|pod: &Arc<Pod>| Ok(pod.key())).with_known_objects(cache.clone()).emit_replaced();
     let mut reflector = Reflector::new(ReflectorConfig::default(), 1);
 
     let first = reflector.start();
     drive(&source, &mut reflector, first, &mut fifo).await;
     let mut told = Vec::new();
     while let Some(popped) = fifo.pop() {
-        told.extend(process(&indexer, popped));
+        told.extend(process(&cache, popped));
     }
     assert_eq!(told, ["add ns/a", "add ns/b", "add ns/c"]);
     assert!(fifo.has_synced());
@@ -107,13 +107,13 @@ async fn a_delta_fifo_before_an_indexer_follows_the_source() {
     drive(&source, &mut reflector, again, &mut fifo).await;
     let mut told = Vec::new();
     while let Some(popped) = fifo.pop() {
-        told.extend(process(&indexer, popped));
+        told.extend(process(&cache, popped));
     }
     assert_eq!(told, ["update ns/b", "update ns/b", "update ns/c", "add ns/d", "delete ns/a unseen"]);
 
     fifo.resync().unwrap();
     assert_eq!(fifo.len(), 3);
-    let mut cached: Vec<Pod> = indexer.list().iter().map(|pod| (**pod).clone()).collect();
+    let mut cached: Vec<Pod> = cache.list().iter().map(|pod| (**pod).clone()).collect();
     cached.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));
     assert_eq!(cached, source.objects());
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_informer::{Event, InformerConfig, ReflectorConfig, SharedInformer, Subscription};
+use pintle_informer::{InformerConfig, ReflectorConfig, ResourceEvent, SharedInformer, Subscription};
 use pintle_meta::{Object, ObjectKey, Reason};
-use pintle_testing::{Break, Collection, Fault, Verb};
+use pintle_testing::{Break, Collection, Outcome, Verb};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -24,8 +24,8 @@ enum Operation {
     Bookmark,
     Break(Break),
     Compact,
-    FailWatch(Fault),
-    FailList(Fault),
+    FailWatch(Outcome),
+    FailList(Outcome),
     Pass(u64),
     /// A subscriber takes some of what it has.
     Take(usize, usize),
@@ -42,24 +42,24 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     ];
     let fault = || {
         prop_oneof![
-            Just(Fault::Fails(expired())),
-            Just(Fault::Fails(too_large())),
-            Just(Fault::Fails(too_many_requests())),
-            Just(Fault::Fails(refused())),
-            Just(Fault::Fails(cut())),
-            Just(Fault::Fails(failure(500, Reason::InternalError))),
+            Just(Outcome::Fails(expired())),
+            Just(Outcome::Fails(too_large())),
+            Just(Outcome::Fails(too_many_requests())),
+            Just(Outcome::Fails(refused())),
+            Just(Outcome::Fails(cut())),
+            Just(Outcome::Fails(failure(500, Reason::InternalError))),
         ]
     };
     let watch_fault = prop_oneof![
         3 => fault(),
         1 => Just(empty()),
         1 => Just(silent()),
-        1 => Just(Fault::NoBookmark),
+        1 => Just(Outcome::NoBookmark),
         1 => Just(event(expired())),
         1 => Just(event(too_many_requests())),
         1 => Just(event(failure(500, Reason::InternalError))),
     ];
-    let broken = (0..4_usize).prop_map(|after| Fault::Breaks { after, how: Break::cut() });
+    let broken = (0..4_usize).prop_map(|after| Outcome::Breaks { after, how: Break::cut() });
     let list_fault = prop_oneof![3 => fault(), 1 => broken];
     let operation = prop_oneof![
         8 => key().prop_map(Operation::Put),
@@ -90,15 +90,15 @@ impl Folder {
             let Some(event) = self.events.try_next() else { break };
             let key = event.key();
             match event {
-                Event::Added { object, .. } => {
+                ResourceEvent::Added { object, .. } => {
                     prop_assert!(self.known.insert(key, object).is_none(), "added twice");
                 }
-                Event::Updated { old, new } => {
+                ResourceEvent::Updated { old, new } => {
                     prop_assert_eq!(old.uid(), new.uid(), "an update is of one object");
                     let before = self.known.insert(key, new);
                     prop_assert_eq!(before, Some(old), "it begins where the last one ended");
                 }
-                Event::Deleted { object, final_state_known } => {
+                ResourceEvent::Deleted { object, final_state_known } => {
                     let before = self.known.remove(&key);
                     prop_assert!(before.is_some(), "deleted what was not told");
                     prop_assert_eq!(before.as_ref().map(|before| before.uid()), Some(object.uid()));

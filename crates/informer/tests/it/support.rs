@@ -5,9 +5,9 @@ pub(crate) mod rig;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pintle_informer::{Event, Subscription};
+use pintle_informer::{ResourceEvent, Subscription};
 use pintle_meta::{ApiError, Object, ObjectKey, ObjectMeta, Reason, Status};
-use pintle_testing::{Break, Collection, Fault};
+use pintle_testing::{Break, Collection, Outcome};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -43,18 +43,18 @@ pub(crate) fn requests(source: &Collection<Pod>) -> Vec<String> {
 }
 
 /// A watch that ends as soon as it begins.
-pub(crate) fn empty() -> Fault {
-    Fault::Breaks { after: 0, how: Break::End }
+pub(crate) fn empty() -> Outcome {
+    Outcome::Breaks { after: 0, how: Break::End }
 }
 
 /// A watch that says nothing, not even what it should, and does not end.
-pub(crate) fn silent() -> Fault {
-    Fault::Breaks { after: 0, how: Break::Silent }
+pub(crate) fn silent() -> Outcome {
+    Outcome::Breaks { after: 0, how: Break::Silent }
 }
 
 /// A watch that is opened well, and fails at once.
-pub(crate) fn event(error: ApiError) -> Fault {
-    Fault::Breaks { after: 0, how: Break::Fails(error) }
+pub(crate) fn event(error: ApiError) -> Outcome {
+    Outcome::Breaks { after: 0, how: Break::Fails(error) }
 }
 
 /// A pod as it is at a revision.
@@ -90,14 +90,14 @@ pub(crate) fn cut() -> ApiError {
 }
 
 /// `A name@1` added, `A! name@1` initially, `U name@1..2` updated, `D name@2` deleted, `D? name@1` inferred to be deleted.
-pub(crate) fn shorthand(event: &Event<Pod>) -> String {
+pub(crate) fn shorthand(event: &ResourceEvent<Pod>) -> String {
     let (name, version) = (&event.object().metadata.name, &event.object().metadata.resource_version);
     match event {
-        Event::Added { is_initial: true, .. } => format!("A! {name}@{version}"),
-        Event::Added { .. } => format!("A {name}@{version}"),
-        Event::Updated { old, .. } => format!("U {name}@{}..{version}", old.metadata.resource_version),
-        Event::Deleted { final_state_known: true, .. } => format!("D {name}@{version}"),
-        Event::Deleted { .. } => format!("D? {name}@{version}"),
+        ResourceEvent::Added { is_initial: true, .. } => format!("A! {name}@{version}"),
+        ResourceEvent::Added { .. } => format!("A {name}@{version}"),
+        ResourceEvent::Updated { old, .. } => format!("U {name}@{}..{version}", old.metadata.resource_version),
+        ResourceEvent::Deleted { final_state_known: true, .. } => format!("D {name}@{version}"),
+        ResourceEvent::Deleted { .. } => format!("D? {name}@{version}"),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use pintle_kubeconfig::{Cluster, Context, Data, Environment, Error, Files, Kubeconfig, User};
+use pintle_kubeconfig::{AuthInfo, ClusterInfo, Context, Data, Environment, Error, Files, Kubeconfig};
 use pintle_meta::Secret;
 
 fn files(paths: &[&Path]) -> Files {
@@ -15,8 +15,8 @@ fn read(path: &Path) -> Kubeconfig {
     Kubeconfig::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-fn cluster(server: &str) -> Cluster {
-    Cluster { server: server.into(), ..Cluster::default() }
+fn cluster(server: &str) -> ClusterInfo {
+    ClusterInfo { server: server.into(), ..ClusterInfo::default() }
 }
 
 fn two(dir: &Path) -> (PathBuf, PathBuf) {
@@ -81,7 +81,7 @@ fn a_new_file_is_private_and_its_directory_is_made() {
     let path = dir.path().join("home/.kube/config");
     Files::explicit(&path)
         .modify(|config| {
-            config.users.insert("me".into(), User { token: Some(Secret::new("t")), ..User::default() });
+            config.users.insert("me".into(), AuthInfo { token: Some(Secret::new("t")), ..AuthInfo::default() });
         })
         .unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -176,8 +176,10 @@ fn flattened_stands_alone() {
     let pem = dir.path().join("pem");
     std::fs::write(&pem, "content").unwrap();
     let mut config = Kubeconfig::default();
-    config.clusters.insert("a".into(), Cluster { certificate_authority: Some(pem.clone()), ..cluster("https://a") });
-    let user = User { client_certificate: Some(pem.clone()), client_key: Some(pem), ..User::default() };
+    config
+        .clusters
+        .insert("a".into(), ClusterInfo { certificate_authority: Some(pem.clone()), ..cluster("https://a") });
+    let user = AuthInfo { client_certificate: Some(pem.clone()), client_key: Some(pem), ..AuthInfo::default() };
     config.users.insert("u".into(), user);
     let flat = config.flattened().unwrap();
     let content = Some(Data(b"content".to_vec()));

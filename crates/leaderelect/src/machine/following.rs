@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use super::{Action, Effect, Failure, Hint, Leading, Machine, Phase, Purpose, Request, Sent, Term};
-use crate::clock::{Deadline, Now};
-use crate::record::{LeaderElectionRecord, Snapshot, Version};
+use super::{Effect, Failure, Hint, Instruction, Leading, LockRequest, Machine, Phase, Purpose, Sent, Term};
+use crate::clocks::{Deadline, Now};
+use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
     /// Decides on what a candidate has read.
     pub(super) fn contend(
         &mut self,
         sent: Sent,
-        answer: Result<Option<Snapshot>, Failure>,
+        answer: Result<Option<LockState>, Failure>,
         now: Now,
-        actions: &mut Vec<Action>,
+        instructions: &mut Vec<Instruction>,
     ) {
         if self.stopping {
             return self.release_doubts(now);
@@ -24,19 +24,19 @@ impl Machine {
         };
         let request = match found {
             None if self.config.wait_out_deleted && self.held_until > sent.at.elapsed => None,
-            None => Some(Request::Create(self.claim(0, now))),
+            None => Some(LockRequest::Create(self.claim(0, now))),
             Some(found) => {
                 if let Some(written) = self.settle(&found.record)
                     && !Deadline::after(written, self.config.renew_deadline).has_passed(now)
                 {
-                    return self.begin(found.version, found.record, written, now, actions);
+                    return self.begin(found.version, found.record, written, now, instructions);
                 }
                 let transitions = self.takeover(&found, sent.at.elapsed);
-                transitions.map(|count| Request::Update { base: found.version, record: self.claim(count, now) })
+                transitions.map(|count| LockRequest::Update { base: found.version, record: self.claim(count, now) })
             }
         };
         match request {
-            Some(request) => self.send(request, Purpose::Contend, now, actions),
+            Some(request) => self.send(request, Purpose::Contend, now, instructions),
             None => self.next_try = self.next_look(now),
         }
     }
@@ -48,12 +48,12 @@ impl Machine {
         sent: Now,
         answer: Result<Version, Failure>,
         now: Now,
-        actions: &mut Vec<Action>,
+        instructions: &mut Vec<Instruction>,
     ) {
         match answer {
             Ok(token) if self.stopping => self.begin_release(Some(Term { token, record }), now),
             Ok(token) if !Deadline::after(sent, self.config.renew_deadline).has_passed(now) => {
-                self.begin(token, record, sent, now, actions);
+                self.begin(token, record, sent, now, instructions);
             }
             // Stored, but so long ago that the term would be over: take it anew from the record.
             Ok(token) => {
@@ -72,7 +72,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn watch(&mut self, hint: Hint, now: Now, actions: &mut Vec<Action>) {
+    pub(super) fn watch(&mut self, hint: Hint, now: Now, instructions: &mut Vec<Instruction>) {
         match hint {
             Hint::Up => self.watching = true,
             Hint::Down => {
@@ -83,7 +83,7 @@ impl Machine {
             Hint::Changed(found) => match self.phase {
                 Phase::Following => {
                     let vacant = found.record.is_vacant();
-                    self.observe(Some(&found), now, actions);
+                    self.observe(Some(&found), now, instructions);
                     if vacant {
                         let pause = self.hint_jitter();
                         self.look_within(pause, now);
@@ -100,7 +100,7 @@ impl Machine {
                     self.look_within(pause, now);
                 }
                 Phase::Leading(leading) if leading.term.token.uid == uid => {
-                    self.lose(super::LossReason::Deleted, now, actions);
+                    self.lose(super::LossReason::Deleted, now, instructions);
                 }
                 _ => {}
             },
@@ -108,7 +108,7 @@ impl Machine {
     }
 
     /// The transitions to write if the lock may be taken; none if someone may lead by what was found.
-    fn takeover(&self, found: &Snapshot, looked_at: Duration) -> Option<i32> {
+    fn takeover(&self, found: &LockState, looked_at: Duration) -> Option<i32> {
         let record = &found.record;
         let same = record.leader_transitions;
         let more = same.saturating_add(1);
@@ -139,7 +139,14 @@ impl Machine {
         }
     }
 
-    fn begin(&mut self, token: Version, record: LeaderElectionRecord, sent: Now, now: Now, actions: &mut Vec<Action>) {
+    fn begin(
+        &mut self,
+        token: Version,
+        record: LeaderElectionRecord,
+        sent: Now,
+        now: Now,
+        instructions: &mut Vec<Instruction>,
+    ) {
         let deadline = Deadline::after(sent, self.config.renew_deadline);
         let term = Term { token: token.clone(), record: record.clone() };
         self.in_doubt.clear();
@@ -147,7 +154,7 @@ impl Machine {
         self.next_try = (sent.elapsed + self.config.retry_period).max(now.elapsed);
         self.phase = Phase::Leading(Leading {
             term: term.clone(),
-            base: Snapshot { version: token, record },
+            base: LockState { version: token, record },
             counted: sent,
             deadline,
             last_sent: sent.elapsed,
@@ -155,7 +162,7 @@ impl Machine {
             read_back: false,
             draining: false,
         });
-        actions.push(Action::StartLeading { term, deadline });
+        instructions.push(Instruction::StartLeading { term, deadline });
     }
 
     /// When to look again: after the usual pause, or when what is held expires, but never sooner than `retry_period`. With a
@@ -165,8 +172,8 @@ impl Machine {
         let least = now.elapsed + self.config.retry_period;
         let own = self.config.lease_duration;
         let expiry = match &self.observed {
-            Some(observed) if observed.snapshot.record.is_vacant() => return usual,
-            Some(observed) => observed.at + observed.snapshot.record.lease_duration(own),
+            Some(observed) if observed.state.record.is_vacant() => return usual,
+            Some(observed) => observed.at + observed.state.record.lease_duration(own),
             None if self.held_until > now.elapsed => self.held_until,
             None => return usual,
         };

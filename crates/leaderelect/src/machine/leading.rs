@@ -4,21 +4,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Action, Effect, Failure, LossReason, Machine, Phase, Request, Sent};
-use crate::clock::{Deadline, Now};
-use crate::record::{LeaderElectionRecord, Snapshot, Version};
+use super::{Effect, Failure, Instruction, LockRequest, LossReason, Machine, Phase, Sent};
+use crate::clocks::{Deadline, Now};
+use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
     /// The request by which the leader stays one.
-    pub(super) fn next_renewal(&mut self, now: Now) -> Request {
-        let Phase::Leading(leading) = &mut self.phase else { return Request::Read };
+    pub(super) fn next_renewal(&mut self, now: Now) -> LockRequest {
+        let Phase::Leading(leading) = &mut self.phase else { return LockRequest::Read };
         leading.last_sent = now.elapsed;
         if leading.read_back {
             self.slow_paths += 1;
-            return Request::Read;
+            return LockRequest::Read;
         }
         let mut moment = self.fresh_time(now);
-        let Phase::Leading(leading) = &self.phase else { return Request::Read };
+        let Phase::Leading(leading) = &self.phase else { return LockRequest::Read };
         let mut record = leading.base.record.clone();
         // Once a second has passed, the record says so, even if the wall clock stands still or was set back.
         let second_passed = now.elapsed.saturating_sub(leading.counted.elapsed) >= Duration::from_secs(1);
@@ -29,7 +29,7 @@ impl Machine {
         record.renew_time = Some(self.precision.cut(moment));
         self.last_written = self.last_written.max(record.renew_time);
         record.lease_duration_seconds = self.config.published_seconds().unwrap_or(i32::MAX);
-        Request::Update { base: leading.base.version.clone(), record }
+        LockRequest::Update { base: leading.base.version.clone(), record }
     }
 
     /// Decides on the outcome of a renewal.
@@ -39,7 +39,7 @@ impl Machine {
         sent: Now,
         answer: Result<Version, Failure>,
         now: Now,
-        actions: &mut Vec<Action>,
+        instructions: &mut Vec<Instruction>,
     ) {
         let retry = self.config.retry_period;
         let Phase::Leading(leading) = &mut self.phase else { return };
@@ -49,10 +49,10 @@ impl Machine {
                 leading.read_back = false;
                 self.next_try = (sent.elapsed + retry).max(now.elapsed);
                 self.in_doubt.clear();
-                self.committed(Snapshot { version, record }, sent, actions);
+                self.committed(LockState { version, record }, sent, instructions);
             }
             Err(failure) => match failure.effect {
-                Effect::NotFound => self.lose(LossReason::Deleted, now, actions),
+                Effect::NotFound => self.lose(LossReason::Deleted, now, instructions),
                 Effect::Conflict => {
                     // Whoever wrote may have taken the lock, so this cannot wait.
                     leading.conflicts += 1;
@@ -73,22 +73,22 @@ impl Machine {
     pub(super) fn read_back(
         &mut self,
         sent: Sent,
-        answer: Result<Option<Snapshot>, Failure>,
+        answer: Result<Option<LockState>, Failure>,
         now: Now,
-        actions: &mut Vec<Action>,
+        instructions: &mut Vec<Instruction>,
     ) {
         let pause = self.config.retry_period / 4;
         let Phase::Leading(leading) = &mut self.phase else { return };
         let found = match answer {
             Ok(Some(found)) => found,
-            Ok(None) => return self.lose(LossReason::Deleted, now, actions),
+            Ok(None) => return self.lose(LossReason::Deleted, now, instructions),
             Err(failure) => return self.retry_renewal(failure, now),
         };
         if !found.record.same_term(&leading.term.record) {
-            return self.lose(LossReason::Usurped { by: found.record.holder_identity }, now, actions);
+            return self.lose(LossReason::Usurped { by: found.record.holder_identity }, now, instructions);
         }
         if found.version.uid != leading.term.token.uid {
-            return self.lose(LossReason::Deleted, now, actions);
+            return self.lose(LossReason::Deleted, now, instructions);
         }
         leading.read_back = false;
         // Others who write the same object beside us, again and again, must not drive us into a hot loop.
@@ -99,7 +99,7 @@ impl Machine {
         let settled = self.settle(&found.record);
         self.in_doubt.clear();
         match settled {
-            Some(written) => self.committed(found, written, actions),
+            Some(written) => self.committed(found, written, instructions),
             None => {
                 if let Phase::Leading(leading) = &mut self.phase {
                     leading.base = found;
@@ -109,11 +109,11 @@ impl Machine {
     }
 
     /// A watch told of a state. Only a read can tell whether it is newer than what we know.
-    pub(super) fn leader_hint(&mut self, found: &Snapshot, now: Now) {
+    pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let Phase::Leading(leading) = &mut self.phase else { return };
         let known = found.version == leading.base.version || self.in_doubt.iter().any(|d| d.record == found.record);
         let renewal = self.sent.as_ref().is_some_and(|sent| match &sent.request {
-            Request::Update { record, .. } => *record == found.record,
+            LockRequest::Update { record, .. } => *record == found.record,
             _ => false,
         });
         let ours = found.version.uid == leading.term.token.uid && found.record.same_term(&leading.term.record);
@@ -124,7 +124,7 @@ impl Machine {
     }
 
     /// A write of this term is known to be stored.
-    fn committed(&mut self, stored: Snapshot, sent: Now, actions: &mut Vec<Action>) {
+    fn committed(&mut self, stored: LockState, sent: Now, instructions: &mut Vec<Instruction>) {
         let span = self.config.renew_deadline;
         let Phase::Leading(leading) = &mut self.phase else { return };
         let visible = whole_second(&stored.record) > whole_second(&leading.base.record);
@@ -134,7 +134,7 @@ impl Machine {
         if visible && sent.elapsed > leading.counted.elapsed {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);
-            actions.push(Action::Extend(leading.deadline));
+            instructions.push(Instruction::Extend(leading.deadline));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Giving the lock up, after the work has ended and never anyone else's.
 
-use super::{Doubt, Effect, Failure, Machine, Now, Phase, Releasing, Request, Sent, Term};
-use crate::record::{LeaderElectionRecord, Snapshot, Version};
+use super::{Doubt, Effect, Failure, LockRequest, Machine, Now, Phase, Releasing, Sent, Term};
+use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
     /// Begins to give `term` up. Where that is switched off, it is just over.
@@ -19,7 +19,7 @@ impl Machine {
     }
 
     /// Decides on what was read before a release.
-    pub(super) fn release_read(&mut self, sent: Sent, answer: Result<Option<Snapshot>, Failure>, now: Now) {
+    pub(super) fn release_read(&mut self, sent: Sent, answer: Result<Option<LockState>, Failure>, now: Now) {
         let Phase::Releasing(releasing) = &mut self.phase else { return };
         let found = match answer {
             Ok(Some(found)) => found,
@@ -47,7 +47,7 @@ impl Machine {
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
         };
-        releasing.write = Some(Request::Update { base: found.version, record });
+        releasing.write = Some(LockRequest::Update { base: found.version, record });
         self.next_try = now.elapsed;
     }
 

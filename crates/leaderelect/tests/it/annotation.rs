@@ -165,7 +165,7 @@ async fn a_record_is_read_as_others_have_written_it() {
         ("{}", "", None),
     ] {
         let [lock, _] = locks(&holding(Some(text)));
-        let record = lock.get().await.unwrap().unwrap().snapshot.record;
+        let record = lock.get().await.unwrap().unwrap().state.record;
         assert_eq!(record.holder_identity, holder, "{text}");
         assert_eq!(record.renew_time.map(|time| time.0.as_second()), renewed, "{text}");
     }

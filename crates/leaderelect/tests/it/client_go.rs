@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pintle_leaderelect::machine::{Action, Event, Failure, Request};
-use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, Version};
+use pintle_leaderelect::machine::{Failure, Instruction, LockRequest, Signal};
+use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, Version};
 use pintle_leaderelect::{LossReason, Term};
 use pintle_meta::MicroTime;
 
@@ -16,7 +16,7 @@ pub(crate) struct ClientGo {
     observed: LeaderElectionRecord,
     observed_at: Duration,
     object: Option<Version>,
-    request: Option<Request>,
+    request: Option<LockRequest>,
     tried_at: Duration,
     next_try: Duration,
     /// When the round of renewals is given up that is under way, or comes next.
@@ -39,26 +39,26 @@ impl ClientGo {
         self.round_ends.into_iter().chain(next_try).min()
     }
 
-    pub(crate) fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
-        let mut actions = Vec::new();
+    pub(crate) fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
+        let mut instructions = Vec::new();
         if self.round_ends.is_some_and(|end| now.elapsed >= end) {
             self.round_ends = None;
             self.next_try = self.next_try.max(now.elapsed);
-            actions.push(Action::StopLeading(LossReason::Deadline));
+            instructions.push(Instruction::StopLeading(LossReason::Deadline));
         }
-        match event {
+        match signal {
             // The requests of a run end with it; the next run begins with a look.
-            Event::Read(_) | Event::Written(_) if !actions.is_empty() => {
+            Signal::Read(_) | Signal::Written(_) if !instructions.is_empty() => {
                 (self.request, self.object) = (None, None);
                 self.failed(now);
             }
-            Event::Read(answer) => {
+            Signal::Read(answer) => {
                 self.request = None;
-                self.read(answer, now, &mut actions);
+                self.read(answer, now, &mut instructions);
             }
-            Event::Written(answer) => {
+            Signal::Written(answer) => {
                 if let Some(request) = self.request.take() {
-                    self.written(request, answer, now, &mut actions);
+                    self.written(request, answer, now, &mut instructions);
                 }
             }
             _ => {}
@@ -70,20 +70,20 @@ impl ClientGo {
             match self.object.clone() {
                 Some(base) if mine && valid => {
                     let record = self.record(now, self.observed.acquire_time, self.observed.leader_transitions);
-                    self.send(Request::Update { base, record }, &mut actions);
+                    self.send(LockRequest::Update { base, record }, &mut instructions);
                 }
-                _ => self.send(Request::Read, &mut actions),
+                _ => self.send(LockRequest::Read, &mut instructions),
             }
         }
-        actions
+        instructions
     }
 
-    fn read(&mut self, answer: Result<Option<Snapshot>, Failure>, now: Now, actions: &mut Vec<Action>) {
+    fn read(&mut self, answer: Result<Option<LockState>, Failure>, now: Now, instructions: &mut Vec<Instruction>) {
         let found = match answer {
             Ok(Some(found)) => found,
             Ok(None) => {
                 let record = self.record(now, None, 0);
-                return self.send(Request::Create(record), actions);
+                return self.send(LockRequest::Create(record), instructions);
             }
             Err(_) => return self.failed(now),
         };
@@ -102,18 +102,24 @@ impl ClientGo {
             true => self.record(now, found.record.acquire_time, count),
             false => self.record(now, None, count + 1),
         };
-        self.send(Request::Update { base: found.version, record }, actions);
+        self.send(LockRequest::Update { base: found.version, record }, instructions);
     }
 
-    fn written(&mut self, request: Request, answer: Result<Version, Failure>, now: Now, actions: &mut Vec<Action>) {
+    fn written(
+        &mut self,
+        request: LockRequest,
+        answer: Result<Version, Failure>,
+        now: Now,
+        instructions: &mut Vec<Instruction>,
+    ) {
         let record = match request {
-            Request::Create(record) | Request::Update { record, .. } => record,
-            Request::Read => return,
+            LockRequest::Create(record) | LockRequest::Update { record, .. } => record,
+            LockRequest::Read => return,
         };
         let Ok(version) = answer else {
             // A failed fast path is followed by the slow one; a failed slow one by a pause.
             let fast = self.object.take().is_some() && self.observed.holder_identity == record.holder_identity;
-            return if fast { self.send(Request::Read, actions) } else { self.failed(now) };
+            return if fast { self.send(LockRequest::Read, instructions) } else { self.failed(now) };
         };
         let term = Term { token: version.clone(), record: record.clone() };
         (self.object, self.observed, self.observed_at) = (Some(version), record, now.elapsed);
@@ -121,7 +127,11 @@ impl ClientGo {
         // The round that begins then has the whole of its deadline.
         let deadline = now_plus(now, self.config.retry_period + self.config.renew_deadline);
         let led = self.round_ends.replace(deadline.elapsed).is_some();
-        actions.push(if led { Action::Extend(deadline) } else { Action::StartLeading { term, deadline } });
+        instructions.push(if led {
+            Instruction::Extend(deadline)
+        } else {
+            Instruction::StartLeading { term, deadline }
+        });
     }
 
     fn failed(&mut self, now: Now) {
@@ -132,9 +142,9 @@ impl ClientGo {
         };
     }
 
-    fn send(&mut self, request: Request, actions: &mut Vec<Action>) {
+    fn send(&mut self, request: LockRequest, instructions: &mut Vec<Instruction>) {
         self.request = Some(request.clone());
-        actions.push(Action::Send { request, timeout: self.config.renew_deadline / 2 });
+        instructions.push(Instruction::Send { request, timeout: self.config.renew_deadline / 2 });
     }
 
     fn record(&self, now: Now, acquired: Option<MicroTime>, transitions: i32) -> LeaderElectionRecord {

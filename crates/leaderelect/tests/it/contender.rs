@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_leaderelect::{
-    Clock, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock,
+    Clocks, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock,
     LossReason, Now,
 };
 use pintle_metrics::Memory;
@@ -25,7 +25,7 @@ impl TestClock {
     }
 }
 
-impl Clock for TestClock {
+impl Clocks for TestClock {
     fn now(&self) -> Now {
         Now { elapsed: self.0.elapsed(), wall: self.0.wall() }
     }

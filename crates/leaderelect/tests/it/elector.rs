@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, LossReason};
 use pintle_meta::{Object, Reason};
-use pintle_testing::{Fault, Verb};
+use pintle_testing::{Outcome, Verb};
 use tokio_util::sync::CancellationToken;
 
 use crate::contender::{Setup, Story, pass};
@@ -18,7 +18,7 @@ async fn a_hung_request_never_costs_the_term() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     for _ in 0..20 {
-        a.client.faults().next([Fault::Lost]);
+        a.client.faults().next([Outcome::Lost]);
         pass(7.0).await;
     }
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works"]);
@@ -29,7 +29,7 @@ async fn a_hung_request_never_costs_the_term() {
 async fn a_lost_answer_to_the_first_write_is_settled_by_reading_back() {
     let server = server();
     let client = server.client("a");
-    client.faults().next([Fault::Pass, Fault::AnswerLost]);
+    client.faults().next([Outcome::Pass, Outcome::AnswerLost]);
     let a = Setup::new("a").start_with(client);
     pass(9.0).await;
     assert!(a.status.is_leader());
@@ -46,7 +46,7 @@ async fn a_lost_answer_to_the_first_write_is_settled_by_reading_back() {
 async fn a_lost_answer_to_a_renewal_counts_from_when_it_was_sent() {
     let server = server();
     let client = server.client("a");
-    client.faults().next([Fault::Pass, Fault::Pass, Fault::AnswerLost, Fault::Pass, Fault::Lost]);
+    client.faults().next([Outcome::Pass, Outcome::Pass, Outcome::AnswerLost, Outcome::Pass, Outcome::Lost]);
     let a = Setup::new("a").start_with(client);
     pass(6.0).await;
     a.client.faults().cut_off();
@@ -61,9 +61,9 @@ async fn a_server_that_refuses_for_a_while_costs_nothing() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     a.client.faults().next([
-        Fault::refused(429, Reason::TooManyRequests),
-        Fault::refused(500, Reason::InternalError),
-        Fault::refused(503, Reason::ServiceUnavailable),
+        Outcome::refused(429, Reason::TooManyRequests),
+        Outcome::refused(500, Reason::InternalError),
+        Outcome::refused(503, Reason::ServiceUnavailable),
     ]);
     pass(60.0).await;
     assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works"]);
@@ -74,7 +74,9 @@ async fn a_candidate_outlives_everything_a_server_says() {
     let server = server();
     let client = server.client("a");
     let reasons = [(403, Reason::Forbidden), (404, Reason::NotFound), (422, Reason::Invalid), (504, Reason::Timeout)];
-    client.faults().next(reasons.into_iter().flat_map(|(code, reason)| [Fault::Pass, Fault::refused(code, reason)]));
+    client
+        .faults()
+        .next(reasons.into_iter().flat_map(|(code, reason)| [Outcome::Pass, Outcome::refused(code, reason)]));
     let a = Setup::new("a").start_with(client);
     pass(40.0).await;
     assert!(a.status.is_leader());
@@ -132,7 +134,11 @@ async fn a_watch_that_is_refused_leaves_polling() {
     let a = Setup::new("a").start(&server);
     pass(1.0).await;
     let client = server.client("b");
-    client.faults().next([Fault::refused(403, Reason::Forbidden), Fault::Pass, Fault::refused(403, Reason::Forbidden)]);
+    client.faults().next([
+        Outcome::refused(403, Reason::Forbidden),
+        Outcome::Pass,
+        Outcome::refused(403, Reason::Forbidden),
+    ]);
     let b = Setup { watch: true, ..Setup::new("b") }.start_with(client);
     a.stop().await;
     pass(5.0).await;
@@ -147,7 +153,7 @@ async fn watches_that_fail_together_are_not_opened_together_again_and_ever_later
     let _candidates = (0..20)
         .map(|seed| {
             let client = server.client("candidate");
-            let refused = || Fault::refused(403, Reason::Forbidden);
+            let refused = || Outcome::refused(403, Reason::Forbidden);
             client.faults().when(move |request| (request.verb() == Verb::Watch).then(refused));
             let mut setup = Setup { watch: true, ..Setup::new("candidate") };
             setup.config.seed = Some(seed);
@@ -283,10 +289,10 @@ async fn a_candidate_that_is_stopped_was_never_started_nor_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_is_stopped_in_mid_write_leaves_no_lock_behind() {
-    for fault in [Fault::AnswerLost, Fault::AnswerSlow(Duration::from_secs(2))] {
+    for fault in [Outcome::AnswerLost, Outcome::AnswerSlow(Duration::from_secs(2))] {
         let server = server();
         let client = server.client("a");
-        client.faults().next([Fault::Pass, fault.clone()]);
+        client.faults().next([Outcome::Pass, fault.clone()]);
         let a = Setup::new("a").start_with(client);
         pass(0.5).await;
         assert_eq!(a.stop().await, None);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pintle_leaderelect::{LeaderElectionRecord, LossReason};
 use pintle_meta::Object;
-use pintle_testing::Fault;
+use pintle_testing::Outcome;
 
 use crate::contender::{Setup, Story, pass};
 use crate::server::{delete, holder, lease, put, record, server};
@@ -111,7 +111,7 @@ async fn f6_the_deadline_counts_from_the_sending_of_the_last_stored_renewal() {
     let server = server();
     let client = server.client("a");
     // The get, the create, and a renewal whose answer takes three seconds. Then nothing.
-    client.faults().next([Fault::Pass, Fault::Pass, Fault::AnswerSlow(Duration::from_secs(3))]);
+    client.faults().next([Outcome::Pass, Outcome::Pass, Outcome::AnswerSlow(Duration::from_secs(3))]);
     let a = Setup::new("a").start_with(client);
     pass(4.0).await;
     a.client.faults().cut_off();

@@ -4,30 +4,30 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pintle_leaderelect::machine::{Action, Effect, Event, Failure, Hint, Machine, Request};
-use pintle_leaderelect::{LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, TimePrecision, Version};
+use pintle_leaderelect::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
+use pintle_leaderelect::{LeaderElectionConfig, LeaderElectionRecord, LockState, Now, TimePrecision, Version};
 
 fn at(seconds: u64, wall: i64) -> Now {
     Now { elapsed: Duration::from_secs(seconds), wall: Timestamp::from_second(1_800_000_000 + wall).unwrap() }
 }
 
-/// The one request among the actions.
-fn sent(actions: &[Action]) -> Request {
-    let requests = actions.iter().filter_map(|action| match action {
-        Action::Send { request, .. } => Some(request.clone()),
+/// The one request among the instructions.
+fn sent(instructions: &[Instruction]) -> LockRequest {
+    let requests = instructions.iter().filter_map(|instruction| match instruction {
+        Instruction::Send { request, .. } => Some(request.clone()),
         _ => None,
     });
-    let [request] = &requests.collect::<Vec<_>>()[..] else { panic!("not one request in {actions:?}") };
+    let [request] = &requests.collect::<Vec<_>>()[..] else { panic!("not one request in {instructions:?}") };
     request.clone()
 }
 
-fn stored(record: &LeaderElectionRecord) -> Event {
+fn stored(record: &LeaderElectionRecord) -> Signal {
     let version = Version { uid: "uid".into(), resource_version: "1".into() };
-    Event::Read(Ok(Some(Snapshot { version, record: record.clone() })))
+    Signal::Read(Ok(Some(LockState { version, record: record.clone() })))
 }
 
-fn written() -> Event {
-    Event::Written(Ok(Version { uid: "uid".into(), resource_version: "1".into() }))
+fn written() -> Signal {
+    Signal::Written(Ok(Version { uid: "uid".into(), resource_version: "1".into() }))
 }
 
 #[test]
@@ -38,27 +38,27 @@ fn a_write_in_doubt_is_never_mistaken_for_an_older_record() {
             precision,
             at(0, 100),
         );
-        assert_eq!(sent(&machine.step(Event::Tick, at(0, 100))), Request::Read);
-        let Request::Create(first) = sent(&machine.step(Event::Read(Ok(None)), at(0, 100))) else { panic!() };
-        assert!(matches!(machine.step(written(), at(0, 100))[..], [.., Action::StartLeading { .. }]));
+        assert_eq!(sent(&machine.step(Signal::Tick, at(0, 100))), LockRequest::Read);
+        let LockRequest::Create(first) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 100))) else { panic!() };
+        assert!(matches!(machine.step(written(), at(0, 100))[..], [.., Instruction::StartLeading { .. }]));
         // The term runs out without a renewal.
-        assert!(matches!(sent(&machine.step(Event::Tick, at(2, 102))), Request::Update { .. }));
-        machine.step(Event::Written(Err(Failure::unknown())), at(5, 105));
-        machine.step(Event::Tick, at(10, 110));
-        machine.step(Event::WorkEnded, at(10, 110));
-        machine.step(Event::Read(Err(Failure::unknown())), at(12, 112));
+        assert!(matches!(sent(&machine.step(Signal::Tick, at(2, 102))), LockRequest::Update { .. }));
+        machine.step(Signal::Written(Err(Failure::unknown())), at(5, 105));
+        machine.step(Signal::Tick, at(10, 110));
+        machine.step(Signal::WorkEnded, at(10, 110));
+        machine.step(Signal::Read(Err(Failure::unknown())), at(12, 112));
         // The record that stands is that of the lost term, so it is taken anew; in the very second of the first one, since
         // the wall clock was set back.
-        assert_eq!(sent(&machine.step(Event::Tick, at(20, 100))), Request::Read);
-        let Request::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
+        assert_eq!(sent(&machine.step(Signal::Tick, at(20, 100))), LockRequest::Read);
+        let LockRequest::Update { record, .. } = sent(&machine.step(stored(&first), at(20, 100))) else { panic!() };
         assert_ne!(record, first);
         assert!(record.renew_time > first.renew_time);
-        machine.step(Event::Written(Err(Failure::unknown())), at(21, 101));
-        assert_eq!(sent(&machine.step(Event::Tick, at(26, 106))), Request::Read);
+        machine.step(Signal::Written(Err(Failure::unknown())), at(21, 101));
+        assert_eq!(sent(&machine.step(Signal::Tick, at(26, 106))), LockRequest::Read);
         // That write was not done: the old record still stands. So there is no term yet.
-        let actions = machine.step(stored(&first), at(26, 106));
-        assert!(matches!(sent(&actions), Request::Update { .. }), "{actions:?}");
-        assert_eq!(actions.len(), 1, "{actions:?}");
+        let instructions = machine.step(stored(&first), at(26, 106));
+        assert!(matches!(sent(&instructions), LockRequest::Update { .. }), "{instructions:?}");
+        assert_eq!(instructions.len(), 1, "{instructions:?}");
     }
 }
 
@@ -78,14 +78,16 @@ fn renewals_within_a_second_do_not_prolong_a_term() {
         Now { elapsed: millis(time), wall }
     };
     let mut machine = Machine::new(config, TimePrecision::Micros, now(0));
-    machine.step(Event::Tick, now(0));
-    machine.step(Event::Read(Ok(None)), now(0));
+    machine.step(Signal::Tick, now(0));
+    machine.step(Signal::Read(Ok(None)), now(0));
     machine.step(written(), now(0));
     let mut extended = Vec::new();
     for time in (300..=2_400).step_by(300) {
-        assert!(matches!(sent(&machine.step(Event::Tick, now(time))), Request::Update { .. }));
-        let actions = machine.step(written(), now(time));
-        extended.extend(actions.iter().any(|action| matches!(action, Action::Extend(_))).then_some(time));
+        assert!(matches!(sent(&machine.step(Signal::Tick, now(time))), LockRequest::Update { .. }));
+        let instructions = machine.step(written(), now(time));
+        extended.extend(
+            instructions.iter().any(|instruction| matches!(instruction, Instruction::Extend(_))).then_some(time),
+        );
     }
     assert_eq!(extended, [1_200, 2_100]);
 }
@@ -95,7 +97,7 @@ fn candidate(seed: u64) -> Machine {
     let mut config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
     config.seed = Some(seed);
     let mut machine = Machine::new(config, TimePrecision::Micros, at(0, 0));
-    machine.step(Event::Watch(Hint::Up), at(0, 0));
+    machine.step(Signal::Watch(Hint::Up), at(0, 0));
     let held = LeaderElectionRecord { holder_identity: "other".into(), ..LeaderElectionRecord::default() };
     machine.step(stored(&held), at(0, 0));
     machine
@@ -106,7 +108,7 @@ fn candidates_whose_watches_break_together_do_not_look_together() {
     let looks: HashSet<Duration> = (0..20)
         .map(|seed| {
             let mut machine = candidate(seed);
-            machine.step(Event::Watch(Hint::Down), at(1, 1));
+            machine.step(Signal::Watch(Hint::Down), at(1, 1));
             machine.wake_at().unwrap()
         })
         .collect();
@@ -124,9 +126,9 @@ fn a_server_that_asks_for_too_much_time_is_not_given_it() {
             TimePrecision::Micros,
             at(0, 0),
         );
-        assert_eq!(sent(&machine.step(Event::Tick, at(0, 0))), Request::Read);
+        assert_eq!(sent(&machine.step(Signal::Tick, at(0, 0))), LockRequest::Read);
         let failure = Failure { effect: Effect::None, retry_after: Some(Duration::from_secs(asked)) };
-        machine.step(Event::Read(Err(failure)), at(0, 0));
+        machine.step(Signal::Read(Err(failure)), at(0, 0));
         let pause = machine.wake_at().unwrap();
         assert!(given.contains(&pause.as_secs()), "asked for {asked} s, it waits for {pause:?}");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock};
-use pintle_metrics::{Kind, Memory};
+use pintle_metrics::{Memory, MetricKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::contender::{Setup, pass};
@@ -29,10 +29,10 @@ fn the_series_are_those_of_client_go_and_go_with_the_elector() {
     assert_eq!(
         found,
         [
-            ("leader_election_master_status", Kind::Gauge),
-            ("leader_election_renewals_total", Kind::Counter),
-            ("leader_election_slowpath_total", Kind::Counter),
-            ("leader_election_terms_total", Kind::Counter),
+            ("leader_election_master_status", MetricKind::Gauge),
+            ("leader_election_renewals_total", MetricKind::Counter),
+            ("leader_election_slowpath_total", MetricKind::Counter),
+            ("leader_election_terms_total", MetricKind::Counter),
         ]
     );
     assert!(memory.samples().iter().all(|sample| sample.metric.labels == ["name"] && sample.labels == [NAME]));

@@ -2,7 +2,7 @@
 
 use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{ObjectKey, ObjectMeta};
-use pintle_testing::{Call, Collection, Request};
+use pintle_testing::{Call, Collection, RecordedRequest};
 
 pub(crate) const NAMESPACE: &str = "kube-system";
 pub(crate) const NAME: &str = "lock";
@@ -21,7 +21,7 @@ pub(crate) fn server() -> Collection<Lease> {
 }
 
 /// What an elector may ask for.
-fn check(request: &Request) {
+fn check(request: &RecordedRequest) {
     match &request.call {
         Call::Get { .. } | Call::Create { .. } => {}
         Call::Update { object, .. } => {
@@ -34,7 +34,7 @@ fn check(request: &Request) {
 }
 
 /// The requests since the last call.
-pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<Request> {
+pub(crate) fn take_log(server: &Collection<Lease>) -> Vec<RecordedRequest> {
     let log = server.take_requests();
     // Those that met a fault as well.
     log.iter().for_each(check);

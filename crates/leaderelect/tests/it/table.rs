@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use pintle_leaderelect::{LeaderElectionRecord, Lease};
 use pintle_meta::{MicroTime, Reason};
-use pintle_testing::{Collection, Fault};
+use pintle_testing::{Collection, Outcome};
 
 use crate::contender::{Contender, Setup, pass};
 use crate::server::{holder, key, lease, put, record, take_log, take_verbs};
@@ -182,7 +182,7 @@ async fn a_release_reads_and_then_writes_an_empty_holder() {
 async fn a_release_that_meets_a_conflict_is_tried_again() {
     let server = server(&Given::Nothing);
     let elector = led(&server).await;
-    elector.client.faults().next([Fault::Pass, Fault::refused(409, Reason::Conflict)]);
+    elector.client.faults().next([Outcome::Pass, Outcome::refused(409, Reason::Conflict)]);
     elector.stop().await;
     assert_eq!(take_verbs(&server), ["get", "update", "get", "update"]);
     assert_eq!(holder(&server), "");
@@ -190,7 +190,7 @@ async fn a_release_that_meets_a_conflict_is_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_during_a_renewal_still_releases() {
-    for fault in [Fault::AnswerSlow(Duration::from_secs(1)), Fault::AnswerLost, Fault::Lost] {
+    for fault in [Outcome::AnswerSlow(Duration::from_secs(1)), Outcome::AnswerLost, Outcome::Lost] {
         let server = server(&Given::Nothing);
         let elector = led(&server).await;
         elector.client.faults().next([fault.clone()]);

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::client_go::ClientGo;
 use jiff::Timestamp;
-use pintle_leaderelect::machine::{Action, Effect, Event, Failure, Hint, Machine, Request};
+use pintle_leaderelect::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use pintle_leaderelect::{
-    Deadline, LeaderElectionConfig, LeaderElectionRecord, Now, Snapshot, Term, TimePrecision, Version,
+    Deadline, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, Term, TimePrecision, Version,
 };
 
 pub(crate) const SECOND: u64 = 1_000_000;
@@ -52,10 +52,10 @@ enum Mind {
 }
 
 impl Mind {
-    fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
+    fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         match self {
-            Self::Ours(machine) => machine.step(event, now),
-            Self::ClientGo(machine) => machine.step(event, now),
+            Self::Ours(machine) => machine.step(signal, now),
+            Self::ClientGo(machine) => machine.step(signal, now),
         }
     }
 
@@ -107,7 +107,7 @@ pub(crate) struct Node {
     paused_until: u64,
     cut_off_until: u64,
     /// The request under way and when it was sent, on this node's clock.
-    request: Option<(u64, Request)>,
+    request: Option<(u64, LockRequest)>,
     requests: u64,
     /// When writes were sent that were stored, on this node's clock.
     stored: Vec<Duration>,
@@ -124,8 +124,8 @@ struct Work {
 #[derive(Debug)]
 enum Happening {
     Wake { node: usize, incarnation: u64 },
-    Arrive { node: usize, incarnation: u64, id: u64, request: Request, sent: u64 },
-    Answer { node: usize, incarnation: u64, id: u64, event: Event },
+    Arrive { node: usize, incarnation: u64, id: u64, request: LockRequest, sent: u64 },
+    Answer { node: usize, incarnation: u64, id: u64, signal: Signal },
     GiveUp { node: usize, incarnation: u64, id: u64 },
     Hint { node: usize, incarnation: u64, hint: Hint },
     WorkEnds { node: usize, incarnation: u64, token: Version },
@@ -240,9 +240,9 @@ impl World {
 
     fn born(&mut self, index: usize) {
         if self.chaos.hints {
-            self.step(index, Event::Watch(Hint::Up));
+            self.step(index, Signal::Watch(Hint::Up));
         }
-        self.step(index, Event::Tick);
+        self.step(index, Signal::Tick);
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -257,52 +257,52 @@ impl World {
             }
         }
         match happening {
-            Happening::Wake { node, .. } => self.step(node, Event::Tick),
+            Happening::Wake { node, .. } => self.step(node, Signal::Tick),
             Happening::Arrive { node, incarnation, id, request, sent } => {
                 self.arrive(node, incarnation, id, request, sent);
             }
-            Happening::Answer { node, id, event, .. } => self.answer(node, id, event),
+            Happening::Answer { node, id, signal, .. } => self.answer(node, id, signal),
             Happening::GiveUp { node, id, .. } => {
                 let failure = Failure::unknown();
-                let event = match self.nodes[node].request {
-                    Some((_, Request::Read)) => Event::Read(Err(failure)),
-                    _ => Event::Written(Err(failure)),
+                let signal = match self.nodes[node].request {
+                    Some((_, LockRequest::Read)) => Signal::Read(Err(failure)),
+                    _ => Signal::Written(Err(failure)),
                 };
-                self.answer(node, id, event);
+                self.answer(node, id, signal);
             }
-            Happening::Hint { node, hint, .. } => self.step(node, Event::Watch(hint)),
+            Happening::Hint { node, hint, .. } => self.step(node, Signal::Watch(hint)),
             Happening::WorkEnds { node, token, .. } => self.end_work(node, &token),
             Happening::Trouble => self.trouble(),
         }
     }
 
-    fn step(&mut self, index: usize, event: Event) {
+    fn step(&mut self, index: usize, signal: Signal) {
         if self.nodes[index].finished {
             return;
         }
         let now = self.nodes[index].local(self.now);
-        let work_ended = matches!(event, Event::WorkEnded);
-        let actions = self.nodes[index].mind.step(event, now);
+        let work_ended = matches!(signal, Signal::WorkEnded);
+        let instructions = self.nodes[index].mind.step(signal, now);
         let mut ended = None;
-        for action in actions {
-            match action {
-                Action::Send { request, timeout } => self.send(index, request, timeout),
-                Action::NewLeader(_) => {}
-                Action::StartLeading { term, deadline } => self.start(index, term, deadline),
-                Action::Extend(deadline) => self.extend(index, deadline),
-                Action::Drain => {
+        for instruction in instructions {
+            match instruction {
+                Instruction::Send { request, timeout } => self.send(index, request, timeout),
+                Instruction::NewLeader(_) => {}
+                Instruction::StartLeading { term, deadline } => self.start(index, term, deadline),
+                Instruction::Extend(deadline) => self.extend(index, deadline),
+                Instruction::Drain => {
                     let token = self.nodes[index].work.as_ref().map(|work| work.term.token.clone());
                     let token = token.expect("a drain without a term");
                     let delay = self.rng.u64(0..4 * SECOND);
                     let incarnation = self.nodes[index].incarnation;
                     self.later(delay, Happening::WorkEnds { node: index, incarnation, token });
                 }
-                Action::StopLeading(_) => {
+                Instruction::StopLeading(_) => {
                     // None where the work had ended before the machine noticed that the deadline had come.
                     ended = self.nodes[index].work.as_ref().map(|work| work.term.token.clone());
                     assert!(ended.is_some() || work_ended, "stopped leading without leading");
                 }
-                Action::Finish => self.nodes[index].finished = true,
+                Instruction::Finish => self.nodes[index].finished = true,
             }
         }
         if let Some(token) = ended {
@@ -359,11 +359,11 @@ impl World {
     fn end_work(&mut self, index: usize, token: &Version) {
         if self.nodes[index].work.as_ref().is_some_and(|work| work.term.token == *token) {
             self.nodes[index].work = None;
-            self.step(index, Event::WorkEnded);
+            self.step(index, Signal::WorkEnded);
         }
     }
 
-    fn send(&mut self, index: usize, request: Request, timeout: Duration) {
+    fn send(&mut self, index: usize, request: LockRequest, timeout: Duration) {
         let (delay, lost) = self.network(index);
         let node = &mut self.nodes[index];
         assert!(node.request.is_none(), "two requests under way");
@@ -379,43 +379,43 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, index: usize, incarnation: u64, id: u64, request: Request, sent: u64) {
+    fn arrive(&mut self, index: usize, incarnation: u64, id: u64, request: LockRequest, sent: u64) {
         let refused = !self.calm && self.rng.f64() < self.chaos.refused;
-        let event = match request {
-            Request::Read => {
+        let signal = match request {
+            LockRequest::Read => {
                 self.reads += 1;
-                let found = self.lock.as_ref().map(Stored::snapshot);
-                Event::Read(if refused { Err(Failure::unknown()) } else { Ok(found) })
+                let found = self.lock.as_ref().map(Stored::state);
+                Signal::Read(if refused { Err(Failure::unknown()) } else { Ok(found) })
             }
             _ if refused => {
                 let effect = if self.rng.bool() { Effect::None } else { Effect::Unknown };
-                Event::Written(Err(Failure { effect, retry_after: Some(Duration::from_secs(1)) }))
+                Signal::Written(Err(Failure { effect, retry_after: Some(Duration::from_secs(1)) }))
             }
-            Request::Create(record) => match self.lock {
-                Some(_) => Event::Written(Err(Failure { effect: Effect::Conflict, retry_after: None })),
+            LockRequest::Create(record) => match self.lock {
+                Some(_) => Signal::Written(Err(Failure { effect: Effect::Conflict, retry_after: None })),
                 None => {
                     self.last_uid += 1;
-                    Event::Written(Ok(self.store(index, incarnation, record, sent)))
+                    Signal::Written(Ok(self.store(index, incarnation, record, sent)))
                 }
             },
-            Request::Update { base, record } => match &self.lock {
-                None => Event::Written(Err(Failure { effect: Effect::NotFound, retry_after: None })),
-                Some(stored) if stored.snapshot().version != base => {
-                    Event::Written(Err(Failure { effect: Effect::Conflict, retry_after: None }))
+            LockRequest::Update { base, record } => match &self.lock {
+                None => Signal::Written(Err(Failure { effect: Effect::NotFound, retry_after: None })),
+                Some(stored) if stored.state().version != base => {
+                    Signal::Written(Err(Failure { effect: Effect::Conflict, retry_after: None }))
                 }
-                Some(_) => Event::Written(Ok(self.store(index, incarnation, record, sent))),
+                Some(_) => Signal::Written(Ok(self.store(index, incarnation, record, sent))),
             },
         };
         let (delay, lost) = self.network(index);
         if !lost {
-            self.later(delay, Happening::Answer { node: index, incarnation, id, event });
+            self.later(delay, Happening::Answer { node: index, incarnation, id, signal });
         }
     }
 
-    fn answer(&mut self, index: usize, id: u64, event: Event) {
+    fn answer(&mut self, index: usize, id: u64, signal: Signal) {
         if self.nodes[index].request.as_ref().is_some_and(|(current, _)| *current == id) {
             self.nodes[index].request = None;
-            self.step(index, event);
+            self.step(index, signal);
         }
     }
 
@@ -436,10 +436,10 @@ impl World {
         }
         self.last_version += 1;
         let stored = Stored { uid: self.last_uid, version: self.last_version, record, committed: self.now };
-        let snapshot = stored.snapshot();
+        let state = stored.state();
         self.lock = Some(stored);
-        self.hint(&Hint::Changed(snapshot.clone()));
-        snapshot.version
+        self.hint(&Hint::Changed(state.clone()));
+        state.version
     }
 
     fn hint(&mut self, hint: &Hint) {
@@ -481,7 +481,7 @@ impl World {
             2 if chaos.crashes => self.restart(index),
             3 if chaos.stops && self.nodes[index].finished => self.restart(index),
             3 if matches!(self.nodes[index].mind, Mind::ClientGo(_)) => {}
-            3 if chaos.stops && self.nodes[index].paused_until <= self.now => self.step(index, Event::Stop),
+            3 if chaos.stops && self.nodes[index].paused_until <= self.now => self.step(index, Signal::Stop),
             4 if chaos.wall_jumps => self.nodes[index].wall_offset += self.rng.i64(-20..20) * SECOND as i64,
             5 if chaos.tampering => self.tamper(),
             _ => {}
@@ -527,9 +527,9 @@ impl Happening {
 }
 
 impl Stored {
-    fn snapshot(&self) -> Snapshot {
+    fn state(&self) -> LockState {
         let version = Version { uid: self.uid.to_string(), resource_version: self.version.to_string() };
-        Snapshot { version, record: self.record.clone() }
+        LockState { version, record: self.record.clone() }
     }
 }
 

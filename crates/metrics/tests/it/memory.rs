@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use pintle_metrics::{Kind, Memory, Metric, Provider, Value};
+use pintle_metrics::{Memory, Metric, MetricKind, Provider, Value};
 
-static COUNT: Metric = Metric { name: "count_total", help: "A count", kind: Kind::Counter, labels: &["name"] };
-static LEVEL: Metric = Metric { name: "level", help: "A level", kind: Kind::Gauge, labels: &["name"] };
-static OLDEST: Metric = Metric { name: "oldest", help: "An age", kind: Kind::MaxGauge, labels: &["name"] };
+static COUNT: Metric = Metric { name: "count_total", help: "A count", kind: MetricKind::Counter, labels: &["name"] };
+static LEVEL: Metric = Metric { name: "level", help: "A level", kind: MetricKind::Gauge, labels: &["name"] };
+static OLDEST: Metric = Metric { name: "oldest", help: "An age", kind: MetricKind::MaxGauge, labels: &["name"] };
 static TIME: Metric =
-    Metric { name: "time", help: "A time", kind: Kind::Histogram(&[1.0, 2.0]), labels: &["name", "verb"] };
+    Metric { name: "time", help: "A time", kind: MetricKind::Histogram(&[1.0, 2.0]), labels: &["name", "verb"] };
 
 #[test]
 fn a_series_is_there_from_the_first_instrument_to_the_last() {

@@ -1,12 +1,13 @@
 //! The same as a collector of a registry.
 
-use pintle_metrics::{Kind, Memory, Metric, Provider};
+use pintle_metrics::{Memory, Metric, MetricKind, Provider};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-static SENT: Metric = Metric { name: "sent_total", help: "Mails sent", kind: Kind::Counter, labels: &["host"] };
-static OPEN: Metric = Metric { name: "open", help: "Open doors", kind: Kind::Gauge, labels: &[] };
-static TIME: Metric = Metric { name: "time", help: "Times", kind: Kind::Histogram(&[0.5, 1.0]), labels: &["verb"] };
+static SENT: Metric = Metric { name: "sent_total", help: "Mails sent", kind: MetricKind::Counter, labels: &["host"] };
+static OPEN: Metric = Metric { name: "open", help: "Open doors", kind: MetricKind::Gauge, labels: &[] };
+static TIME: Metric =
+    Metric { name: "time", help: "Times", kind: MetricKind::Histogram(&[0.5, 1.0]), labels: &["verb"] };
 
 fn text(registry: &Registry) -> String {
     let mut text = String::new();

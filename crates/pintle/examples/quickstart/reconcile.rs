@@ -22,7 +22,7 @@ pub(crate) struct WebsiteReconciler {
 }
 
 impl Reconciler for WebsiteReconciler {
-    async fn reconcile(&self, request: Request) -> Result<Action, ReconcileError> {
+    async fn reconcile(&self, request: ReconcileRequest) -> Result<Action, ReconcileError> {
         let Some(site) = self.sites.get(&request.key) else {
             // It was deleted. Its children name it as their owner, so the garbage collector takes them.
             return Ok(Action::await_change());

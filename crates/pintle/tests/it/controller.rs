@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use pintle::apiserver::{ApiServer, ApiServerConfig};
-use pintle::controller::{Action, Controller, ReconcileError, Request};
+use pintle::controller::{Action, Controller, ReconcileError, ReconcileRequest};
 use pintle::informer::{InformerConfig, SharedInformer};
 use pintle::meta::DeleteOptions;
 use pintle::restreq::Api;
@@ -24,7 +24,7 @@ impl Notes {
         let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone(), InformerConfig::default());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (lister, notes) = (informer.lister(), seen.clone());
-        let controller = Controller::of(&informer).reconciler(move |request: Request| {
+        let controller = Controller::of(&informer).reconciler(move |request: ReconcileRequest| {
             let found = lister.get(&request.key).is_some();
             notes.lock().unwrap().push((request.key.name().to_owned(), found));
             let panics = request.key.name() == "poison" && request.failures == 0;

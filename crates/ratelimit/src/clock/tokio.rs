@@ -14,7 +14,7 @@ use super::{Clock, Sleep, Timer};
 /// use pintle_ratelimit::{Throttle, TokioClock};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), pintle_ratelimit::WaitError> {
+/// # async fn main() -> Result<(), pintle_ratelimit::ThrottleError> {
 /// let throttle = Throttle::new(100.0, 1, TokioClock);
 /// throttle.accept().await?; // at once
 /// throttle.accept().await?; // 10 ms later

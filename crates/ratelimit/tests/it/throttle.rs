@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use pintle_ratelimit::{Accept, Clock, ManualClock, Throttle, TokenBucket, WaitError};
+use pintle_ratelimit::{Accept, Clock, ManualClock, Throttle, ThrottleError, TokenBucket};
 use proptest::prelude::*;
 
 use crate::{MS, SECOND};
@@ -84,7 +84,7 @@ fn t5_always_fake() {
 fn t6_never_fake() {
     let (never, _clock) = throttle(0.0, 0);
     assert!(!never.try_accept());
-    assert_eq!(never.blocking_accept(), Err(WaitError::Never));
+    assert_eq!(never.blocking_accept(), Err(ThrottleError::Never));
 
     let (slow, clock) = throttle(0.0001, 1);
     assert!(slow.try_accept());
@@ -94,7 +94,7 @@ fn t6_never_fake() {
     assert!(poll(&mut accept).is_pending());
     slow.stop();
     slow.stop();
-    assert_eq!(poll(&mut accept), Poll::Ready(Err(WaitError::Stopped)));
+    assert_eq!(poll(&mut accept), Poll::Ready(Err(ThrottleError::Stopped)));
     assert!(!slow.try_accept());
 }
 
@@ -103,7 +103,9 @@ fn t7_wait() {
     let (throttle, _clock) = throttle(0.0001, 1);
     assert_eq!(throttle.blocking_wait(SECOND), Ok(()));
     // At once: the clock stands still.
-    let Err(WaitError::TooLong { wait }) = throttle.blocking_wait(SECOND) else { panic!("the next one is far away") };
+    let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(SECOND) else {
+        panic!("the next one is far away")
+    };
     assert_eq!(wait.as_secs_f64().round(), 10_000.0);
 }
 
@@ -181,7 +183,7 @@ fn a_wait_counts_those_before_it() {
     assert!(throttle.try_accept());
     let mut first = pin!(throttle.accept());
     assert!(poll(&mut first).is_pending());
-    assert_eq!(throttle.blocking_wait(1500 * MS), Err(WaitError::TooLong { wait: 2 * SECOND }));
+    assert_eq!(throttle.blocking_wait(1500 * MS), Err(ThrottleError::TooLong { wait: 2 * SECOND }));
 }
 
 /// A task may hold a wait that it has no time for, such as the other branch of its `select!`.
@@ -273,7 +275,7 @@ proptest! {
                             given += 1;
                         }
                         Poll::Pending => {
-                            let Err(WaitError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
+                            let Err(ThrottleError::TooLong { wait }) = throttle.blocking_wait(Duration::ZERO) else {
                                 panic!("a token beside one who waits")
                             };
                             // The next one to come has its turn a second after this one, at the latest.
@@ -300,7 +302,7 @@ proptest! {
         let ahead = waiters.len();
         waiters.clear();
         let ask = |_| throttle.blocking_wait(Duration::ZERO);
-        let Err(WaitError::TooLong { wait }) = (0..=burst).try_for_each(ask) else { panic!("more than the burst") };
+        let Err(ThrottleError::TooLong { wait }) = (0..=burst).try_for_each(ask) else { panic!("more than the burst") };
         prop_assert!(wait <= SECOND, "{wait:?} after {ahead} went away");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_metrics::{Kind, Memory};
+use pintle_metrics::{Memory, MetricKind};
 use pintle_restreq::RestClient;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -35,11 +35,11 @@ async fn the_series_are_those_of_client_go_and_go_with_the_client() {
         .map(|sample| (sample.metric.name, sample.metric.kind, sample.metric.labels, sample.labels))
         .collect();
     let expected = [
-        ("rate_limiter_duration_seconds", Kind::Histogram(&BUCKETS), &["verb", "host"][..], &["GET"][..]),
-        ("request_duration_seconds", Kind::Histogram(&BUCKETS), &["verb", "host"], &["GET"]),
-        ("request_retries_total", Kind::Counter, &["code", "verb", "host"], &["200", "GET"]),
-        ("requests_total", Kind::Counter, &["code", "method", "host"], &["200", "GET"]),
-        ("requests_total", Kind::Counter, &["code", "method", "host"], &["429", "GET"]),
+        ("rate_limiter_duration_seconds", MetricKind::Histogram(&BUCKETS), &["verb", "host"][..], &["GET"][..]),
+        ("request_duration_seconds", MetricKind::Histogram(&BUCKETS), &["verb", "host"], &["GET"]),
+        ("request_retries_total", MetricKind::Counter, &["code", "verb", "host"], &["200", "GET"]),
+        ("requests_total", MetricKind::Counter, &["code", "method", "host"], &["200", "GET"]),
+        ("requests_total", MetricKind::Counter, &["code", "method", "host"], &["429", "GET"]),
     ];
     assert_eq!(found.len(), expected.len(), "{found:?}");
     for ((name, kind, labels, values), expected) in found.iter().zip(expected) {

@@ -8,7 +8,7 @@ use pintle_meta::{ApiError, Bookmark, ErrorKind, WatchEvent, WatchOptions};
 
 use super::select::Selection;
 use super::{Entry, Store, refusal};
-use crate::{Break, Fault};
+use crate::{Break, Outcome};
 
 pub(crate) type Item = Result<WatchEvent<Bytes>, ApiError>;
 
@@ -34,7 +34,7 @@ impl Store {
         &mut self,
         namespace: Option<&str>,
         options: &WatchOptions,
-        fault: Option<&Fault>,
+        fault: Option<&Outcome>,
     ) -> Result<u64, ApiError> {
         let selection = Selection::new(namespace, &options.label_selector, &options.field_selector)?;
         let revision = self.revision_of(&options.resource_version)?;
@@ -53,7 +53,7 @@ impl Store {
         } else if options.send_initial_events || revision == 0 {
             let here = self.objects.values().filter(|stored| watch.selection.selects(&stored.json));
             watch.first.extend(here.map(|stored| Ok(WatchEvent::Added(stored.bytes.clone()))));
-            if options.send_initial_events && options.allow_bookmarks && !matches!(fault, Some(Fault::NoBookmark)) {
+            if options.send_initial_events && options.allow_bookmarks && !matches!(fault, Some(Outcome::NoBookmark)) {
                 let mark = Bookmark { resource_version: self.revision.to_string(), initial_events_end: true };
                 watch.first.push_back(Ok(WatchEvent::Bookmark(mark)));
             }
@@ -62,7 +62,7 @@ impl Store {
         } else {
             watch.next = self.log.partition_point(|entry| entry.revision() <= revision);
         }
-        if let Some(Fault::Breaks { after, how }) = fault {
+        if let Some(Outcome::Breaks { after, how }) = fault {
             watch.breaks = Some((*after, how.clone()));
         }
         self.opened += 1;

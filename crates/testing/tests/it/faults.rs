@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_meta::{
     ApiError, DeleteOptions, ListOptions, ListWatch, ObjectApi, Patch, PostOptions, Reason, WatchOptions,
 };
-use pintle_testing::{Break, Call, Client, Fault, Verb};
+use pintle_testing::{Break, Call, Client, Outcome, Verb};
 use serde_json::json;
 
 use crate::support::{Website, from, key, log, now, page, poll, site, sites, themed, told};
@@ -15,8 +15,8 @@ fn list() -> ListOptions {
     ListOptions::default()
 }
 
-fn busy() -> Fault {
-    Fault::refused(429, Reason::TooManyRequests)
+fn busy() -> Outcome {
+    Outcome::refused(429, Reason::TooManyRequests)
 }
 
 /// Whether the requests of a client fail: a get, a list, and a get again.
@@ -28,7 +28,7 @@ fn fails(client: &Client<Website>) -> [bool; 3] {
 fn faults_are_met_in_order_one_each() {
     let sites = sites(&["a"]);
     let client = sites.client("one");
-    client.faults().next([Fault::Pass, busy(), busy()]);
+    client.faults().next([Outcome::Pass, busy(), busy()]);
     assert_eq!(fails(&client), [false, true, true]);
     assert_eq!(fails(&client), [false; 3]);
 }
@@ -38,7 +38,7 @@ fn a_fault_for_one_verb_waits_for_that() {
     let sites = sites(&["a"]);
     let client = sites.client("one");
     client.faults().next_of(Verb::List, [busy()]);
-    client.faults().next([Fault::Pass, Fault::Pass, busy()]);
+    client.faults().next([Outcome::Pass, Outcome::Pass, busy()]);
     assert_eq!(fails(&client), [false, true, false]);
     assert_eq!(fails(&client), [true, false, false]);
 }
@@ -48,7 +48,7 @@ fn a_rule_is_for_requests_that_nothing_is_lined_up_for_until_all_is_healed() {
     let sites = sites(&["a"]);
     let client = sites.client("one");
     client.faults().when(|request| matches!(request.call, Call::Get { .. }).then(busy));
-    client.faults().next([Fault::Pass]);
+    client.faults().next([Outcome::Pass]);
     assert_eq!(fails(&client), [false, false, true]);
     assert_eq!(fails(&client), [true, false, true]);
     client.faults().heal();
@@ -71,7 +71,7 @@ fn each_client_has_faults_of_its_own_beside_those_of_all() {
     assert_eq!(fails(&other), [false; 3]);
     assert_eq!(fails(&one), [true, false, false]);
     sites.faults().next([busy(), busy()]);
-    one.faults().next([Fault::Pass]);
+    one.faults().next([Outcome::Pass]);
     assert_eq!(fails(&one), [false, true, true]);
     sites.faults().next([busy()]);
     assert!(now(sites.list(&list())).is_err() && now(sites.list(&list())).is_ok(), "the collection's own requests too");
@@ -80,7 +80,7 @@ fn each_client_has_faults_of_its_own_beside_those_of_all() {
 #[test]
 fn what_fails_or_is_lost_is_not_done() {
     let sites = sites(&[]);
-    sites.faults().next([Fault::Fails(ApiError::timeout("late")), Fault::Lost]);
+    sites.faults().next([Outcome::Fails(ApiError::timeout("late")), Outcome::Lost]);
     assert!(now(sites.create(&site("a"), &PostOptions::default())).unwrap_err().is_unanswered());
     assert!(poll(sites.create(&site("a"), &PostOptions::default())).is_pending());
     assert_eq!(sites.revision(), 0);
@@ -92,13 +92,17 @@ async fn what_has_no_answer_or_a_wrong_or_a_late_one_is_done() {
     let sites = sites(&[]);
     let post = PostOptions::default();
     let late = Duration::from_secs(3);
-    sites.faults().next([Fault::AnswerLost, Fault::AnswerFails(ApiError::transport("cut")), Fault::AnswerSlow(late)]);
+    sites.faults().next([
+        Outcome::AnswerLost,
+        Outcome::AnswerFails(ApiError::transport("cut")),
+        Outcome::AnswerSlow(late),
+    ]);
     assert!(poll(sites.create(&site("a"), &post)).is_pending());
     assert!(sites.create(&site("b"), &post).await.unwrap_err().may_have_acted());
     let start = tokio::time::Instant::now();
     sites.create(&site("c"), &post).await.unwrap();
     assert_eq!((start.elapsed(), sites.objects().len()), (late, 3));
-    sites.faults().next([Fault::AnswerLost]);
+    sites.faults().next([Outcome::AnswerLost]);
     assert!(poll(sites.watch(&from(1))).is_pending());
     assert_eq!(sites.open_watches(), 0, "who gave up has no watch");
 }
@@ -111,7 +115,7 @@ fn a_page_breaks_after_so_many_items() {
         (Break::cut(), Poll::Ready(Some("the connection failed: the connection was cut"))),
         (Break::Silent, Poll::Pending),
     ] {
-        sites.faults().next([Fault::Breaks { after: 2, how }]);
+        sites.faults().next([Outcome::Breaks { after: 2, how }]);
         let mut page = now(sites.list(&list())).unwrap();
         assert!((0..2).all(|_| now(page.next()).unwrap().is_ok()));
         let broken = poll(page.next()).map(|part| part.map(|part| part.unwrap_err().to_string()));
@@ -130,17 +134,17 @@ fn a_watch_breaks_after_so_many_events() {
         (1, Break::Silent, vec!["ADDED b@2"]),
         (3, Break::End, vec!["ADDED b@2", "ADDED c@3"]),
     ] {
-        sites.faults().next_of(Verb::Watch, [Fault::Breaks { after, how }]);
+        sites.faults().next_of(Verb::Watch, [Outcome::Breaks { after, how }]);
         assert_eq!(told(&mut now(sites.watch(&from(1))).unwrap()), expected);
     }
-    sites.faults().next([Fault::Breaks { after: 2, how: Break::End }]);
+    sites.faults().next([Outcome::Breaks { after: 2, how: Break::End }]);
     assert_eq!(told(&mut now(sites.watch(&from(0))).unwrap()), ["ADDED a@1", "ADDED b@2", "end"]);
 }
 
 #[test]
 fn a_streaming_list_may_lack_its_bookmark() {
     let sites = sites(&["a"]);
-    sites.faults().next([Fault::NoBookmark]);
+    sites.faults().next([Outcome::NoBookmark]);
     let streaming = WatchOptions { send_initial_events: true, ..from(0) };
     let mut events = now(sites.watch(&streaming)).unwrap();
     assert_eq!(told(&mut events), ["ADDED a@1"]);

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pintle_controller::{
-    Action, Controller, Feed, Manager, ManagerConfig, ManagerError, Request, Requests, Source, Trigger,
+    Action, Controller, Feed, Manager, ManagerConfig, ManagerError, ReconcileRequest, Requests, Source, Trigger,
 };
 use pintle_informer::{InformerConfig, InformerFactory};
 use pintle_leaderelect::Lease;
@@ -188,7 +188,7 @@ async fn a_lease_is_not_released_while_a_call_holds_its_thread() {
     let ends = Mutex::new(ends);
     let leases = Collection::<Lease>::new();
     let trigger = Trigger::new();
-    let controller = Controller::named("hand").source(trigger.clone()).reconciler(move |_: Request| {
+    let controller = Controller::named("hand").source(trigger.clone()).reconciler(move |_: ReconcileRequest| {
         begun.send(()).unwrap();
         tokio::task::block_in_place(|| ends.lock().unwrap().recv().unwrap());
         async { Ok(Action::await_change()) }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_controller::{Action, Controller, ControllerConfig, Manager, QueueSetup, Trigger};
-use pintle_leaderelect::{Clock, Lease, Now, SystemClock};
+use pintle_leaderelect::{Clocks, Lease, Now, SystemClocks};
 use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
@@ -61,9 +61,9 @@ async fn keys_that_wait_when_the_term_is_lost_come_in_the_next() {
 
 /// A clock that is put forward by hand, beyond the deadline of a term, so that the term is over before anyone is woken.
 #[derive(Debug, Default)]
-struct Jumps(SystemClock, AtomicBool);
+struct Jumps(SystemClocks, AtomicBool);
 
-impl Clock for Jumps {
+impl Clocks for Jumps {
     fn now(&self) -> Now {
         let now = self.0.now();
         let ahead = if self.1.load(Ordering::Relaxed) { Duration::from_secs(11) } else { Duration::ZERO };

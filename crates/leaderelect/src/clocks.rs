@@ -24,13 +24,13 @@ pub struct Now {
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{Clock, Deadline, SystemClock};
+/// use pintle_leaderelect::{Clocks, Deadline, SystemClocks};
 /// use std::time::Duration;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
-/// let clock = SystemClock::new();
-/// let now = clock.now();
+/// let clocks = SystemClocks::new();
+/// let now = clocks.now();
 /// let deadline = Deadline { elapsed: now.elapsed + Duration::from_secs(10), wall: now.wall + Duration::from_secs(10) };
 /// assert!(!deadline.has_passed(now));
 /// assert_eq!(deadline.remaining(now), Duration::from_secs(10));
@@ -66,31 +66,31 @@ impl Deadline {
 }
 
 /// Where an elector reads the time.
-pub trait Clock: fmt::Debug + Send + Sync + 'static {
+pub trait Clocks: fmt::Debug + Send + Sync + 'static {
     /// Reads both clocks. `elapsed` never decreases.
     fn now(&self) -> Now;
 }
 
 /// The clocks of this machine, as tokio sees them: a paused tokio clock pauses this one's monotonic half.
 #[derive(Debug)]
-pub struct SystemClock {
+pub struct SystemClocks {
     start: Instant,
 }
 
-impl SystemClock {
-    /// A clock that counts from now.
+impl SystemClocks {
+    /// Clocks of which the monotonic one counts from now.
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
 }
 
-impl Default for SystemClock {
+impl Default for SystemClocks {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Clock for SystemClock {
+impl Clocks for SystemClocks {
     fn now(&self) -> Now {
         Now { elapsed: self.start.elapsed(), wall: Timestamp::now() }
     }

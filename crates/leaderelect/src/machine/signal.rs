@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use pintle_meta::ApiError;
 
-use crate::{Deadline, LeaderElectionRecord, LossReason, Snapshot, Term, Version};
+use crate::{Deadline, LeaderElectionRecord, LockState, LossReason, Term, Version};
 
 /// What happened.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum Signal {
     /// Time passed.
     Tick,
-    /// The answer to [`Request::Read`]; none if there is no object.
-    Read(Result<Option<Snapshot>, Failure>),
-    /// The answer to [`Request::Create`] or [`Request::Update`]: the version in which the record was stored.
+    /// The answer to [`LockRequest::Read`]; none if there is no object.
+    Read(Result<Option<LockState>, Failure>),
+    /// The answer to [`LockRequest::Create`] or [`LockRequest::Update`]: the version in which the record was stored.
     Written(Result<Version, Failure>),
     /// The watch has something to tell.
     Watch(Hint),
@@ -31,7 +31,7 @@ pub enum Hint {
     /// The watch is down.
     Down,
     /// The object is, or was, like this.
-    Changed(Snapshot),
+    Changed(LockState),
     /// The object of this uid is gone.
     Deleted {
         /// The uid.
@@ -41,11 +41,11 @@ pub enum Hint {
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum Instruction {
     /// Send this request, and give the answer back. Never more than one is under way.
     Send {
         /// The request.
-        request: Request,
+        request: LockRequest,
         /// The time after which to give it up, with [`Failure::unknown`].
         timeout: Duration,
     },
@@ -70,7 +70,7 @@ pub enum Action {
 
 /// A request to the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum LockRequest {
     /// Read the newest state.
     Read,
     /// Create the object.

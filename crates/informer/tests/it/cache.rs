@@ -1,0 +1,213 @@
+//! The cache and its indices.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use pintle_delta_fifo::{Indexer, MemoryStore};
+use pintle_informer::{Cache, NAMESPACE_INDEX};
+use pintle_meta::ObjectKey;
+
+use crate::support::{Pod, pod, pod_at};
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("ns", name)
+}
+
+/// Indexed by each of the words in `node`, which are separated by commas.
+fn by_words() -> Cache<Pod> {
+    let cache = Cache::new();
+    cache.add_index("words", |pod: &Pod| pod.node.split(',').map(str::to_owned).collect()).unwrap();
+    cache
+}
+
+fn names(cache: &Cache<Pod>, value: &str) -> Vec<String> {
+    let pods = cache.by_index("words", value).unwrap();
+    let names = pods.iter().map(|pod| pod.metadata.name.clone()).collect();
+    let keys = cache.index_keys("words", value).unwrap();
+    assert_eq!(keys.iter().map(|key| key.name().to_owned()).collect::<Vec<_>>(), names, "keys and objects agree");
+    names
+}
+
+#[test]
+fn a_store_is_a_map() {
+    let cache = Cache::new();
+    assert!(cache.upsert(Arc::new(pod("a", "1"))).is_none());
+    assert_eq!(cache.upsert(Arc::new(pod("a", "2"))).unwrap().node, "1");
+    cache.upsert(Arc::new(pod("b", "3")));
+    assert_eq!(cache.get(&key("a")).unwrap().node, "2");
+    assert_eq!(cache.list_keys().into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([key("a"), key("b")]));
+    assert_eq!(cache.delete(&key("a"), "").unwrap().node, "2");
+    assert!(cache.delete(&key("a"), "").is_none());
+    assert_eq!(cache.list().len(), 1);
+    cache.replace(vec![Arc::new(pod("c", "4"))], "9");
+    assert_eq!((cache.len(), cache.get(&key("b")).is_none()), (1, true));
+}
+
+#[test]
+fn an_index_follows_every_change_of_several_values() {
+    let cache = by_words();
+    let put = |name: &str, words: &str| _ = cache.upsert(Arc::new(pod(name, words)));
+    put("one", "a,b");
+    put("two", "b");
+    put("three", "a,b,c");
+    assert_eq!(names(&cache, "a"), ["one", "three"]);
+    assert_eq!(names(&cache, "b"), ["one", "three", "two"]);
+    assert_eq!(names(&cache, "c"), ["three"]);
+    put("three", "c,d");
+    assert_eq!(names(&cache, "a"), ["one"]);
+    assert_eq!(names(&cache, "d"), ["three"]);
+    cache.delete(&key("one"), "");
+    assert_eq!(names(&cache, "b"), ["two"]);
+    assert!(names(&cache, "a").is_empty());
+}
+
+#[test]
+fn a_value_that_no_object_has_is_forgotten() {
+    let cache = by_words();
+    cache.upsert(Arc::new(pod("one", "a")));
+    cache.upsert(Arc::new(pod("two", "a")));
+    cache.delete(&key("one"), "");
+    assert_eq!(cache.index_values("words").unwrap(), ["a"]);
+    cache.delete(&key("two"), "");
+    assert!(cache.index_values("words").unwrap().is_empty());
+}
+
+#[test]
+fn an_index_that_comes_later_holds_what_is_there() {
+    let cache = Cache::new();
+    cache.upsert(Arc::new(pod("one", "a")));
+    cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).unwrap();
+    assert_eq!(cache.by_index("node", "a").unwrap().len(), 1);
+    assert!(cache.add_index("node", |_: &Pod| vec![]).is_err());
+    assert!(cache.add_index(NAMESPACE_INDEX, |_: &Pod| vec![]).is_err());
+    assert!(cache.by_index("none", "a").is_err());
+}
+
+#[test]
+fn a_replacement_tells_what_it_replaced() {
+    let cache = by_words();
+    for name in ["gone", "stays"] {
+        cache.upsert(Arc::new(pod(name, "a")));
+    }
+    let replacement = cache.replace(vec![Arc::new(pod("stays", "b")), Arc::new(pod("new", "b"))], "9");
+    assert_eq!(replacement.deleted.iter().map(|pod| pod.metadata.name.as_str()).collect::<Vec<_>>(), ["gone"]);
+    let present: Vec<_> = replacement.present.iter().map(|(old, new)| (old.is_some(), &*new.metadata.name)).collect();
+    assert_eq!(present, [(true, "stays"), (false, "new")], "in the order of the list");
+    assert!(names(&cache, "a").is_empty());
+    assert_eq!(names(&cache, "b"), ["new", "stays"]);
+
+    let twice = cache.replace(vec![Arc::new(pod("x", "first")), Arc::new(pod("x", "last"))], "10");
+    assert_eq!((twice.present.len(), cache.get(&key("x")).unwrap().node.as_str()), (1, "last"));
+    assert_eq!(cache.index_values("words").unwrap(), ["last"]);
+}
+
+#[test]
+fn the_revision_is_that_of_the_last_write() {
+    let cache = Cache::new();
+    let check = |expected: &str| {
+        assert_eq!(cache.resource_version(), expected);
+        assert_eq!(cache.snapshot().resource_version(), expected);
+    };
+    check("");
+    cache.upsert(Arc::new(pod_at("a", 10)));
+    check("10");
+    cache.upsert(Arc::new(pod_at("a", 20)));
+    check("20");
+    cache.delete(&key("a"), "30");
+    check("30");
+    cache.upsert(Arc::new(pod("without", "")));
+    check("30");
+    cache.delete(&key("without"), "");
+    check("30");
+    cache.bookmark("50");
+    check("50");
+    cache.replace(vec![], "40");
+    check("40");
+}
+
+#[test]
+fn an_index_function_that_panics_leaves_the_store_as_it_was() {
+    let cache = Cache::new();
+    let add = cache.add_index("picky", |pod: &Pod| {
+        assert_ne!(pod.node, "bad", "a panic that the test wants");
+        vec![pod.node.clone()]
+    });
+    add.unwrap();
+    cache.upsert(Arc::new(pod("a", "good")));
+    for attempt in [
+        || -> fn(&Cache<Pod>) { |cache| _ = cache.upsert(Arc::new(pod("a", "bad"))) },
+        || -> fn(&Cache<Pod>) { |cache| _ = cache.replace(vec![Arc::new(pod("b", "bad"))], "9") },
+    ] {
+        assert!(catch_unwind(AssertUnwindSafe(|| attempt()(&cache))).is_err());
+        assert_eq!(cache.by_index("picky", "good").unwrap().len(), 1);
+        assert_eq!((cache.len(), cache.resource_version().as_str()), (1, ""));
+    }
+    cache.upsert(Arc::new(pod("b", "good")));
+    assert_eq!(cache.by_index("picky", "good").unwrap().len(), 2, "it goes on");
+}
+
+#[test]
+fn no_reader_sees_a_part_of_a_replacement() {
+    let cache = Arc::new(by_words());
+    let done = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (cache, done) = (cache.clone(), done.clone());
+            thread::spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let snapshot = cache.snapshot();
+                    let versions: BTreeSet<&str> = snapshot.objects().iter().map(|pod| pod.node.as_str()).collect();
+                    assert!(versions.len() <= 1, "a mixture: {versions:?}");
+                    assert!(versions.iter().all(|version| *version == snapshot.resource_version()));
+                }
+            })
+        })
+        .collect();
+    for round in 1..300 {
+        let version = round.to_string();
+        cache.replace((0..50).map(|at| Arc::new(pod(&format!("p{at}"), &version))).collect(), &version);
+        assert_eq!(cache.by_index("words", &version).unwrap().len(), 50);
+    }
+    done.store(true, Ordering::Relaxed);
+    for reader in readers {
+        reader.join().unwrap();
+    }
+}
+
+/// All that an indexer of words shows: its objects, those of the word "a", and how many words there are.
+fn shown(indexer: &impl Indexer<ObjectKey, Arc<Pod>>) -> String {
+    let states = |mut pods: Vec<Arc<Pod>>| {
+        pods.sort_by_key(|pod| pod.metadata.name.clone());
+        pods.iter().map(|pod| format!("{}={}", pod.metadata.name, pod.node)).collect::<Vec<_>>().join(" ")
+    };
+    let (all, of_a) = (indexer.list(), indexer.by_index("words", "a").unwrap());
+    assert_eq!(indexer.list_keys().len(), all.len());
+    assert_eq!(indexer.index_keys("words", "a").unwrap().len(), of_a.len());
+    format!("{} | {} | {}", states(all), states(of_a), indexer.index_values("words").unwrap().len())
+}
+
+#[test]
+fn a_cache_is_an_indexer_as_a_store_in_memory_is() {
+    fn check(mut indexer: impl Indexer<ObjectKey, Arc<Pod>, Entry = Arc<Pod>>) {
+        indexer.add(Arc::new(pod("one", "a"))).unwrap();
+        indexer.add(Arc::new(pod("two", "a,b"))).unwrap();
+        assert_eq!(shown(&indexer), "one=a two=a,b | one=a two=a,b | 2");
+        indexer.update(Arc::new(pod("one", "b"))).unwrap();
+        indexer.delete(Arc::new(pod("two", "stale"))).unwrap();
+        indexer.delete(Arc::new(pod("never there", "a"))).unwrap();
+        assert_eq!(shown(&indexer), "one=b |  | 1");
+        indexer.replace(vec![Arc::new(pod("three", "a"))], "9").unwrap();
+        indexer.resync().unwrap();
+        assert_eq!(shown(&indexer), "three=a | three=a | 1");
+        assert!(indexer.by_index("none", "a").is_none());
+        assert_eq!(indexer.get(&Arc::new(pod("three", ""))).unwrap().unwrap().node, "a");
+        assert!(indexer.get_by_key(&key("one")).is_none());
+    }
+    let mut store = MemoryStore::new(|pod: &Arc<Pod>| Ok(key(&pod.metadata.name)));
+    store.add_index("words", |pod| pod.node.split(',').map(str::to_owned).collect());
+    check(store);
+    check(by_words());
+}

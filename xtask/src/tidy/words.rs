@@ -1,0 +1,142 @@
+//! One word, one public type: no two published crates export types of the same name.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Finding, Source};
+
+/// Names that crates share, and why.
+const SHARED: &[(&str, &str)] = &[
+    ("Error", "how the work of a crate fails, as is the custom in Rust"),
+    ("Kind", "metrics keeps the old name of MetricKind until workqueue has learned the new one"),
+    ("Queue", "workqueue's is about to become WorkQueue; delta-fifo's is client-go's interface"),
+];
+
+/// Public modules whose types do not count: they are the inside of the server, which is about to be closed.
+const INSIDE: &[&str] = &["crd", "discovery", "kinds", "managed", "patch", "schema", "table", "validate"];
+
+pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], findings: &mut Vec<Finding>) {
+    let mut owners = BTreeMap::<String, Vec<PathBuf>>::new();
+    for package in packages.iter().filter(|package| package["publish"].is_null()) {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+        let manifest = manifest.strip_prefix(root).unwrap_or(manifest);
+        let Some(folder) = manifest.parent().filter(|folder| folder.starts_with("crates")) else { continue };
+        for name in public_types(&folder.join("src/lib.rs"), sources) {
+            owners.entry(name).or_default().push(folder.join("src/lib.rs"));
+        }
+    }
+    findings.extend(faults(&owners, SHARED));
+}
+
+fn faults(owners: &BTreeMap<String, Vec<PathBuf>>, shared: &[(&str, &str)]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, libraries) in owners.iter().filter(|(_, libraries)| libraries.len() > 1) {
+        if !shared.iter().any(|(known, _)| known == name) {
+            let others = libraries[1..].iter().map(|library| library.display().to_string()).collect::<Vec<_>>();
+            let what = format!("exports a type {name}, as {} does: one word is one thing", others.join(", "));
+            findings.push(Finding::new(&libraries[0], None, what));
+        }
+    }
+    for (name, _) in shared.iter().filter(|(name, _)| owners.get(*name).is_none_or(|libraries| libraries.len() < 2)) {
+        let what = format!("{name} is no longer shared: take it off the list");
+        findings.push(Finding::new(Path::new("xtask/src/tidy/words.rs"), None, what));
+    }
+    findings
+}
+
+/// The names of the types that a library's file exports, and the public modules in it.
+fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
+    let Some(source) = sources.iter().find(|source| source.path == file) else { return Vec::new() };
+    let parts = match file.file_name().is_some_and(|name| name == "lib.rs") {
+        true => file.with_file_name(""),
+        false => file.with_extension(""),
+    };
+    let mut names = own_types(&source.text);
+    for module in modules(&source.text, "pub mod ").filter(|module| !INSIDE.contains(module)) {
+        names.extend(public_types(&parts.join(format!("{module}.rs")), sources));
+    }
+    names
+}
+
+/// The types that a file defines at its top level, or exports from its private modules. Those of other crates are theirs.
+fn own_types(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for keyword in ["struct", "enum", "trait", "type", "union"] {
+        let defined =
+            text.lines().filter_map(|line| line.strip_prefix("pub ")?.strip_prefix(keyword)?.strip_prefix(' '));
+        names.extend(
+            defined.map(|name| name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()),
+        );
+    }
+    let statements = text.split("\npub use ").skip(1).filter_map(|rest| Some(rest.split_once(';')?.0));
+    for statement in statements {
+        let path = statement.trim_start_matches("self::");
+        let Some((module, exported)) = path.split_once("::") else { continue };
+        if !modules(text, "mod ").any(|private| private == module) {
+            continue;
+        }
+        let words = exported.split(|c: char| !c.is_alphanumeric() && c != '_');
+        names.extend(words.filter(|word| is_type(word)).map(str::to_owned));
+    }
+    names
+}
+
+fn modules<'a>(text: &'a str, keyword: &'a str) -> impl Iterator<Item = &'a str> {
+    text.lines().filter_map(move |line| line.strip_prefix(keyword)?.strip_suffix(';'))
+}
+
+/// Functions and modules begin small, and constants go on large.
+fn is_type(word: &str) -> bool {
+    word.starts_with(char::is_uppercase) && word.chars().any(char::is_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(path: &str, text: &str) -> Source {
+        Source { path: path.into(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn types_are_those_of_the_root_and_of_public_modules() {
+        let sources = [
+            source(
+                "a/src/lib.rs",
+                "mod b;\npub mod c;\npub mod kinds;\n\npub use b::{LIMIT, Lock, go};\npub use b::d::Deep;\n",
+            ),
+            source("a/src/b.rs", "pub struct Lock;\npub struct Hidden;\n"),
+            source(
+                "a/src/c.rs",
+                "mod e;\npub use e::{\n    Far,\n    Near,\n};\npub enum Way<T> {}\nimpl X {\n    pub type Not = u8;\n}\n",
+            ),
+            source("a/src/kinds.rs", "pub struct Inside;\n"),
+        ];
+        assert_eq!(public_types(Path::new("a/src/lib.rs"), &sources), ["Lock", "Deep", "Way", "Far", "Near"]);
+    }
+
+    #[test]
+    fn what_comes_from_another_crate_is_not_the_own_word() {
+        assert!(
+            own_types(
+                "//! A.\n\npub use crate::Cluster;\npub use pintle_meta::Object;\npub use pintle_meta as meta;\n"
+            )
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_word_of_two_crates_is_found_and_so_is_an_exception_that_has_gone() {
+        let owners = |names: &[(&str, usize)]| {
+            names.iter().map(|(name, count)| ((*name).to_owned(), vec![PathBuf::from("lib.rs"); *count])).collect()
+        };
+        let shared = [("Error", "a custom")];
+        assert!(faults(&owners(&[("Error", 3), ("Lock", 1)]), &shared).is_empty());
+        let found = faults(&owners(&[("Error", 1), ("Lock", 2)]), &shared);
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("a type Lock") && found[1].contains("Error is no longer shared"), "{found:?}");
+    }
+}
