@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pintle_meta::ObjectKey;
-use pintle_workqueue::{Order, Ticket};
+use pintle_workqueue::{Order, Queued, Ticket};
 use tokio::sync::watch;
 
 use crate::panic::catch;
@@ -59,16 +59,20 @@ impl Guard {
 }
 
 impl Order<ObjectKey> for GuardedOrder {
-    fn push(&mut self, ticket: Ticket, key: &ObjectKey, priority: i32, now: u64) {
-        self.guard.call(|| self.order.push(ticket, key, priority, now));
+    fn push(&mut self, key: Queued<'_, ObjectKey>) -> u64 {
+        self.guard.call(|| self.order.push(key))
     }
 
     fn pop(&mut self) -> Option<Ticket> {
         self.guard.call(|| self.order.pop())
     }
 
-    fn touch(&mut self, ticket: Ticket, key: &ObjectKey, priority: i32, now: u64) {
-        self.guard.call(|| self.order.touch(ticket, key, priority, now));
+    fn remove(&mut self, key: Queued<'_, ObjectKey>, place: u64) {
+        self.guard.call(|| self.order.remove(key, place));
+    }
+
+    fn touch(&mut self, key: Queued<'_, ObjectKey>, place: u64, priority: i32) -> u64 {
+        self.guard.call(|| self.order.touch(key, place, priority))
     }
 
     fn len(&self) -> usize {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::TokioClock;
-use pintle_workqueue::{QueueConfig, RateLimitingQueue};
+use pintle_workqueue::{AddOptions, QueueConfig, WorkQueue};
 
-pub(crate) type Queue = RateLimitingQueue<ObjectKey, TokioClock>;
+pub(crate) type Queue = WorkQueue<ObjectKey, TokioClock>;
 
 /// The keys that wait to be reconciled, as sources see them.
 ///
@@ -59,7 +59,7 @@ pub struct Requests {
 impl Requests {
     pub(crate) fn new(controller: &str, mut config: QueueConfig<ObjectKey, TokioClock>) -> Self {
         config.name = controller.into();
-        Self { queue: RateLimitingQueue::new(config) }
+        Self { queue: WorkQueue::new(config) }
     }
 
     /// Has `key` reconciled, as soon as a worker is free. Many adds before that are one; one during the reconciliation of the
@@ -70,7 +70,7 @@ impl Requests {
 
     /// [`add`](Self::add) with a priority, for a queue whose order looks at it. Larger is sooner; a plain add has 0.
     pub fn add_with_priority(&self, key: ObjectKey, priority: i32) {
-        self.queue.add_with_priority(key, priority);
+        self.queue.add_with(key, AddOptions { priority, ..AddOptions::default() });
     }
 
     /// Has `key` reconciled after a time, or sooner if it is added in another way.

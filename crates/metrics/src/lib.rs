@@ -62,7 +62,7 @@ mod provider;
 pub use distribution::Distribution;
 #[cfg(feature = "memory")]
 pub use memory::{Memory, Sample, Value};
-pub use provider::{Counter, Gauge, Histogram, Kind, Metric, MetricKind, Provider, Pulled};
+pub use provider::{Counter, Gauge, Histogram, Metric, MetricKind, Provider, Pulled};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -47,10 +47,6 @@ pub enum MetricKind {
     Histogram(&'static [f64]),
 }
 
-/// The queue is yet to learn the name.
-#[doc(hidden)]
-pub type Kind = MetricKind;
-
 /// Hands out instruments, each of which is owned by the one who asked. Dropping an instrument ends its share of the series, and
 /// the series with the last share.
 ///

@@ -16,10 +16,10 @@ use crate::order::{Fifo, Order};
 ///
 /// ```
 /// use pintle_ratelimit::FastSlowRateLimiter;
-/// use pintle_workqueue::{QueueConfig, RateLimitingQueue};
+/// use pintle_workqueue::{QueueConfig, WorkQueue};
 /// use std::time::Duration;
 ///
-/// let queue: RateLimitingQueue<String> = RateLimitingQueue::new(QueueConfig {
+/// let queue: WorkQueue<String> = WorkQueue::new(QueueConfig {
 ///     name: "websites".into(),
 ///     limiter: Box::new(FastSlowRateLimiter::new(Duration::from_millis(5), Duration::from_secs(10), 3)),
 ///     ..QueueConfig::default()
@@ -40,8 +40,8 @@ pub struct QueueConfig<K, C = StdClock> {
     /// How long a key's failures count once it is neither queued, nor delayed, nor in flight. `None`: until `forget`, as in
     /// client-go, at the price of a record for each key that is never forgotten.
     ///
-    /// Only the count expires. The record of the key stays until later rate-limited adds come across it: each looks at two
-    /// records. A limiter with a memory of its own is not told.
+    /// Whoever looks for a key then finds the record and drops it; a waiting `get` looks at once. The limiter is told, as by
+    /// `forget`.
     pub keep_failures: Option<Duration>,
     /// What an add does to a pending retry of the same key, and the reverse.
     pub pending_retry: Pending,

@@ -1,65 +1,62 @@
-//! The queue as a state machine: no lock, no clock, no task. Whoever steps it brings the time.
+//! The queue as a state machine: no lock, no task, no waiting. Whoever steps it brings the time.
 
 mod add;
-mod delays;
 mod handout;
 mod index;
 mod inspect;
 mod record;
-mod records;
-mod ticket_set;
+mod retry;
+mod table;
+mod timers;
 
+use std::any::Any;
+use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use pintle_ratelimit::{RateLimiter, TokenBucket};
+use pintle_ratelimit::{Clock, RateLimiter, TokenBucket};
 
-pub use self::inspect::KeyState;
+pub(crate) use self::handout::Handout;
+pub use self::inspect::{Counts, KeyState};
 
-use self::delays::Delays;
-use self::index::Index;
-use self::record::State;
-use self::records::Records;
-use self::ticket_set::TicketSet;
+use self::record::Record;
+use self::table::Table;
 use crate::config::{Charge, Pending, QueueConfig};
-use crate::metrics::{Observer, Pull};
-use crate::order::{Order, Ticket};
-use crate::queue::ShutdownMode;
-use crate::sync::{Arc, Mutex};
+use crate::metrics::{Observer, Stamps};
+use crate::order::{Order, Queued, Ticket};
+use crate::shutdown::ShutdownMode;
 
 /// The three layers in one: a queue, its delays, and its retries, with one record a key.
 ///
-/// Times are nanoseconds since `epoch`. A key whose delay is over is queued when the queue is next looked at, or the key
-/// itself is the matter: whoever waits for keys looks at once, and an add need not do the work of others. Keys come with
+/// Times are nanoseconds since the queue was made. A key whose delay is over is queued when the queue is next looked at, or the
+/// key itself is the matter: whoever waits for keys looks at once, and an add need not do the work of others. Keys come with
 /// their hash, so that hashing is done outside of the lock.
+///
+/// # Code of others
+///
+/// Keys, orders, limiters and providers of metrics may panic. The state is whole at each call of them, and the panic goes its way,
+/// or the call is made through [`Trash::catch`].
 pub(crate) struct Engine<K> {
-    records: Records<K>,
-    index: Index,
-    /// Of dropped records: to be removed from the index and made vacant together.
-    dead: TicketSet,
+    table: Table<K>,
     order: Box<dyn Order<K>>,
-    delays: Delays,
+    /// Whether the order looks at the time.
+    timed: bool,
+    /// When something becomes of a record by itself: the delays that end, and the failures that expire.
+    timers: BTreeSet<(u64, Ticket)>,
     limiter: Box<dyn RateLimiter<K>>,
     handout_limit: Option<TokenBucket>,
     charge: Charge,
     keep_failures: Option<u64>,
     pending_retry: Pending,
     pending_reminder: Pending,
-    epoch: Instant,
     mode: Option<ShutdownMode>,
-    /// Records that are DIRTY and RUNNING.
-    redirtied: usize,
-    running: usize,
-    waiting: usize,
-    idle: usize,
+    counts: Counts,
     refused: u64,
-    /// Where the search for expired failures goes on.
-    hand: u32,
-    observer: Option<Arc<Mutex<Observer>>>,
-    /// The gauges that read the observer, for as long as the queue lives.
-    _pulls: Option<[Pull; 4]>,
-    /// Whether the order or the observer wants the time of every step.
-    always_timed: bool,
+    observer: Option<Box<Observer>>,
+    trash: Trash<K>,
 }
 
 /// What an add did.
@@ -70,8 +67,6 @@ pub enum Added {
     Scheduled,
     /// Nothing: an earlier add of the key covers this one.
     Merged,
-    /// One of the two above. Another thread was at the queue, and the add did not wait to learn which. Only plain adds return it.
-    Accepted,
     /// Refused: the queue is shutting down.
     ShutDown,
 }
@@ -86,93 +81,55 @@ pub enum DelayKind {
     Reminder,
 }
 
-/// A key that is handed out.
-pub(crate) struct Handout<K> {
-    pub(crate) ticket: Ticket,
-    pub(crate) key: K,
-    pub(crate) priority: i32,
+/// The time of a step, which reads the clock when it is first asked, if it is asked at all: most steps of a queue without delays
+/// need no time.
+pub(crate) struct Now<'a> {
+    clock: &'a dyn Clock,
+    epoch: Instant,
+    read: Cell<Option<u64>>,
 }
 
-/// How many keys a queue holds, by state. A key in several states counts in each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Waiting to be handed out: client-go's `Len`.
-    pub queued: usize,
-    /// Handed out.
-    pub in_flight: usize,
-    /// Handed out, and added again since: will be queued when done.
-    pub redirtied: usize,
-    /// Waiting for a deadline.
-    pub delayed: usize,
-    /// In no other state, but remembered for their failures.
-    pub idle: usize,
+/// What is to be dropped when the lock is free, since it runs code of the user's or takes long.
+pub(crate) struct Trash<K> {
+    key: Option<K>,
+    rare: Option<Box<Rare<K>>>,
 }
 
-impl Counts {
-    /// How many keys have work to do that nobody is doing yet, queued or not: what the metric `depth` says, in client-go as
-    /// here.
-    pub fn depth(&self) -> usize {
-        self.queued + self.redirtied
-    }
+struct Rare<K> {
+    keys: Vec<K>,
+    burst: Option<(Table<K>, Option<Stamps>)>,
+    observer: Option<Box<Observer>>,
+    panic: Option<Box<dyn Any + Send>>,
 }
 
 impl<K> Engine<K> {
-    pub(crate) fn new<C>(config: QueueConfig<K, C>, epoch: Instant) -> (Self, C, String) {
+    pub(crate) fn new<C>(config: QueueConfig<K, C>, observer: Option<Box<Observer>>) -> (Self, C, String) {
         let engine = Self {
-            always_timed: config.order.needs_time(),
-            records: Records::new(),
-            index: Index::new(),
-            dead: TicketSet::default(),
+            table: Table::new(),
+            timed: config.order.needs_time(),
             order: config.order,
-            delays: Delays::default(),
+            timers: BTreeSet::new(),
             limiter: config.limiter,
             handout_limit: config.handout_limit,
             charge: config.charge,
             keep_failures: config.keep_failures.map(nanos),
             pending_retry: config.pending_retry,
             pending_reminder: config.pending_reminder,
-            epoch,
             mode: None,
-            redirtied: 0,
-            running: 0,
-            waiting: 0,
-            idle: 0,
+            counts: Counts::default(),
             refused: 0,
-            hand: 0,
-            observer: None,
-            _pulls: None,
+            observer,
+            trash: Trash::default(),
         };
         (engine, config.clock, config.name)
-    }
-
-    pub(crate) fn counts(&self) -> Counts {
-        Counts {
-            queued: self.order.len(),
-            in_flight: self.running,
-            redirtied: self.redirtied,
-            delayed: self.waiting,
-            idle: self.idle,
-        }
-    }
-
-    /// Whether the next step has to be given the time. Otherwise 0 will do, and the reading of the clock is saved.
-    pub(crate) fn needs_time(&self) -> bool {
-        !self.delays.is_empty() || self.handout_limit.is_some() || self.idle > 0 || self.always_timed
-    }
-
-    /// Whether it matters when exactly an add is made.
-    pub(crate) fn is_always_timed(&self) -> bool {
-        self.always_timed
     }
 
     pub(crate) fn mode(&self) -> Option<ShutdownMode> {
         self.mode
     }
 
-    /// Tightens the mode; never loosens it. What is due by now is still queued.
-    pub(crate) fn shut_down(&mut self, mode: ShutdownMode, now: u64) {
-        self.ripen(now);
+    /// Tightens the mode; never loosens it.
+    pub(crate) fn shut_down(&mut self, mode: ShutdownMode) {
         self.mode = self.mode.max(Some(mode));
     }
 
@@ -180,8 +137,8 @@ impl<K> Engine<K> {
     pub(crate) fn is_drained(&self) -> bool {
         match self.mode {
             None => false,
-            Some(ShutdownMode::FinishBacklog) => self.order.is_empty() && self.running == 0,
-            Some(ShutdownMode::FinishInFlight) => self.running == 0,
+            Some(ShutdownMode::FinishBacklog) => self.counts.queued == 0 && self.counts.in_flight == 0,
+            Some(ShutdownMode::FinishInFlight) => self.counts.in_flight == 0,
             Some(ShutdownMode::Abandon) => true,
         }
     }
@@ -190,59 +147,48 @@ impl<K> Engine<K> {
     pub(crate) fn is_exhausted(&self) -> bool {
         match self.mode {
             None => false,
-            Some(ShutdownMode::FinishBacklog) => self.order.is_empty(),
+            Some(ShutdownMode::FinishBacklog) => self.counts.queued == 0,
             Some(_) => true,
         }
     }
 
-    /// How many keys can be handed out now, as far as it is known without ripening delays.
-    pub(crate) fn available(&mut self, now: u64) -> usize {
-        if self.is_exhausted() || self.order.is_empty() {
-            return 0;
-        }
-        match self.handout_wait(now) {
-            0 => self.order.len(),
-            _ => 0,
-        }
+    /// Whether a key can be handed out now, as far as it is known without ripening delays.
+    pub(crate) fn is_available(&mut self, now: &Now<'_>) -> bool {
+        self.counts.queued > 0 && !self.is_exhausted() && self.handout_wait(now) == 0
     }
 
     /// When, if nothing else happens, there may be something to hand out that is not available now.
-    pub(crate) fn next_wake(&mut self, now: u64) -> Option<u64> {
+    pub(crate) fn next_wake(&mut self, now: &Now<'_>) -> Option<u64> {
         if self.is_exhausted() {
             return None;
         }
-        let token = if self.order.is_empty() { 0 } else { self.handout_wait(now) };
-        let token = (token > 0).then(|| now.saturating_add(token));
-        if self.mode.is_some() {
-            return token;
+        let token = match self.counts.queued {
+            0 => None,
+            _ => Some(self.handout_wait(now)).filter(|wait| *wait > 0).map(|wait| now.nanos().saturating_add(wait)),
+        };
+        let timer = self.timers.first().filter(|_| self.mode.is_none()).map(|(deadline, _)| *deadline);
+        token.into_iter().chain(timer).min()
+    }
+
+    pub(crate) fn observer(&self) -> Option<&Observer> {
+        self.observer.as_deref()
+    }
+
+    pub(crate) fn take_trash(&mut self) -> Trash<K> {
+        std::mem::take(&mut self.trash)
+    }
+
+    /// Tells the observer. A provider of metrics that panics is told nothing more.
+    fn observe(&mut self, tell: impl FnOnce(&mut Observer)) {
+        if let Some(observer) = &mut self.observer
+            && self.trash.catch(|| tell(observer)).is_none()
+        {
+            self.trash.rare().observer = self.observer.take();
         }
-        let records = &self.records;
-        // An entry of "never" is no reason to wake.
-        let ripe = self.delays.peek(|deadline, ticket| is_live(records, deadline, ticket)).filter(|at| *at < u64::MAX);
-        match (token, ripe) {
-            (Some(token), Some(ripe)) => Some(token.min(ripe)),
-            (token, ripe) => token.or(ripe),
-        }
     }
 
-    fn handout_wait(&mut self, now: u64) -> u64 {
-        let at = self.epoch + Duration::from_nanos(now);
-        self.handout_limit.as_mut().map_or(0, |bucket| nanos(bucket.wait_for_one(at)))
-    }
-
-    fn instant(&self, now: u64) -> Instant {
-        self.epoch + Duration::from_nanos(now)
-    }
-
-    pub(crate) fn set_observer(&mut self, (observer, pulls): (Arc<Mutex<Observer>>, [Pull; 4])) {
-        (self.observer, self._pulls) = (Some(observer), Some(pulls));
-        self.always_timed = true;
-    }
-
-    fn observe(&self, tell: impl FnOnce(&mut Observer)) {
-        if let Some(observer) = &self.observer {
-            tell(&mut observer.lock());
-        }
+    fn handout_wait(&mut self, now: &Now<'_>) -> u64 {
+        self.handout_limit.as_mut().map_or(0, |bucket| nanos(bucket.wait_for_one(now.instant())))
     }
 
     fn policy(&self, kind: DelayKind) -> Pending {
@@ -252,23 +198,110 @@ impl<K> Engine<K> {
         }
     }
 
-    fn refuse(&mut self) -> Added {
+    fn refuse(&mut self, key: K) -> Added {
         self.refused += 1;
+        self.trash.push(key);
         Added::ShutDown
+    }
+
+    /// Drops an idle record that is remembered for nothing; otherwise starts the time after which its failures are forgotten.
+    fn rest(&mut self, ticket: Ticket, now: &Now<'_>) {
+        let record = &self.table[ticket];
+        if !record.state.is_idle() {
+            return;
+        }
+        if record.failures == 0 {
+            self.remove(ticket);
+        } else if let Some(keep) = self.keep_failures {
+            self.set_timer(ticket, now.nanos().saturating_add(keep));
+        }
+    }
+
+    /// Drops an idle record.
+    fn remove(&mut self, ticket: Ticket) {
+        self.stop_timer(ticket);
+        self.counts.idle -= 1;
+        if let Some(key) = self.table.remove(ticket) {
+            self.trash.push(key);
+        }
+        if let Some(table) = self.table.take_burst() {
+            let stamps = self.observer.as_mut().map(|observer| observer.take_stamps());
+            self.trash.rare().burst = Some((table, stamps));
+        }
     }
 }
 
-/// Whether an entry of the delays still says what its record says.
-fn is_live<K>(records: &Records<K>, deadline: u64, ticket: Ticket) -> bool {
-    records.get(ticket).is_some_and(|record| record.state.has(State::WAITING) && record.deadline == deadline)
+/// A record as the order sees it.
+fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'_>) -> Queued<'a, K> {
+    Queued { ticket, key: record.key(), priority: record.priority, now: if timed { now.nanos() } else { 0 } }
 }
 
-/// How many records are looked at together before they are changed. Processors wait for 10 to 16 lines at a time.
-const BATCH: usize = 32;
+impl<'a> Now<'a> {
+    pub(crate) fn new(clock: &'a dyn Clock, epoch: Instant) -> Self {
+        Self { clock, epoch, read: Cell::new(None) }
+    }
 
-/// The half of a hash that the index works with.
-pub(crate) fn fold(hash: u64) -> u32 {
-    (hash ^ (hash >> 32)) as u32
+    pub(crate) fn nanos(&self) -> u64 {
+        self.read.get().unwrap_or_else(|| {
+            let now = nanos(self.clock.now().saturating_duration_since(self.epoch));
+            self.read.set(Some(now));
+            now
+        })
+    }
+
+    pub(crate) fn instant(&self) -> Instant {
+        self.epoch + Duration::from_nanos(self.nanos())
+    }
+
+    fn after(&self, wait: Duration) -> u64 {
+        self.nanos().saturating_add(nanos(wait))
+    }
+}
+
+impl<K> Trash<K> {
+    fn push(&mut self, key: K) {
+        match self.key {
+            None => self.key = Some(key),
+            Some(_) => self.rare().keys.push(key),
+        }
+    }
+
+    /// Calls code of the user's in the middle of a step. If it panics, the step goes on, and the panic comes out at its end.
+    fn catch<T>(&mut self, call: impl FnOnce() -> T) -> Option<T> {
+        catch_unwind(AssertUnwindSafe(call)).map_err(|panic| self.rare().panic = Some(panic)).ok()
+    }
+
+    fn rare(&mut self) -> &mut Rare<K> {
+        self.rare.get_or_insert_with(|| Box::new(Rare { keys: Vec::new(), burst: None, observer: None, panic: None }))
+    }
+
+    /// Drops all, and lets a panic go its way.
+    #[inline]
+    pub(crate) fn empty(self) {
+        drop(self.key);
+        if let Some(rare) = self.rare {
+            rare.empty();
+        }
+    }
+}
+
+impl<K> Rare<K> {
+    #[cold]
+    fn empty(mut self: Box<Self>) {
+        let panic = self.panic.take();
+        drop(self);
+        if let Some(panic) = panic
+            && !thread::panicking()
+        {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl<K> Default for Trash<K> {
+    fn default() -> Self {
+        Self { key: None, rare: None }
+    }
 }
 
 /// Nanoseconds, with all that is beyond 584 years as "never".
@@ -278,6 +311,6 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 
 impl<K> fmt::Debug for Engine<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("counts", &self.counts()).field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("Engine").field("counts", &self.counts).field("mode", &self.mode).finish_non_exhaustive()
     }
 }

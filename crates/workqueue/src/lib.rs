@@ -1,10 +1,10 @@
 //! A deduplicating, delaying, rate-limiting work queue.
 //!
 //! ```
-//! use pintle_workqueue::{RateLimitingQueue, ShutdownMode};
+//! use pintle_workqueue::{WorkQueue, ShutdownMode};
 //! use std::thread;
 //!
-//! let queue: RateLimitingQueue<&str> = RateLimitingQueue::default();
+//! let queue: WorkQueue<&str> = WorkQueue::default();
 //! for key in ["team-a/blog", "team-b/shop", "team-a/blog"] {
 //!     queue.add(key); // Two keys: the third add changes nothing.
 //! }
@@ -26,11 +26,10 @@
 //!
 //! # Nouns
 //!
-//! - [`Queue`] hands out each key to one worker at a time. [`DelayingQueue`] adds delays to it, and [`RateLimitingQueue`]
-//!   retries. Each dereferences to the one before, as client-go's interfaces embed one another.
+//! - [`WorkQueue`] hands out each key to one worker at a time, now, after a delay, or as a retry: client-go's three layers in one.
 //! - [`WorkItem`] is a key in the hands of a worker; dropping it means that the key is done.
 //! - [`QueueConfig`] says how a queue behaves: its clock, its [`Order`], its limiter, what an add does to a pending delay, and who
-//!   is told of it: [`MetricsStyle`] lists the metrics. All three queues are made by `new(config)`, or by `default()`.
+//!   is told of it: [`MetricsStyle`] lists the metrics.
 //! - [`Fifo`], [`Priority`] and [`Fair`] are the orders that come with it.
 //! - [`ShutdownMode`] is how a queue ends, [`Drain`] waits for that, and [`ShutdownReport`] says what was left.
 //!
@@ -59,14 +58,17 @@
 //! | ShutDown after ShutDownWithDrain | ends the drain; the reverse order drains again | modes only tighten; [`Abandon`](ShutdownMode::Abandon) ends a drain | a later, weaker call does not undo a harder one | `q9_force_queue_shutdown`, `shutdown_only_ever_tightens` |
 //! | Delayed keys at a shutdown | thrown away | never ripen, and are in the report | nothing is lost silently | `x4_drain_on_a_delaying_queue_releases_the_timer` |
 //! | An add after the shutdown | ignored | the caller is told, and it is counted | | `x7_shutdown_with_thousands_of_delayed_adds` |
-//! | An add while another thread is at the queue | waits for the lock | waits for the lock too if somebody waits in `get`, or if the queue keeps metrics or has an order that needs the time; otherwise it leaves the key, which is [`Accepted`](Added::Accepted), for whatever is called next | no producer sleeps for the sake of others that only add and take | `nobody_can_tell_a_late_add`, `no_add_is_left_lying` |
+//! | Queues of three kinds | each wraps the one before, or is given it | one type: an add without a delay is a plain one | a limiter or an order cannot be given to a queue that ignores it | `three_layers_behave_like_the_model` |
+//! | Done, and Get again | two calls | also one, [`WorkItem::next`], with one turn at the lock | half the turns | `next_is_done_and_get_in_one` |
+//! | Taking an add back | no way | [`WorkQueue::remove`] | an object that is gone needs no work | `what_is_removed_is_not_handed_out` |
 //! | AddAfter | blocks when 1000 are on their way to the loop | waits for the lock alone; there is no loop | | `x7_shutdown_with_thousands_of_delayed_adds` |
-//! | A key whose delay is over | queued by the loop | queued when the queue or the key is next looked at; a waiting `get` looks at once | no background task. Between two looks, plain adds take their places first | `d1_simple_queue`, `three_layers_behave_like_the_model` |
+//! | A key whose delay is over | queued by the loop | queued when the queue or the key is next looked at; a waiting `get` looks at once | no background task. Between two looks, plain adds take their places first. Each look queues at most 64, so that nobody waits for it; [`WorkQueue::counts`] takes as many looks as there have to be | `d1_simple_queue`, `a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time` |
 //! | A retry that loses against an earlier pending one, or comes after the shutdown | charged | free, unless [`Charge::Always`] | failures that change nothing inflate back-offs | `x6_a_collapsed_retry_is_charged_only_if_told_so` |
-//! | Failures of a key that is never forgotten | kept for ever | count for an hour after the key was last busy; the record goes when later rate-limited adds come across it: [`QueueConfig::keep_failures`] | the map leaks | `failures_of_a_key_that_is_never_forgotten_expire` |
+//! | Failures of a key that is never forgotten | kept for ever | kept for an hour after the key was last busy: [`QueueConfig::keep_failures`] | the map leaks | `failures_of_a_key_that_is_never_forgotten_expire` |
 //! | Default limiter | 10 a second over all keys, and 5 ms to 1000 s a key | 5 ms to 1000 s a key, as controller-runtime; the other is `ratelimit::default_controller_rate_limiter` | 10,000 failing keys wait for 16 minutes | `c25_rate_limited_items_do_not_affect_each_other` |
 //! | Delay arithmetic | floating point, undefined at the edges | integers that saturate | | `l2_item_exponential_overflow` |
 //! | Gauges of unfinished work | set every 500 ms, frozen by the shutdown | read when they are scraped, gone with the queue; of two queues of one name, the sum, and the age of the oldest | no task; no stale series | `m1_metrics_end_with_the_queue`, `x12_gauges_after_shutdown` |
+//! | Histograms | client-go: buckets; controller-runtime: native ones too | the same buckets; no native histograms | `prometheus-client` has none | `c27a_cardinality_limit` |
 //! | Provider of metrics | one a process, the first wins; series stay for ever | one a queue; series go with it | | `without_a_provider_nothing_is_told`, `a_queues_share_of_the_depth_leaves_with_it` |
 //! | A wait that no token will ever end | sleeps for 292 years | an error at once | nothing hangs | `t6_never_fake` |
 //! | A cancelled wait for a token | may leave a debt | leaves none | | `a_cancelled_wait_leaves_no_debt` |
@@ -85,7 +87,7 @@
 //! The compiler rejects a second `done` of one guard. This compiles:
 //!
 //! ```
-//! # let queue: pintle_workqueue::Queue<&str> = pintle_workqueue::Queue::default();
+//! # let queue: pintle_workqueue::WorkQueue<&str> = pintle_workqueue::WorkQueue::default();
 //! # queue.add("a");
 //! let item = queue.blocking_get().unwrap();
 //! item.done();
@@ -94,33 +96,38 @@
 //! and this does not:
 //!
 //! ```compile_fail,E0382
-//! # let queue: pintle_workqueue::Queue<&str> = pintle_workqueue::Queue::default();
+//! # let queue: pintle_workqueue::WorkQueue<&str> = pintle_workqueue::WorkQueue::default();
 //! # queue.add("a");
 //! let item = queue.blocking_get().unwrap();
 //! item.done();
 //! item.done();
 //! ```
 
+mod chunks;
 mod config;
-mod delaying;
 mod engine;
+mod get;
+mod item;
 mod metrics;
 mod order;
 mod parallelize;
 mod queue;
-mod rate_limiting;
+mod shared;
+mod shutdown;
 mod sync;
+mod waiters;
 
 pub use pintle_ratelimit as ratelimit;
 
 pub use config::{Charge, Pending, QueueConfig};
-pub use delaying::DelayingQueue;
 pub use engine::{Added, Counts, DelayKind, KeyState};
+pub use get::{Get, TryGetError};
+pub use item::WorkItem;
 pub use metrics::MetricsStyle;
-pub use order::{Fair, Fifo, Order, Priority, Ticket};
+pub use order::{Fair, Fifo, Order, Priority, Queued, Ticket};
 pub use parallelize::{PiecePanic, Unfinished, parallelize_until};
-pub use queue::{Drain, Get, Queue, ShutdownMode, ShutdownReport, TryGetError, WorkItem};
-pub use rate_limiting::{AddOptions, RateLimitingQueue};
+pub use queue::{AddOptions, WorkQueue};
+pub use shutdown::{Drain, ShutdownMode, ShutdownReport};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -2,13 +2,16 @@
 
 mod observer;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_metrics::{Counter, Gauge, Histogram, Kind, Metric, Provider};
+use pintle_metrics::{Counter, Gauge, Histogram, Metric, MetricKind, Provider};
 
-pub(crate) use observer::{Observer, Pull};
+use crate::engine::Counts;
+
+pub(crate) use observer::{Observer, Stamps};
 
 /// Whose labels and buckets the metrics of a queue have. The names are the same.
 ///
@@ -25,15 +28,16 @@ pub(crate) use observer::{Observer, Pull};
 /// | `workqueue_delayed` | gauge | keys whose delay is pending; not in client-go |
 /// | `workqueue_oldest_queued_seconds` | gauge | how long the key that waits the longest has been waiting; not in client-go |
 ///
-/// All but the ages are told under the queue's lock, so that no depth is ever negative.
+/// All are told, and read, under the queue's lock, so that no depth is ever negative. A provider that panics is told nothing more, and
+/// its panic comes out of the call of the queue that it was told of.
 ///
 /// ```
 /// use pintle_metrics::Memory;
-/// use pintle_workqueue::{MetricsStyle, Queue, QueueConfig};
+/// use pintle_workqueue::{MetricsStyle, QueueConfig, WorkQueue};
 /// use std::sync::Arc;
 ///
 /// let memory = Memory::new();
-/// let queue: Queue<&str> = Queue::new(QueueConfig {
+/// let queue: WorkQueue<&str> = WorkQueue::new(QueueConfig {
 ///     name: "websites".into(),
 ///     metrics: Some(Arc::new(memory.clone())),
 ///     metrics_style: MetricsStyle::ControllerRuntime,
@@ -82,15 +86,20 @@ struct Metrics {
 
 impl Metrics {
     const fn new(labels: &'static [&'static str], of_depth: &'static [&'static str], buckets: &'static [f64]) -> Self {
-        const fn metric(kind: Kind, labels: &'static [&'static str], name: &'static str, help: &'static str) -> Metric {
+        const fn metric(
+            kind: MetricKind,
+            labels: &'static [&'static str],
+            name: &'static str,
+            help: &'static str,
+        ) -> Metric {
             Metric { name, help, kind, labels }
         }
-        const COUNTER: Kind = Kind::Counter;
-        let seconds = Kind::Histogram(buckets);
+        const COUNTER: MetricKind = MetricKind::Counter;
+        let seconds = MetricKind::Histogram(buckets);
         Self {
             labels: labels.len(),
             adds: metric(COUNTER, labels, "workqueue_adds_total", "Adds that were not merged into another"),
-            depth: metric(Kind::Gauge, of_depth, "workqueue_depth", "Keys that have work to do"),
+            depth: metric(MetricKind::Gauge, of_depth, "workqueue_depth", "Keys that have work to do"),
             queue_duration: metric(
                 seconds,
                 labels,
@@ -101,24 +110,24 @@ impl Metrics {
             retries: metric(COUNTER, labels, "workqueue_retries_total", "Delayed adds"),
             retry_delay: metric(seconds, labels, "workqueue_retry_delay_seconds", "The delays of rate-limited adds"),
             unfinished: metric(
-                Kind::Gauge,
+                MetricKind::Gauge,
                 labels,
                 "workqueue_unfinished_work_seconds",
                 "The ages of all keys in flight, added up",
             ),
             longest_running: metric(
-                Kind::MaxGauge,
+                MetricKind::MaxGauge,
                 labels,
                 "workqueue_longest_running_processor_seconds",
                 "The age of the oldest key in flight",
             ),
             oldest_queued: metric(
-                Kind::MaxGauge,
+                MetricKind::MaxGauge,
                 labels,
                 "workqueue_oldest_queued_seconds",
                 "The age of the oldest key that has work to do",
             ),
-            delayed: metric(Kind::Gauge, labels, "workqueue_delayed", "Keys whose delay is pending"),
+            delayed: metric(MetricKind::Gauge, labels, "workqueue_delayed", "Keys whose delay is pending"),
         }
     }
 
@@ -135,7 +144,39 @@ impl Metrics {
     }
 }
 
+/// What keeps a gauge being read.
+pub(crate) type Pull = Box<dyn Any + Send + Sync>;
+
+/// Reads a gauge at a time.
+pub(crate) type Read = fn(&Observer, Counts, u64) -> f64;
+
+/// Who is told of the queue called `name`.
+pub(crate) fn observer(provider: &Arc<dyn Provider>, style: MetricsStyle, name: &str) -> Observer {
+    Observer::new(Instruments::new(provider, style, name))
+}
+
+/// The gauges that are read when they are wanted, through `read`.
+pub(crate) fn pulls(
+    provider: &dyn Provider,
+    style: MetricsStyle,
+    name: &str,
+    read: impl Fn(Read) -> f64 + Clone + Send + Sync + 'static,
+) -> [Pull; 4] {
+    let metrics = Metrics::of(style);
+    let pull = |metric, gauge: Read| {
+        let read = read.clone();
+        provider.pulled(metric, &metrics.labels(name), Box::new(move || read(gauge)))
+    };
+    [
+        pull(&metrics.unfinished, |observer, _, now| observer.unfinished(now)),
+        pull(&metrics.longest_running, |observer, _, now| observer.longest_running(now)),
+        pull(&metrics.oldest_queued, |observer, _, now| observer.oldest_queued(now)),
+        pull(&metrics.delayed, |_, counts, _| counts.delayed as f64),
+    ]
+}
+
 /// The instruments of one queue.
+#[derive(Debug)]
 struct Instruments {
     provider: Arc<dyn Provider>,
     style: MetricsStyle,

@@ -1,72 +1,94 @@
-//! The queue that threads and tasks share: the engine, a lock around it, and those who wait.
-
-mod drain;
-mod get;
-mod inbox;
-mod item;
-mod shared;
-mod waiters;
+//! The queue that threads and tasks share.
 
 use std::fmt;
 use std::hash::Hash;
+use std::time::{Duration, Instant};
 
 use pintle_ratelimit::{Clock, StdClock, Timer};
 
-pub use drain::{Drain, ShutdownMode, ShutdownReport};
-pub use get::Get;
-pub use item::WorkItem;
-
-pub(crate) use shared::Shared;
-
 use crate::config::QueueConfig;
-use crate::engine::{Added, Counts, KeyState};
+use crate::engine::{Added, Counts, DelayKind, KeyState};
+use crate::get::{Get, TryGetError, Wait};
+use crate::item::WorkItem;
+use crate::shared::Shared;
+use crate::shutdown::{Drain, ShutdownMode};
 use crate::sync::Arc;
 
-/// A queue of keys that hands out each key to one worker at a time, and at most once for any number of adds.
+/// A queue of keys that hands out each key to one worker at a time, and at most once for any number of adds: client-go's
+/// `RateLimitingInterface`, and controller-runtime's `PriorityQueue` with the right [`QueueConfig`].
 ///
 /// Handles are cheap to clone, and all of them are the same queue. It serves plain threads
-/// ([`blocking_get`](Queue::blocking_get)) and tasks of any executor ([`get`](Queue::get)) at the same time.
-///
-/// The `Eq`, `Clone` and `Drop` of a key may run under the queue's lock, so they must not use the queue. A panic in the `Eq` loses
-/// the add that it is about, and comes out of whatever call made that add, perhaps another thread's; never out of a drop.
+/// ([`blocking_get`](WorkQueue::blocking_get)) and tasks of any executor ([`get`](WorkQueue::get)) at the same time. There is no
+/// background task: a thread or task that waits for a key keeps the time.
 ///
 /// The number of keys is bounded by the number of distinct keys that are added: adding one again takes no memory.
+///
+/// # Under the lock
+///
+/// All steps are made under one lock, each of them bounded in work, however many keys there are or come due at once. The `Eq` and
+/// `Clone` of keys run under it, as do the [`Order`](crate::Order), the limiter, the clock's `now` and the instruments of the
+/// metrics, so none of them may use the queue. Keys are hashed and dropped without it.
+///
+/// # Panics
+///
+/// Any call, and the drop of a guard, passes on a panic of what runs under the lock. The queue goes on: a key whose `Clone`
+/// panicked is done, one that the order panicked about is not queued, and a provider of metrics that panicked is told nothing
+/// more.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_workqueue::Queue;
+/// use pintle_workqueue::WorkQueue;
 ///
-/// let queue: Queue<&str> = Queue::default();
+/// let queue: WorkQueue<&str> = WorkQueue::default();
 /// queue.add("a");
 /// queue.add("b");
 /// queue.add("a");
 /// assert_eq!(queue.len(), 2);
 ///
+/// # let reconcile = |_: &str| Err::<(), ()>(());
 /// let item = queue.blocking_get().expect("the queue is not shut down");
 /// assert_eq!(*item, "a");
 /// queue.add("a"); // Noted, but nobody else gets "a" before this guard is gone.
-/// drop(item);
+/// match reconcile(&item) {
+///     Ok(()) => item.forget(),
+///     Err(()) => _ = item.retry(), // After 5 ms, then 10, then 20, at most 1000 s.
+/// }
+/// assert_eq!(queue.num_requeues(&"a"), 1);
 /// ```
-pub struct Queue<K, C = StdClock> {
-    pub(crate) shared: Arc<Shared<K, C>>,
+pub struct WorkQueue<K, C = StdClock> {
+    shared: Arc<Shared<K, C>>,
 }
 
-/// Why [`Queue::try_get`] has nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryGetError {
-    /// Nothing may be handed out now.
-    Empty,
-    /// The queue is shutting down and has nothing to hand out.
-    ShutDown,
+/// How to add a key with [`WorkQueue::add_with`].
+///
+/// # Examples
+///
+/// ```
+/// use pintle_workqueue::{AddOptions, WorkQueue};
+///
+/// let queue: WorkQueue<&str> = WorkQueue::default();
+/// queue.add_with("a", AddOptions { rate_limited: true, ..AddOptions::default() });
+/// assert_eq!((queue.counts().delayed, queue.num_requeues(&"a")), (1, 1));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddOptions {
+    /// Wait that long. If it is also rate-limited, the shorter of the two delays counts.
+    pub after: Option<Duration>,
+    /// Wait as long as the limiter says.
+    pub rate_limited: bool,
+    /// Larger is sooner, for an [`Order`](crate::Order) that looks at it.
+    pub priority: i32,
 }
 
-impl<K, C: Clock> Queue<K, C> {
+impl<K: Send + 'static, C: Clock> WorkQueue<K, C> {
     /// An empty queue. [`default`](Self::default) gives one with the default configuration.
     pub fn new(config: QueueConfig<K, C>) -> Self {
-        Self { shared: Arc::new(Shared::new(config)) }
+        Self { shared: Shared::new(config) }
     }
+}
 
+impl<K, C: Clock> WorkQueue<K, C> {
     /// How many keys wait to be handed out: not those in flight, added again or not, nor those that are delayed.
     pub fn len(&self) -> usize {
         self.counts().queued
@@ -77,7 +99,8 @@ impl<K, C: Clock> Queue<K, C> {
         self.len() == 0
     }
 
-    /// How many keys there are in each state. A key whose delay is over is queued.
+    /// How many keys there are in each state. A key whose delay is over is queued: if many have come due since the queue was
+    /// last looked at, they are queued first, a few at a time.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
@@ -98,28 +121,96 @@ impl<K, C: Clock> Queue<K, C> {
     }
 }
 
-impl<K: Hash + Eq, C: Clock> Queue<K, C> {
+impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// Marks `key` as having work to do.
     ///
     /// A key that is queued already stays where it is. A key that is in flight is queued when its guard is gone, and only
     /// once for any number of adds.
-    ///
-    /// If another thread is at the queue, it waits for its turn; that is at most the length of one locked section of each
-    /// thread before it. There is one exception: while nobody waits in `get`, and if the queue neither keeps metrics nor has an
-    /// order that needs the time, up to 256 adds do not wait. Their keys are [`Accepted`](Added::Accepted), and are there for
-    /// whatever is called next.
     pub fn add(&self, key: K) -> Added {
-        self.shared.add(key, 0)
+        let hash = self.shared.hash(&key);
+        let mut section = self.shared.section();
+        let (state, now) = section.parts();
+        state.engine.add(hash, key, 0, now)
     }
 
-    /// [`add`](Self::add) with a priority, for an [`Order`](crate::Order) that looks at it. Larger is sooner. A key that is
-    /// queued keeps the highest priority that it was added with.
-    pub fn add_with_priority(&self, key: K, priority: i32) -> Added {
-        self.shared.add(key, priority)
+    /// Adds `key` in the way that `options` say. A key that is queued keeps the highest priority that it was added with.
+    pub fn add_with(&self, key: K, options: AddOptions) -> Added {
+        let AddOptions { after, rate_limited, priority } = options;
+        let hash = self.shared.hash(&key);
+        let mut section = self.shared.section();
+        let (state, now) = section.parts();
+        match after {
+            _ if rate_limited => state.engine.add_rate_limited(hash, key, after, priority, now),
+            Some(after) => state.engine.add_after(hash, key, after, priority, now),
+            None => state.engine.add(hash, key, priority, now),
+        }
+    }
+
+    /// Adds `key` once `after` has passed, as a reminder. If a delay of the key is pending already, the one that ends
+    /// earlier stays.
+    ///
+    /// No delay at all is a plain add. One that ends more than 584 years after the queue was made never ends.
+    pub fn add_after(&self, key: K, after: Duration) -> Added {
+        self.add_with(key, AddOptions { after: Some(after), ..AddOptions::default() })
+    }
+
+    /// Counts a failure of `key`, and adds it once the limiter's delay has passed, as a retry.
+    ///
+    /// By default a retry that comes no earlier than a pending one is dropped, and counts no failure: see
+    /// [`Charge`](crate::Charge).
+    pub fn add_rate_limited(&self, key: K) -> Added {
+        self.add_with(key, AddOptions { rate_limited: true, ..AddOptions::default() })
+    }
+
+    /// Sets the delay of `key` to `after` from now, whether one is pending or not.
+    pub fn replace_after(&self, key: K, after: Duration, kind: DelayKind) -> Added {
+        let hash = self.shared.hash(&key);
+        let mut section = self.shared.section();
+        let (state, now) = section.parts();
+        state.engine.replace_after(hash, key, after, kind, now)
+    }
+
+    /// Makes a pending delay of `key` end no earlier than `after` from now. Returns whether that changed anything.
+    pub fn postpone(&self, key: &K, after: Duration) -> bool {
+        let hash = self.shared.hash(key);
+        let mut section = self.shared.section();
+        let (state, now) = section.parts();
+        state.engine.postpone(hash, key, after, now)
+    }
+
+    /// Takes back a pending delay of `key`, and returns when it would have ended. `None`: there was none.
+    pub fn cancel(&self, key: &K) -> Option<Instant> {
+        let hash = self.shared.hash(key);
+        let mut section = self.shared.section();
+        let (state, now) = section.parts();
+        let deadline = state.engine.cancel(hash, key, now);
+        deadline.map(|deadline| self.shared.instant(deadline))
+    }
+
+    /// Takes back an add of `key` that no worker has begun to work on: it is queued no more, or, if it is in flight, will not be when
+    /// that is done. A pending delay stays. Returns whether there was such an add.
+    pub fn remove(&self, key: &K) -> bool {
+        let hash = self.shared.hash(key);
+        let mut section = self.shared.section();
+        let (state, now) = section.parts();
+        state.engine.remove_queued(hash, key, now)
+    }
+
+    /// Forgets the failures of `key`. A pending delay stays, and so does a guard that holds the key.
+    pub fn forget(&self, key: &K) {
+        let hash = self.shared.hash(key);
+        self.shared.section().engine.forget(hash, key);
+    }
+
+    /// How many failures of `key` have been counted since it was last forgotten.
+    pub fn num_requeues(&self, key: &K) -> u32 {
+        let hash = self.shared.hash(key);
+        let section = self.shared.section();
+        section.engine.num_requeues(hash, key, &section.now)
     }
 }
 
-impl<K: Hash + Eq + Clone, C: Clock> Queue<K, C> {
+impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Takes the next key, without waiting for one.
     ///
     /// # Errors
@@ -132,13 +223,15 @@ impl<K: Hash + Eq + Clone, C: Clock> Queue<K, C> {
     /// Takes the next key; blocks the thread until there is one. `None` once the queue is shutting down and has nothing
     /// left to hand out.
     ///
-    /// The waiting thread itself keeps the time until the earliest delay is over.
+    /// Those who wait are served in the order in which they came. The waiting thread itself keeps the time until the earliest
+    /// delay is over. If many keys come due at once, each get queues a few of them before it takes one, so an order sees them a few at
+    /// a time.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
-        get::blocking(&self.shared)
+        Wait::new(&self.shared, None).block()
     }
 
     /// Takes the next key; waits until there is one. `None` once the queue is shutting down and has nothing left to hand
-    /// out.
+    /// out. Otherwise as [`blocking_get`](Self::blocking_get).
     ///
     /// # Cancel safety
     ///
@@ -148,12 +241,13 @@ impl<K: Hash + Eq + Clone, C: Clock> Queue<K, C> {
     where
         C: Timer,
     {
-        Get::new(&self.shared)
+        Get::new(Wait::new(&self.shared, None))
     }
 
-    /// What the queue knows of each key, in no particular order: for debugging. It holds the lock while it copies all keys.
+    /// What the queue knows of each key, in no particular order: for debugging. It copies a few keys at a time, so each is as it
+    /// was when it was copied.
     pub fn snapshot(&self) -> Vec<KeyState<K>> {
-        self.shared.lock().engine.snapshot()
+        self.shared.snapshot()
     }
 
     /// Begins to shut down, or tightens a shutdown that has begun; never loosens one. The returned [`Drain`] waits until that
@@ -166,31 +260,20 @@ impl<K: Hash + Eq + Clone, C: Clock> Queue<K, C> {
     }
 }
 
-impl<K, C> Clone for Queue<K, C> {
+impl<K, C> Clone for WorkQueue<K, C> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<K, C: Clock + Default> Default for Queue<K, C> {
+impl<K: Send + 'static, C: Clock + Default> Default for WorkQueue<K, C> {
     fn default() -> Self {
         Self::new(QueueConfig::default())
     }
 }
 
-impl<K, C> fmt::Debug for Queue<K, C> {
+impl<K, C: Clock> fmt::Debug for WorkQueue<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shared.fmt(f)
     }
 }
-
-impl fmt::Display for TryGetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Empty => "the queue has nothing to hand out now",
-            Self::ShutDown => "the queue is shut down",
-        })
-    }
-}
-
-impl std::error::Error for TryGetError {}

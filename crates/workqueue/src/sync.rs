@@ -1,41 +1,23 @@
-//! The one door to locks and threads: the real ones, or shuttle's under `--cfg pintle_shuttle`.
-
-#[cfg(not(pintle_shuttle))]
-mod lock;
-
-#[cfg(not(pintle_shuttle))]
-pub(crate) use self::lock::{Mutex, MutexGuard};
-#[cfg(not(pintle_shuttle))]
-pub(crate) use std::{
-    sync::{Arc, atomic},
-    thread,
-};
+//! The one door to locks and threads: std's, or shuttle's under `--cfg pintle_shuttle`.
 
 #[cfg(pintle_shuttle)]
-pub(crate) use shuttle::{
-    sync::{Arc, MutexGuard, atomic},
-    thread,
-};
+pub(crate) use shuttle::{sync as imp, thread};
+#[cfg(not(pintle_shuttle))]
+pub(crate) use std::{sync as imp, thread};
 
-#[cfg(pintle_shuttle)]
-#[derive(Debug, Default)]
-pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+pub(crate) use imp::{Arc, MutexGuard, Weak};
 
-#[cfg(pintle_shuttle)]
+/// A mutex without poison. What panics while it is held is the caller's: the `Eq` or `Clone` of a key, a limiter, an order, a
+/// provider of metrics, a clock. The state is whole at each call of them.
+#[derive(Debug)]
+pub(crate) struct Mutex<T>(imp::Mutex<T>);
+
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(shuttle::sync::Mutex::new(value))
+        Self(imp::Mutex::new(value))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => None,
-        }
     }
 }

@@ -15,12 +15,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{ManualClock, Throttle};
-use pintle_workqueue::{Added, QueueConfig, RateLimitingQueue, ShutdownMode};
+use pintle_workqueue::{Added, QueueConfig, ShutdownMode, WorkQueue};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
 
-type Queue = RateLimitingQueue<usize, ManualClock>;
+type Queue = WorkQueue<usize, ManualClock>;
 
 const SECOND: Duration = Duration::from_secs(1);
 const ITERATIONS: usize = 1000;
@@ -34,7 +34,7 @@ fn explore(test: impl Fn() + Send + Sync + 'static) {
 
 fn queue() -> (Queue, ManualClock) {
     let clock = ManualClock::new();
-    (RateLimitingQueue::new(QueueConfig::new(clock.clone())), clock)
+    (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
 /// Waits until somebody has to be woken by the clock, and moves it there.

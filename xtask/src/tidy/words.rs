@@ -8,11 +8,7 @@ use serde_json::Value;
 use super::{Finding, Source};
 
 /// Names that crates share, and why.
-const SHARED: &[(&str, &str)] = &[
-    ("Error", "how the work of a crate fails, as is the custom in Rust"),
-    ("Kind", "metrics keeps the old name of MetricKind until workqueue has learned the new one"),
-    ("Queue", "workqueue's is about to become WorkQueue; delta-fifo's is client-go's interface"),
-];
+const SHARED: &[(&str, &str)] = &[("Error", "how the work of a crate fails, as is the custom in Rust")];
 
 /// Public modules whose types do not count: they are the inside of the server, which is about to be closed.
 const INSIDE: &[&str] = &["crd", "discovery", "kinds", "managed", "patch", "schema", "table", "validate"];

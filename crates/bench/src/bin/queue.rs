@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pintle_bench::{Sample, measure, measure_left};
 use pintle_ratelimit::{Clock, ExponentialFailureRateLimiter, ItemRateLimiter, KeepFailures, StdClock};
-use pintle_workqueue::{DelayingQueue, Queue, QueueConfig, RateLimitingQueue, ShutdownMode};
+use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 /// Copied as Go's strings are: an address and a length, and nothing is counted.
 type Key = &'static str;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 /// Adds `n` distinct keys, then has them drained by so many workers. The adding is measured or not.
 fn add_drain(n: usize, with_adds: bool, workers: usize) -> Sample {
     let keys = keys(n);
-    let queue: Queue<Key> = Queue::default();
+    let queue: WorkQueue<Key> = WorkQueue::default();
     let add = || {
         for key in &keys {
             queue.add(*key);
@@ -76,11 +76,11 @@ fn add_drain(n: usize, with_adds: bool, workers: usize) -> Sample {
 }
 
 /// 8 producers add 100 k keys over and over while 8 consumers take them. An operation is an add, or a get with its done.
-fn hot<K: Hash + Eq + Clone + Send + Sync>(keys: &[K]) -> Sample {
+fn hot<K: Hash + Eq + Clone + Send + Sync + 'static>(keys: &[K]) -> Sample {
     const PRODUCERS: usize = 8;
     const CONSUMERS: usize = 8;
     const ADDS: usize = 250_000;
-    let queue: Queue<K> = Queue::default();
+    let queue: WorkQueue<K> = WorkQueue::default();
     measure(|| {
         let taken: usize = thread::scope(|scope| {
             let consume = || std::iter::from_fn(|| queue.blocking_get()).count();
@@ -100,9 +100,9 @@ fn hot<K: Hash + Eq + Clone + Send + Sync>(keys: &[K]) -> Sample {
 }
 
 /// One key is added, taken and done, with nobody else about.
-fn cycle<K: Hash + Eq + Clone>(key: &K) -> Sample {
+fn cycle<K: Hash + Eq + Clone + Send + 'static>(key: &K) -> Sample {
     const N: usize = 3_000_000;
-    let queue: Queue<K> = Queue::default();
+    let queue: WorkQueue<K> = WorkQueue::default();
     measure(|| {
         for _ in 0..N {
             queue.add(key.clone());
@@ -118,7 +118,7 @@ fn fresh() -> Sample {
     let keys = keys(100);
     measure(|| {
         for _ in 0..QUEUES {
-            let queue: Queue<Key> = Queue::default();
+            let queue: WorkQueue<Key> = WorkQueue::default();
             for key in &keys {
                 queue.add(*key);
             }
@@ -134,7 +134,7 @@ fn add_after(to_the_end: bool) -> Sample {
     let mut random = fastrand::Rng::with_seed(1);
     let work = keys(N).into_iter().map(|key| (key, Duration::from_nanos(random.u64(0..1_000_000_000))));
     let work: Vec<_> = work.collect();
-    let queue: DelayingQueue<Key> = DelayingQueue::default();
+    let queue: WorkQueue<Key> = WorkQueue::default();
     measure(|| {
         for (key, delay) in &work {
             queue.add_after(*key, *delay);
@@ -151,8 +151,7 @@ fn add_after(to_the_end: bool) -> Sample {
 fn rate_limited(to_the_end: bool) -> Sample {
     const N: usize = 1_000_000;
     let keys = keys(N);
-    let queue: RateLimitingQueue<Key> =
-        RateLimitingQueue::new(QueueConfig { limiter: Box::new(limiter()), ..QueueConfig::default() });
+    let queue: WorkQueue<Key> = WorkQueue::new(QueueConfig { limiter: Box::new(limiter()), ..QueueConfig::default() });
     measure(|| {
         keys.iter().for_each(|key| {
             queue.add_rate_limited(*key);
@@ -185,7 +184,7 @@ fn item_limiter() -> Sample {
 fn footprint(to_the_end: bool) -> Sample {
     const N: usize = 10_000_000;
     let keys = keys(N);
-    let queue: Queue<Key> = Queue::default();
+    let queue: WorkQueue<Key> = WorkQueue::default();
     let work = || {
         keys.iter().for_each(|key| {
             queue.add(*key);

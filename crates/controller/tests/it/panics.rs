@@ -16,7 +16,7 @@ use pintle_controller::{
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::RateLimiter;
 use pintle_testing::Collection;
-use pintle_workqueue::{Fifo, Order, Ticket};
+use pintle_workqueue::{Fifo, Order, Queued, Ticket};
 use tokio_util::sync::CancellationToken;
 
 use crate::log::Log;
@@ -241,11 +241,15 @@ impl BadOrder {
 }
 
 impl Order<ObjectKey> for BadOrder {
-    fn push(&mut self, ticket: Ticket, key: &ObjectKey, priority: i32, now: u64) {
+    fn push(&mut self, key: Queued<'_, ObjectKey>) -> u64 {
         self.called();
-        self.fell_over |= self.push && key.name() == "bad";
+        self.fell_over |= self.push && key.key.name() == "bad";
         assert!(!self.fell_over, "no place for this one");
-        Order::push(&mut self.fifo, ticket, key, priority, now);
+        self.fifo.push(key)
+    }
+
+    fn remove(&mut self, key: Queued<'_, ObjectKey>, place: u64) {
+        self.fifo.remove(key, place);
     }
 
     fn pop(&mut self) -> Option<Ticket> {
@@ -295,10 +299,14 @@ async fn an_order_and_a_limiter_that_panic_at_once_end_the_run_and_not_the_proce
     #[derive(Debug, Default)]
     struct Once(Fifo, usize);
     impl Order<ObjectKey> for Once {
-        fn push(&mut self, ticket: Ticket, key: &ObjectKey, priority: i32, now: u64) {
+        fn push(&mut self, key: Queued<'_, ObjectKey>) -> u64 {
             self.1 += 1;
             assert!(self.1 < 2, "once is enough");
-            Order::push(&mut self.0, ticket, key, priority, now);
+            self.0.push(key)
+        }
+
+        fn remove(&mut self, key: Queued<'_, ObjectKey>, place: u64) {
+            self.0.remove(key, place);
         }
 
         fn pop(&mut self) -> Option<Ticket> {

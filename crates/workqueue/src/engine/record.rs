@@ -2,15 +2,19 @@
 
 use super::DelayKind;
 
-/// All that is known of one key. Half a line of the cache, for the keys that are counted references.
+/// All that is known of one key.
 #[derive(Debug)]
 pub(super) struct Record<K> {
-    /// `None`: the record is dropped and waits to be removed from the index, or is vacant.
+    /// `None`: the record is vacant.
     pub(super) key: Option<K>,
-    /// While [`WAITING`](State::WAITING): when the delay is over. While idle: since when. While vacant: the next such record.
+    /// While [`WAITING`](State::WAITING): when the delay is over. While idle: when the failures expire. [`NEVER`] otherwise, and
+    /// if that is when. There is a timer at any other time.
     pub(super) deadline: u64,
+    /// While queued: what the order wants to know of it again. While vacant: the next such record.
+    pub(super) place: u64,
     /// The highest priority of the adds since the last hand-out.
     pub(super) priority: i32,
+    pub(super) hash: u32,
     /// Counts up to its maximum, by which every delay has long reached its own.
     pub(super) failures: u16,
     pub(super) state: State,
@@ -18,31 +22,32 @@ pub(super) struct Record<K> {
     pub(super) kind: DelayKind,
 }
 
+/// A time that does not come: 584 years after the queue was made.
+pub(super) const NEVER: u64 = u64::MAX;
+
 /// What a key is. Any combination can be; none at all is idle, a key that is remembered for its failures only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 
 impl<K> Record<K> {
     /// An idle record.
-    pub(super) fn new(key: K) -> Self {
-        Self { key: Some(key), deadline: 0, priority: 0, failures: 0, state: State(0), kind: DelayKind::Reminder }
+    pub(super) fn new(hash: u32, key: K) -> Self {
+        Self {
+            key: Some(key),
+            deadline: NEVER,
+            place: 0,
+            priority: 0,
+            hash,
+            failures: 0,
+            state: State(0),
+            kind: DelayKind::Reminder,
+        }
     }
 
-    /// A record of nothing, in a list of such.
-    pub(super) fn vacant(next: u32) -> Self {
-        let deadline = u64::from(next);
-        Self { key: None, deadline, priority: 0, failures: 0, state: State(0), kind: DelayKind::Reminder }
-    }
-
-    pub(super) fn next_vacant(&self) -> u32 {
-        self.deadline as u32
-    }
-
-    /// The key of a record that is not dropped.
     pub(super) fn key(&self) -> &K {
         match &self.key {
             Some(key) => key,
-            None => unreachable!("no ticket of a dropped record is in use"),
+            None => unreachable!("no ticket of a vacant record is in use"),
         }
     }
 }
@@ -73,17 +78,5 @@ impl State {
 
     pub(super) fn is_queued(self) -> bool {
         self.0 & (Self::DIRTY.0 | Self::RUNNING.0) == Self::DIRTY.0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-
-    #[test]
-    fn a_record_is_half_a_cache_line() {
-        assert_eq!(size_of::<Record<Arc<str>>>(), 32);
     }
 }

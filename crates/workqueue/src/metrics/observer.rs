@@ -1,118 +1,77 @@
 //! The keys of a queue through the time.
 
-use std::any::Any;
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use pintle_metrics::Provider;
-
-use super::{Instruments, Metrics, MetricsStyle};
+use super::Instruments;
+use crate::chunks::Chunks;
 use crate::order::Ticket;
-use crate::sync::{Arc, Mutex};
 
 /// Follows the keys of a queue through the time, for its instruments. Exists only if there are any.
+#[derive(Debug)]
 pub(crate) struct Observer {
     instruments: Instruments,
-    /// Of each key that is dirty or in flight, by ticket.
-    stamps: Vec<Stamp>,
+    stamps: Stamps,
+}
+
+/// Since when keys have been dirty, and in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Stamps {
     dirty: Ages,
     running: Ages,
-    delayed: usize,
 }
 
-/// What keeps a gauge being read.
-pub(crate) type Pull = Box<dyn Any + Send + Sync>;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Stamp {
-    dirty: Option<u64>,
-    running: Option<u64>,
-}
-
-/// Since when a number of keys have been in a state.
-#[derive(Debug, Default)]
-struct Ages {
+/// Since when keys have been in a state: a list in the order in which they came into it, which is that of the times.
+#[derive(Debug)]
+pub(crate) struct Ages {
+    /// By ticket.
+    links: Chunks<Link>,
+    first: u32,
+    last: u32,
     count: usize,
-    /// The sum of the start times.
+    /// The sum of the times.
     sum: u128,
-    /// Start times in order, with those of keys that have left until they come to the front, or are more than the others.
-    starts: VecDeque<(u64, Ticket)>,
 }
 
-const KEEP: usize = 64;
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    since: u64,
+    before: u32,
+    after: u32,
+}
+
+const NONE: u32 = u32::MAX;
 
 impl Observer {
-    /// An observer with the instruments that `provider` makes for the queue called `name`, and the gauges that read it. Whoever
-    /// reads one locks the observer and not the queue.
-    pub(crate) fn start(
-        provider: &std::sync::Arc<dyn Provider>,
-        style: MetricsStyle,
-        name: &str,
-        now: impl Fn() -> u64 + Clone + Send + Sync + 'static,
-    ) -> (Arc<Mutex<Self>>, [Pull; 4]) {
-        let observer = Arc::new(Mutex::new(Self {
-            instruments: Instruments::new(provider, style, name),
-            stamps: Vec::new(),
-            dirty: Ages::default(),
-            running: Ages::default(),
-            delayed: 0,
-        }));
-        let metrics = Metrics::of(style);
-        let pull = |metric, read: fn(&mut Self, u64) -> f64| {
-            let (observer, now) = (Arc::clone(&observer), now.clone());
-            let read = Box::new(move || {
-                let now = now();
-                read(&mut observer.lock(), now)
-            });
-            provider.pulled(metric, &metrics.labels(name), read)
-        };
-        let pulls = [
-            pull(&metrics.unfinished, |observer, now| seconds(observer.unfinished(now))),
-            pull(&metrics.longest_running, |observer, now| seconds(observer.longest_running(now))),
-            pull(&metrics.oldest_queued, |observer, now| seconds(observer.oldest_queued(now))),
-            pull(&metrics.delayed, |observer, _| observer.delayed as f64),
-        ];
-        (observer, pulls)
+    pub(super) fn new(instruments: Instruments) -> Self {
+        Self { instruments, stamps: Stamps::default() }
     }
 
     pub(crate) fn added(&mut self, ticket: Ticket, priority: i32, now: u64) {
-        if self.stamps.len() <= ticket.index() {
-            self.stamps.resize(ticket.index() + 1, Stamp::default());
-        }
-        self.stamps[ticket.index()].dirty = Some(now);
-        let stamps = &self.stamps;
-        self.dirty.enter(now, ticket, |ticket| stamps.get(ticket.index())?.dirty);
+        self.stamps.dirty.enter(ticket, now);
         self.instruments.depth(priority, 1);
         self.instruments.adds.add(1);
     }
 
     pub(crate) fn raised(&mut self, from: i32, to: i32) {
-        if from != to {
-            self.instruments.depth(from, -1);
-            self.instruments.depth(to, 1);
-        }
+        self.instruments.depth(from, -1);
+        self.instruments.depth(to, 1);
     }
 
-    pub(crate) fn handed_out(&mut self, ticket: Ticket, priority: i32, now: u64) {
-        let stamp = &mut self.stamps[ticket.index()];
-        stamp.running = Some(now);
-        if let Some(since) = stamp.dirty.take() {
-            self.dirty.leave(since);
-            self.instruments.queue_duration.observe(seconds(now.saturating_sub(since)));
-        }
-        let stamps = &self.stamps;
-        self.running.enter(now, ticket, |ticket| stamps.get(ticket.index())?.running);
+    pub(crate) fn removed(&mut self, ticket: Ticket, priority: i32) {
+        self.stamps.dirty.leave(ticket);
         self.instruments.depth(priority, -1);
     }
 
+    pub(crate) fn handed_out(&mut self, ticket: Ticket, priority: i32, now: u64) {
+        let since = self.stamps.dirty.leave(ticket);
+        self.stamps.running.enter(ticket, now);
+        self.instruments.depth(priority, -1);
+        self.instruments.queue_duration.observe(seconds(now.saturating_sub(since)));
+    }
+
     pub(crate) fn done(&mut self, ticket: Ticket, now: u64) {
-        if let Some(since) = self.stamps[ticket.index()].running.take() {
-            self.running.leave(since);
-            self.instruments.work_duration.observe(seconds(now.saturating_sub(since)));
-        }
-        if self.dirty.count == 0 && self.running.count == 0 && self.stamps.capacity() > KEEP {
-            self.stamps = Vec::new();
-        }
+        let since = self.stamps.running.leave(ticket);
+        self.instruments.work_duration.observe(seconds(now.saturating_sub(since)));
     }
 
     pub(crate) fn retried(&mut self, delay: Duration) {
@@ -123,52 +82,68 @@ impl Observer {
         self.instruments.retry_delay.observe(delay.as_secs_f64());
     }
 
-    pub(crate) fn delayed(&mut self, delayed: usize) {
-        self.delayed = delayed;
+    /// Takes the room of a burst that is over: no key is left.
+    pub(crate) fn take_stamps(&mut self) -> Stamps {
+        std::mem::take(&mut self.stamps)
     }
 
-    /// The ages of all keys in flight, added up.
-    fn unfinished(&self, now: u64) -> u64 {
-        let sum = (u128::from(now) * self.running.count as u128).saturating_sub(self.running.sum);
-        u64::try_from(sum).unwrap_or(u64::MAX)
+    /// The ages of all keys in flight, added up, in seconds.
+    pub(super) fn unfinished(&self, now: u64) -> f64 {
+        let running = &self.stamps.running;
+        let sum = (u128::from(now) * running.count as u128).saturating_sub(running.sum);
+        seconds(u64::try_from(sum).unwrap_or(u64::MAX))
     }
 
-    fn longest_running(&mut self, now: u64) -> u64 {
-        let stamps = &self.stamps;
-        self.running.oldest(now, |ticket| stamps.get(ticket.index())?.running)
+    pub(super) fn longest_running(&self, now: u64) -> f64 {
+        seconds(self.stamps.running.oldest(now))
     }
 
-    fn oldest_queued(&mut self, now: u64) -> u64 {
-        let stamps = &self.stamps;
-        self.dirty.oldest(now, |ticket| stamps.get(ticket.index())?.dirty)
+    pub(super) fn oldest_queued(&self, now: u64) -> f64 {
+        seconds(self.stamps.dirty.oldest(now))
     }
 }
 
 impl Ages {
-    fn enter(&mut self, now: u64, ticket: Ticket, current: impl Fn(Ticket) -> Option<u64>) {
-        self.count += 1;
-        self.sum += u128::from(now);
-        self.starts.push_back((now, ticket));
-        if self.starts.len() > 2 * self.count + KEEP {
-            self.starts.retain(|(since, ticket)| current(*ticket) == Some(*since));
-            self.starts.shrink_to(2 * self.starts.len());
+    fn enter(&mut self, ticket: Ticket, since: u64) {
+        let link = Link { since, before: self.last, after: NONE };
+        self.links.fill(ticket.index(), link);
+        self.links[ticket.index()] = link;
+        match self.last {
+            NONE => self.first = ticket.0,
+            last => self.links[last as usize].after = ticket.0,
         }
+        self.last = ticket.0;
+        self.count += 1;
+        self.sum += u128::from(since);
     }
 
-    fn leave(&mut self, since: u64) {
+    fn leave(&mut self, ticket: Ticket) -> u64 {
+        let Link { since, before, after } = self.links[ticket.index()];
+        match before {
+            NONE => self.first = after,
+            before => self.links[before as usize].after = after,
+        }
+        match after {
+            NONE => self.last = before,
+            after => self.links[after as usize].before = before,
+        }
         self.count -= 1;
         self.sum -= u128::from(since);
+        since
     }
 
     /// The age of the oldest.
-    fn oldest(&mut self, now: u64, current: impl Fn(Ticket) -> Option<u64>) -> u64 {
-        while let Some((since, ticket)) = self.starts.front().copied() {
-            if current(ticket) == Some(since) {
-                return now.saturating_sub(since);
-            }
-            self.starts.pop_front();
+    fn oldest(&self, now: u64) -> u64 {
+        match self.first {
+            NONE => 0,
+            first => now.saturating_sub(self.links[first as usize].since),
         }
-        0
+    }
+}
+
+impl Default for Ages {
+    fn default() -> Self {
+        Self { links: Chunks::default(), first: NONE, last: NONE, count: 0, sum: 0 }
     }
 }
 

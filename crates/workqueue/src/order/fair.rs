@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::Hash;
 
-use super::{Fifo, Order, Ticket};
+use super::{Fifo, Order, Queued, Ticket};
 
 /// Round robin between tenants: a tenant with many queued keys does not delay those of the others.
 ///
@@ -14,11 +14,11 @@ use super::{Fifo, Order, Ticket};
 /// # Examples
 ///
 /// ```
-/// use pintle_workqueue::{Fair, Queue, QueueConfig};
+/// use pintle_workqueue::{Fair, QueueConfig, WorkQueue};
 ///
 /// let namespace = |key: &String| key.split('/').next().unwrap_or_default().to_owned();
 /// let config = QueueConfig { order: Box::new(Fair::new(namespace)), ..QueueConfig::default() };
-/// let queue: Queue<String> = Queue::new(config);
+/// let queue: WorkQueue<String> = WorkQueue::new(config);
 /// for key in ["big/1", "big/2", "big/3", "small/1"] {
 ///     queue.add(key.to_owned());
 /// }
@@ -28,9 +28,9 @@ use super::{Fifo, Order, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// Of the tenants that have keys queued.
+    /// Of the tenants that have a turn.
     lanes: HashMap<T, Box<dyn Order<K>>>,
-    /// The same tenants, the next one first.
+    /// The same tenants, the next one first. One whose last key was removed is here until its turn comes.
     turns: VecDeque<T>,
     len: usize,
     needs_time: bool,
@@ -63,36 +63,50 @@ impl<K, T: Hash + Eq + Clone> Fair<K, T> {
 }
 
 impl<K, T: Hash + Eq + Clone + Send> Order<K> for Fair<K, T> {
-    fn push(&mut self, ticket: Ticket, key: &K, priority: i32, now: u64) {
-        let tenant = (self.tenant)(key);
+    fn push(&mut self, key: Queued<'_, K>) -> u64 {
+        let tenant = (self.tenant)(key.key);
         let lane = self.lanes.entry(tenant.clone()).or_insert_with(|| {
             self.turns.push_back(tenant);
             (self.lane)()
         });
-        lane.push(ticket, key, priority, now);
+        let place = lane.push(key);
         self.len += 1;
+        place
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        let tenant = self.turns.pop_front()?;
-        let lane = self.lanes.get_mut(&tenant)?;
-        let ticket = lane.pop();
-        self.len -= usize::from(ticket.is_some());
-        if lane.is_empty() {
-            self.lanes.remove(&tenant);
-            if self.lanes.capacity() > KEEP && self.lanes.len() < self.lanes.capacity() / 8 {
-                self.lanes.shrink_to(KEEP);
-                self.turns.shrink_to(KEEP);
+        while let Some(tenant) = self.turns.pop_front() {
+            let Some(lane) = self.lanes.get_mut(&tenant) else { continue };
+            let ticket = lane.pop();
+            if lane.is_empty() {
+                self.lanes.remove(&tenant);
+                if self.lanes.capacity() > KEEP && self.lanes.len() < self.lanes.capacity() / 8 {
+                    self.lanes.shrink_to(KEEP);
+                    self.turns.shrink_to(KEEP);
+                }
+            } else {
+                self.turns.push_back(tenant);
             }
-        } else {
-            self.turns.push_back(tenant);
+            if ticket.is_some() {
+                self.len -= 1;
+                return ticket;
+            }
         }
-        ticket
+        None
     }
 
-    fn touch(&mut self, ticket: Ticket, key: &K, priority: i32, now: u64) {
-        if let Some(lane) = self.lanes.get_mut(&(self.tenant)(key)) {
-            lane.touch(ticket, key, priority, now);
+    fn remove(&mut self, key: Queued<'_, K>, place: u64) {
+        if let Some(lane) = self.lanes.get_mut(&(self.tenant)(key.key)) {
+            let before = lane.len();
+            lane.remove(key, place);
+            self.len -= before - lane.len();
+        }
+    }
+
+    fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
+        match self.lanes.get_mut(&(self.tenant)(key.key)) {
+            Some(lane) => lane.touch(key, place, priority),
+            None => place,
         }
     }
 

@@ -2,30 +2,74 @@
 
 use std::collections::VecDeque;
 
-use super::{Order, Ticket};
+use super::{Order, Queued, Ticket};
 
 /// First in, first out: the default. Priorities are ignored.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    tickets: VecDeque<Ticket>,
+    /// In pieces, so that none is ever moved, and each goes as soon as it is used up. All but the last are full.
+    chunks: VecDeque<Vec<Option<Ticket>>>,
+    /// How many places have been used up with their chunks.
+    gone: u64,
+    /// The place of the next pop.
+    next: u64,
+    len: usize,
+    /// The last chunk that was used up, for the next one: a queue that goes up and down allocates nothing.
+    spare: Vec<Option<Ticket>>,
 }
 
-const KEEP: usize = 256;
+const CHUNK: usize = 1024;
+const KEEP: usize = 64;
+
+impl Fifo {
+    fn at(&mut self, place: u64) -> Option<&mut Option<Ticket>> {
+        let offset = (place - self.gone) as usize;
+        self.chunks.get_mut(offset / CHUNK)?.get_mut(offset % CHUNK)
+    }
+}
 
 impl<K> Order<K> for Fifo {
-    fn push(&mut self, ticket: Ticket, _key: &K, _priority: i32, _now: u64) {
-        self.tickets.push_back(ticket);
+    fn push(&mut self, key: Queued<'_, K>) -> u64 {
+        if self.chunks.back().is_none_or(|last| last.len() == CHUNK) {
+            self.chunks.push_back(std::mem::take(&mut self.spare));
+        }
+        let before = self.chunks.len() - 1;
+        let last = &mut self.chunks[before];
+        let place = self.gone + (before * CHUNK + last.len()) as u64;
+        last.push(Some(key.ticket));
+        self.len += 1;
+        place
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        let ticket = self.tickets.pop_front();
-        if self.tickets.capacity() > KEEP && self.tickets.len() < self.tickets.capacity() / 4 {
-            self.tickets.shrink_to(self.tickets.capacity() / 2);
+        while self.len > 0 {
+            let place = self.next;
+            let ticket = self.at(place)?.take();
+            self.next += 1;
+            if self.next - self.gone == CHUNK as u64 {
+                self.gone = self.next;
+                let mut used = self.chunks.pop_front()?;
+                used.clear();
+                self.spare = used;
+                if self.chunks.capacity() > KEEP && self.chunks.len() < self.chunks.capacity() / 4 {
+                    self.chunks.shrink_to(self.chunks.capacity() / 2);
+                }
+            }
+            if ticket.is_some() {
+                self.len -= 1;
+                return ticket;
+            }
         }
-        ticket
+        None
+    }
+
+    fn remove(&mut self, _key: Queued<'_, K>, place: u64) {
+        if self.at(place).and_then(Option::take).is_some() {
+            self.len -= 1;
+        }
     }
 
     fn len(&self) -> usize {
-        self.tickets.len()
+        self.len
     }
 }

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock};
-use pintle_workqueue::{Added, DelayKind, DelayingQueue, Pending, QueueConfig, RateLimitingQueue, TryGetError};
+use pintle_workqueue::{Added, DelayKind, Pending, QueueConfig, TryGetError, WorkQueue};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn queue() -> (DelayingQueue<&'static str, ManualClock>, ManualClock) {
+fn queue() -> (WorkQueue<&'static str, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    (DelayingQueue::new(QueueConfig::new(clock.clone())), clock)
+    (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
 /// Takes the next key, and is done with it.
-fn take(queue: &DelayingQueue<&'static str, ManualClock>) -> Option<&'static str> {
+fn take(queue: &WorkQueue<&'static str, ManualClock>) -> Option<&'static str> {
     queue.try_get().ok().map(|item| *item)
 }
 
@@ -133,7 +133,7 @@ fn retries_and_reminders_can_have_different_policies() {
     let clock = ManualClock::new();
     let mut config = QueueConfig::new(clock.clone());
     config.pending_retry = Pending::Respect;
-    let queue = RateLimitingQueue::new(config);
+    let queue = WorkQueue::new(config);
     queue.add_rate_limited("failed");
     queue.add_after("watched", 5 * MS);
     assert_eq!(queue.add("failed"), Added::Merged, "an event does not get around the back-off");

@@ -9,18 +9,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock, Sleep, Timer};
-use pintle_workqueue::{
-    Added, Charge, Pending, QueueConfig, RateLimitingQueue, ShutdownMode, TryGetError, parallelize_until,
-};
+use pintle_workqueue::{Added, Charge, Pending, QueueConfig, ShutdownMode, TryGetError, WorkQueue, parallelize_until};
 
-type Queue<C = ManualClock> = RateLimitingQueue<&'static str, C>;
+type Queue<C = ManualClock> = WorkQueue<&'static str, C>;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn queue() -> (Queue, ManualClock) {
     let clock = ManualClock::new();
-    (RateLimitingQueue::new(QueueConfig::new(clock.clone())), clock)
+    (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
 }
 
 fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
@@ -103,7 +101,7 @@ fn x5_add_while_a_delayed_entry_exists() {
         let clock = ManualClock::new();
         let mut config = QueueConfig::new(clock.clone());
         config.pending_reminder = pending;
-        let queue = RateLimitingQueue::new(config);
+        let queue = WorkQueue::new(config);
         queue.add_after("a", SECOND);
         queue.add("a");
         let now = queue.try_get().is_ok();
@@ -120,7 +118,7 @@ fn x6_a_collapsed_retry_is_charged_only_if_told_so() {
     let failures = |charge: Charge| {
         let mut config = QueueConfig::new(ManualClock::new());
         config.charge = charge;
-        let queue = RateLimitingQueue::new(config);
+        let queue = WorkQueue::new(config);
         assert_eq!(queue.add_rate_limited("a"), Added::Scheduled);
         assert_eq!(queue.add_rate_limited("a"), Added::Merged);
         drop(queue.shut_down(ShutdownMode::FinishBacklog));
@@ -135,7 +133,7 @@ fn x6_a_collapsed_retry_is_charged_only_if_told_so() {
 #[test]
 fn x7_shutdown_with_thousands_of_delayed_adds() {
     let clock = ManualClock::new();
-    let queue: RateLimitingQueue<u32, _> = RateLimitingQueue::new(QueueConfig::new(clock));
+    let queue: WorkQueue<u32, _> = WorkQueue::new(QueueConfig::new(clock));
     for key in 0..5000 {
         assert_eq!(queue.add_after(key, SECOND), Added::Scheduled);
     }
@@ -223,7 +221,7 @@ impl Timer for Hasty {
 /// Deadlines are absolute: the sleep ends at once.
 #[test]
 fn x10_the_clock_moves_between_deadline_and_timer() {
-    let queue: Queue<Hasty> = RateLimitingQueue::new(QueueConfig::new(Hasty(ManualClock::new())));
+    let queue: Queue<Hasty> = WorkQueue::new(QueueConfig::new(Hasty(ManualClock::new())));
     queue.add_after("a", SECOND);
     let mut get = pin!(queue.get());
     assert!(matches!(poll(&mut get), Poll::Ready(Some(_))));

@@ -1,15 +1,16 @@
 //! client-go's tests of its metrics, M1 and M2, controller-runtime's C27, X11 and X12, and whose the series are.
 
-use std::hash::Hash;
 use std::iter::zip;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pintle_metrics::{Kind, Memory, Value};
+use pintle_metrics::{Memory, MetricKind, Value};
 use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
-use pintle_workqueue::{MetricsStyle, Priority, Queue, QueueConfig, RateLimitingQueue, ShutdownMode};
+use pintle_workqueue::{MetricsStyle, Priority, QueueConfig, ShutdownMode, WorkQueue};
+
+use crate::support::at;
 
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
@@ -24,9 +25,9 @@ fn named<K: 'static, C>(name: &str, style: MetricsStyle, memory: &Memory, clock:
     }
 }
 
-fn queue() -> (RateLimitingQueue<&'static str, ManualClock>, ManualClock, Memory) {
+fn queue() -> (WorkQueue<&'static str, ManualClock>, ManualClock, Memory) {
     let (clock, memory) = (ManualClock::new(), Memory::new());
-    (RateLimitingQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone())), clock, memory)
+    (WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone())), clock, memory)
 }
 
 /// A number, by its name without `workqueue_`.
@@ -143,13 +144,10 @@ impl Clock for CountedClock {
 #[test]
 fn without_a_provider_nothing_is_told() {
     let (memory, clock) = (Memory::new(), CountedClock::default());
-    let told: RateLimitingQueue<&str, _> =
-        RateLimitingQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone()));
-    let untold: RateLimitingQueue<&str, _> = RateLimitingQueue::new(QueueConfig {
-        metrics: None,
-        ..named("q", MetricsStyle::ClientGo, &memory, clock.clone())
-    });
-    let work = |queue: &RateLimitingQueue<&'static str, CountedClock>| {
+    let told: WorkQueue<&str, _> = WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, clock.clone()));
+    let untold: WorkQueue<&str, _> =
+        WorkQueue::new(QueueConfig { metrics: None, ..named("q", MetricsStyle::ClientGo, &memory, clock.clone()) });
+    let work = |queue: &WorkQueue<&'static str, CountedClock>| {
         let before = clock.0.load(Ordering::Relaxed);
         queue.add("foo");
         queue.try_get().unwrap().done();
@@ -165,7 +163,7 @@ fn a_queues_share_of_the_depth_leaves_with_it() {
     for style in [MetricsStyle::ClientGo, MetricsStyle::ControllerRuntime] {
         let memory = Memory::new();
         let [one, other] = [5, 2].map(|keys| {
-            let queue: RateLimitingQueue<i32, _> = RateLimitingQueue::new(named("sites", style, &memory, StdClock));
+            let queue: WorkQueue<i32, _> = WorkQueue::new(named("sites", style, &memory, StdClock));
             for key in 0..keys {
                 queue.add(key);
             }
@@ -197,8 +195,8 @@ fn the_series_are_those_of_client_go_and_controller_runtime() {
         (MetricsStyle::ControllerRuntime, &["name", "controller"], &["name", "controller", "priority"], 12, 1000.0),
     ] {
         let memory = Memory::new();
-        let queue: RateLimitingQueue<i32, _> = RateLimitingQueue::new(named("sites", style, &memory, StdClock));
-        queue.add_with_priority(1, -100);
+        let queue: WorkQueue<i32, _> = WorkQueue::new(named("sites", style, &memory, StdClock));
+        queue.add_with(1, at(-100));
         let found: Vec<_> =
             memory.samples().into_iter().filter(|sample| !ours.contains(&&sample.metric.name[10..])).collect();
         assert_eq!(found.len(), names.len(), "{found:?}");
@@ -209,8 +207,8 @@ fn the_series_are_those_of_client_go_and_controller_runtime() {
             let values = ["sites", "sites", "-100"];
             assert_eq!(sample.labels, values[..expected.len()], "{name}");
             match (sample.metric.kind, kind) {
-                (Kind::Counter, "counter") | (Kind::Gauge | Kind::MaxGauge, "gauge") => {}
-                (Kind::Histogram(bounds), "histogram") => {
+                (MetricKind::Counter, "counter") | (MetricKind::Gauge | MetricKind::MaxGauge, "gauge") => {}
+                (MetricKind::Histogram(bounds), "histogram") => {
                     assert_eq!((bounds.len(), bounds[0], bounds[buckets - 1]), (buckets, 1e-8, last));
                 }
                 (found, _) => panic!("{name} is a {found:?}"),
@@ -223,7 +221,7 @@ fn the_series_are_those_of_client_go_and_controller_runtime() {
 fn controller_runtime_counts_no_delay_of_nothing() {
     for (style, expected) in [(MetricsStyle::ClientGo, 2.0), (MetricsStyle::ControllerRuntime, 1.0)] {
         let memory = Memory::new();
-        let queue: RateLimitingQueue<&str, _> = RateLimitingQueue::new(named("q", style, &memory, ManualClock::new()));
+        let queue: WorkQueue<&str, _> = WorkQueue::new(named("q", style, &memory, ManualClock::new()));
         queue.add_after("a", Duration::ZERO);
         queue.add_after("b", MS);
         assert_eq!(value(&memory, "retries_total"), Some(expected), "{style:?}");
@@ -248,9 +246,9 @@ fn a_scrape_gets_along_with_queues_that_come_and_go() {
                     for round in 0..100 {
                         let name = ["a", "b"][round % 2];
                         let config = named(name, MetricsStyle::ControllerRuntime, &memory, StdClock);
-                        let queue: Queue<usize> = Queue::new(config);
+                        let queue: WorkQueue<usize> = WorkQueue::new(config);
                         for key in 0..40 {
-                            queue.add_with_priority(key, key as i32);
+                            queue.add_with(key, at(key as i32));
                         }
                         let _held: Vec<_> = (0..round % 30).map(|_| queue.try_get().unwrap()).collect();
                     }
@@ -264,9 +262,9 @@ fn a_scrape_gets_along_with_queues_that_come_and_go() {
     assert!(memory.samples().is_empty());
 }
 
-fn by_priority<K: Hash + Eq + Clone + 'static>() -> (RateLimitingQueue<K, ManualClock>, Memory) {
+fn by_priority<K: Send + 'static>() -> (WorkQueue<K, ManualClock>, Memory) {
     let memory = Memory::new();
-    (RateLimitingQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
+    (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }
 
 /// How many series of the depth there are, and what the one for all other priorities says.
@@ -282,7 +280,7 @@ fn c27a_cardinality_limit() {
         thread::scope(|scope| {
             for priority in 0..distinct {
                 let queue = &queue;
-                scope.spawn(move || queue.add_with_priority(priority, priority));
+                scope.spawn(move || queue.add_with(priority, at(priority)));
             }
         });
         assert_eq!(depths(&memory), expected, "{distinct}");
@@ -295,7 +293,7 @@ fn c27b_same_priority_many_adds() {
     thread::scope(|scope| {
         for key in 0..200 {
             let queue = &queue;
-            scope.spawn(move || queue.add_with_priority(key, 1));
+            scope.spawn(move || queue.add_with(key, at(1)));
         }
     });
     assert_eq!(depths(&memory), (1, None));
@@ -307,7 +305,7 @@ fn c27b_same_priority_many_adds() {
 fn x11_cardinality_latch_then_decrements() {
     let (queue, memory) = by_priority();
     for priority in 0..30 {
-        queue.add_with_priority(priority, priority);
+        queue.add_with(priority, at(priority));
     }
     while queue.try_get().is_ok() {}
     assert_eq!(depths(&memory), (26, Some(0.0)));

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock};
 use pintle_workqueue::{
-    AddOptions, Added, Charge, DelayKind, Pending, Priority, QueueConfig, RateLimitingQueue, ShutdownMode, TryGetError,
+    AddOptions, Added, Charge, DelayKind, Pending, Priority, QueueConfig, ShutdownMode, TryGetError, WorkQueue,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-use crate::support::{Key, Model, Waiting};
+use crate::support::{Key, Model, Waiting, at};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -88,7 +88,7 @@ proptest! {
         if by_priority {
             config.order = Box::new(Priority::strict());
         }
-        let queue = RateLimitingQueue::new(config);
+        let queue = WorkQueue::new(config);
         let mut model = Model { by_priority, always_charge, retry, reminder, base, max, ..Model::default() };
         let start = clock.now();
         // Keys that only take room: a large queue works by the batch where a small one does not.
@@ -105,7 +105,7 @@ proptest! {
             match op.clone() {
                 Op::Add(key, priority) => {
                     model.ripen_one(key);
-                    prop_assert_eq!(queue.add_with_priority(key, priority), model.add(key, priority));
+                    prop_assert_eq!(queue.add_with(key, at(priority)), model.add(key, priority));
                 }
                 Op::AddAfter(key, millis) => {
                     model.ripen_one(key);

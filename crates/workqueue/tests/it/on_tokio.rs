@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::TokioClock;
-use pintle_workqueue::{RateLimitingQueue, ShutdownMode};
+use pintle_workqueue::{ShutdownMode, WorkQueue};
 use tokio::time::Instant;
 
-type Queue = RateLimitingQueue<&'static str, TokioClock>;
+type Queue = WorkQueue<&'static str, TokioClock>;
 
 const SECOND: Duration = Duration::from_secs(1);
 

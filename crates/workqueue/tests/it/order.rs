@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::ManualClock;
-use pintle_workqueue::{Fair, Priority, QueueConfig, RateLimitingQueue};
+use pintle_workqueue::{Fair, Priority, QueueConfig, WorkQueue};
+
+use crate::support::at;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -13,13 +15,13 @@ fn with_ageing_nothing_starves() {
     let clock = ManualClock::new();
     let mut config = QueueConfig::new(clock.clone());
     config.order = Box::new(Priority::with_ageing(SECOND));
-    let queue = RateLimitingQueue::new(config);
-    queue.add_with_priority(u32::MAX, -100);
+    let queue = WorkQueue::new(config);
+    queue.add_with(u32::MAX, at(-100));
     let mut handed_out = 0;
     for key in 0.. {
         // Two come for one that is handed out.
-        queue.add_with_priority(2 * key, 0);
-        queue.add_with_priority(2 * key + 1, 0);
+        queue.add_with(2 * key, at(0));
+        queue.add_with(2 * key + 1, at(0));
         clock.advance(SECOND / 10);
         let item = queue.try_get().unwrap();
         if *item == u32::MAX {
@@ -37,11 +39,11 @@ fn a_raise_does_not_lose_what_a_key_has_waited() {
     let clock = ManualClock::new();
     let mut config = QueueConfig::new(clock.clone());
     config.order = Box::new(Priority::with_ageing(SECOND));
-    let queue = RateLimitingQueue::new(config);
-    queue.add_with_priority("old", 0);
+    let queue = WorkQueue::new(config);
+    queue.add_with("old", at(0));
     clock.advance(10 * SECOND);
-    queue.add_with_priority("new", 5);
-    queue.add_with_priority("old", 1);
+    queue.add_with("new", at(5));
+    queue.add_with("old", at(1));
     let order: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
     assert_eq!(order, ["old", "new"]);
 }
@@ -51,12 +53,12 @@ fn a_raise_does_not_lose_what_a_key_has_waited() {
 fn a_tenant_with_many_keys_does_not_delay_the_others() {
     let mut config = QueueConfig::<(char, u32), ManualClock>::new(ManualClock::new());
     config.order = Box::new(Fair::with_lanes(|key: &(char, u32)| key.0, || Box::new(Priority::strict())));
-    let queue = RateLimitingQueue::new(config);
+    let queue = WorkQueue::new(config);
     for number in 0..1000 {
         queue.add(('a', number));
     }
     queue.add(('b', 1));
-    queue.add_with_priority(('b', 2), 7);
+    queue.add_with(('b', 2), at(7));
     queue.add(('c', 1));
     let order: Vec<_> = (0..6).map(|_| queue.try_get().map(|item| *item).unwrap()).collect();
     assert_eq!(order, [('a', 0), ('b', 2), ('c', 1), ('a', 1), ('b', 1), ('a', 2)]);

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
 use pintle_workqueue::{
-    AddOptions, MetricsStyle, Pending, Priority, QueueConfig, RateLimitingQueue, ShutdownMode, TryGetError, WorkItem,
+    AddOptions, MetricsStyle, Pending, Priority, QueueConfig, ShutdownMode, TryGetError, WorkItem, WorkQueue,
 };
 
 use crate::recorder::Recorder;
+use crate::support::at;
 
-type Queue = RateLimitingQueue<&'static str, ManualClock>;
+type Queue = WorkQueue<&'static str, ManualClock>;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -37,7 +38,7 @@ fn config<K: 'static, C>(clock: C, metrics: &Recorder) -> QueueConfig<K, C> {
 
 fn queue() -> (Queue, ManualClock, Recorder) {
     let (clock, metrics) = (ManualClock::new(), Recorder::default());
-    (RateLimitingQueue::new(config(clock.clone(), &metrics)), clock, metrics)
+    (WorkQueue::new(config(clock.clone(), &metrics)), clock, metrics)
 }
 
 fn after(after: Duration) -> AddOptions {
@@ -108,7 +109,7 @@ fn c4_de_duplicates() {
 #[test]
 fn c5_enqueues_an_item_that_is_held() {
     let (queue, _, metrics) = queue();
-    queue.add_with_priority("foo", 1);
+    queue.add_with("foo", at(1));
     let foo = queue.try_get().unwrap();
     queue.add("foo");
     assert_eq!((queue.len(), queue.counts().redirtied), (0, 1));
@@ -120,8 +121,8 @@ fn c5_enqueues_an_item_that_is_held() {
 #[test]
 fn c6a_retains_the_highest_priority() {
     let (queue, _, metrics) = queue();
-    queue.add_with_priority("foo", 1);
-    queue.add_with_priority("foo", 2);
+    queue.add_with("foo", at(1));
+    queue.add_with("foo", at(2));
     assert_eq!((take(&queue), queue.len()), (Some(("foo", 2)), 0));
     assert_eq!(metrics.counts(), (1, 0, vec![(1, 0), (2, 0)]));
 }
@@ -129,8 +130,8 @@ fn c6a_retains_the_highest_priority() {
 #[test]
 fn c6b_never_decreases_a_priority() {
     let (queue, _, metrics) = queue();
-    queue.add_with_priority("foo", 2);
-    queue.add_with_priority("foo", 1);
+    queue.add_with("foo", at(2));
+    queue.add_with("foo", at(1));
     assert_eq!((take(&queue), queue.len()), (Some(("foo", 2)), 0));
     assert_eq!(metrics.counts(), (1, 0, vec![(2, 0)]));
 }
@@ -141,7 +142,7 @@ fn c7_goes_to_the_front_when_raised() {
     for key in ["foo", "bar", "baz"] {
         queue.add(key);
     }
-    queue.add_with_priority("baz", 1);
+    queue.add_with("baz", at(1));
     assert_eq!((take(&queue), queue.len()), (Some(("baz", 1)), 2));
     assert_eq!(metrics.counts(), (3, 0, vec![(0, 2), (1, 0)]));
 }
@@ -187,7 +188,7 @@ fn dice(seed: &mut u64, sides: u64) -> u64 {
 #[test]
 fn c11_returns_many_items() {
     for round in 0..20 {
-        let queue: RateLimitingQueue<u64> = RateLimitingQueue::new(config(StdClock, &Recorder::default()));
+        let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &Recorder::default()));
         thread::scope(|scope| {
             for _ in 0..100 {
                 scope.spawn(|| (0..10).for_each(|_| drop(queue.blocking_get().unwrap())));
@@ -219,7 +220,7 @@ fn c13_metrics_of_after_then_a_higher_priority_now() {
     let (queue, _, metrics) = queue();
     queue.add_with("foo", after(HOUR));
     assert_eq!(metrics.counts().2, []);
-    queue.add_with_priority("foo", 1);
+    queue.add_with("foo", at(1));
     assert_eq!(metrics.counts().2, [(1, 1)]);
     assert_eq!(take(&queue), Some(("foo", 1)));
     assert_eq!(metrics.counts().2, [(1, 0)]);
@@ -229,8 +230,8 @@ fn c13_metrics_of_after_then_a_higher_priority_now() {
 fn c14_first_in_first_out_on_raise() {
     let (queue, _, _) = queue();
     queue.add("foo");
-    queue.add_with_priority("bar", 1);
-    queue.add_with_priority("foo", 1);
+    queue.add_with("bar", at(1));
+    queue.add_with("foo", at(1));
     assert_eq!([take(&queue), take(&queue)], [Some(("bar", 1)), Some(("foo", 1))]);
 }
 
@@ -245,7 +246,7 @@ fn c15_writer(seed: u64, mut add: impl FnMut(u64, AddOptions)) {
 }
 
 /// Delays end by themselves, and only before the shutdown.
-fn c15_end(queue: &RateLimitingQueue<u64>) {
+fn c15_end(queue: &WorkQueue<u64>) {
     while queue.counts().delayed > 0 {
         thread::yield_now();
     }
@@ -257,7 +258,7 @@ fn c15_end(queue: &RateLimitingQueue<u64>) {
 #[test]
 fn c15_fuzz_priority_queue() {
     let metrics = Recorder::default();
-    let queue: RateLimitingQueue<u64> = RateLimitingQueue::new(config(StdClock, &metrics));
+    let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
     // The highest priority that each key was added with since it was last handed out.
     let highest = Mutex::new(HashMap::<u64, i32>::new());
     thread::scope(|scope| {
@@ -302,7 +303,7 @@ fn c15_fuzz_priority_queue() {
 #[test]
 fn c15_fuzz_priority_queue_with_races() {
     let metrics = Recorder::default();
-    let queue: RateLimitingQueue<u64> = RateLimitingQueue::new(config(StdClock, &metrics));
+    let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
     let held: Vec<AtomicBool> = (0..50).map(|_| AtomicBool::new(false)).collect();
     thread::scope(|scope| {
         for _ in 0..100 {
@@ -329,7 +330,7 @@ fn c15_fuzz_priority_queue_with_races() {
 #[test]
 fn c16_high_priority_items_come_first_many_times() {
     let (clock, metrics) = (ManualClock::new(), Recorder::default());
-    let queue: RateLimitingQueue<(i32, u32), _> = RateLimitingQueue::new(config(clock.clone(), &metrics));
+    let queue: WorkQueue<(i32, u32), _> = WorkQueue::new(config(clock.clone(), &metrics));
     for after in [None, Some(Duration::ZERO), Some(SECOND)] {
         let before = metrics.counts().1;
         for number in 0..1000 {
@@ -369,7 +370,7 @@ fn c17_returns_only_after_after_has_passed() {
 #[test]
 fn c18_a_high_priority_item_that_became_ready_comes_first() {
     let (queue, clock, metrics) = queue();
-    queue.add_with_priority("low", -100);
+    queue.add_with("low", at(-100));
     queue.add_with("high", after(SECOND));
     clock.advance(SECOND);
     assert_eq!(take(&queue), Some(("high", 0)));
@@ -468,7 +469,7 @@ fn c25_rate_limited_items_do_not_affect_each_other() {
 #[test]
 fn c26_no_deadlock_on_shutdown() {
     for _ in 0..50 {
-        let queue: RateLimitingQueue<u64> = RateLimitingQueue::new(config(StdClock, &Recorder::default()));
+        let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &Recorder::default()));
         thread::scope(|scope| {
             for worker in 0..20 {
                 let queue = &queue;
@@ -487,11 +488,11 @@ fn c26_no_deadlock_on_shutdown() {
     }
 }
 
-fn numbers() -> RateLimitingQueue<u32, ManualClock> {
-    RateLimitingQueue::new(config(ManualClock::new(), &Recorder::default()))
+fn numbers() -> WorkQueue<u32, ManualClock> {
+    WorkQueue::new(config(ManualClock::new(), &Recorder::default()))
 }
 
-fn add_all(queue: &RateLimitingQueue<u32, ManualClock>, keys: Range<u32>) {
+fn add_all(queue: &WorkQueue<u32, ManualClock>, keys: Range<u32>) {
     for key in keys {
         queue.add(key);
     }
@@ -546,7 +547,7 @@ fn both_a_delay_and_the_limiter_give_the_shorter_one() {
 #[test]
 fn a_retry_keeps_the_priority() {
     let (queue, clock, _) = queue();
-    queue.add_with_priority("foo", 7);
+    queue.add_with("foo", at(7));
     let item: WorkItem<_, _> = queue.try_get().unwrap();
     item.retry();
     clock.advance(5 * MS);

@@ -9,15 +9,15 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use pintle_workqueue::ratelimit::ManualClock;
-use pintle_workqueue::{Added, Fifo, Order, Queue, QueueConfig, ShutdownMode, Ticket, TryGetError};
+use pintle_workqueue::{Added, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, TryGetError, WorkQueue};
 
 /// A queue whose `get` can be polled by hand.
-fn queue<K: 'static>() -> Queue<K, ManualClock> {
-    Queue::new(QueueConfig::new(ManualClock::new()))
+fn queue<K: Send + 'static>() -> WorkQueue<K, ManualClock> {
+    WorkQueue::new(QueueConfig::new(ManualClock::new()))
 }
 
 fn q1(drain: bool) {
-    let queue: Queue<usize> = Queue::default();
+    let queue: WorkQueue<usize> = WorkQueue::default();
     let taken = AtomicUsize::new(0);
     thread::scope(|scope| {
         let consumers: Vec<_> = (0..10)
@@ -65,7 +65,7 @@ fn q1_basic_with_drain() {
 }
 
 fn q2(drain: bool) {
-    let queue: Queue<usize> = Queue::default();
+    let queue: WorkQueue<usize> = WorkQueue::default();
     let seen = Mutex::new(HashSet::new());
     let taken = AtomicUsize::new(0);
     for key in 0..50 {
@@ -132,29 +132,34 @@ fn q4_reinsert() {
 #[derive(Debug)]
 struct Touched(Fifo, Arc<AtomicUsize>);
 
-impl Order<&'static str> for Touched {
-    fn push(&mut self, ticket: Ticket, key: &&'static str, priority: i32, now: u64) {
-        self.0.push(ticket, key, priority, now);
+impl<K> Order<K> for Touched {
+    fn push(&mut self, key: Queued<'_, K>) -> u64 {
+        self.0.push(key)
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        Order::<&str>::pop(&mut self.0)
+        Order::<K>::pop(&mut self.0)
     }
 
-    fn touch(&mut self, _: Ticket, _: &&'static str, _: i32, _: u64) {
+    fn remove(&mut self, key: Queued<'_, K>, place: u64) {
+        self.0.remove(key, place);
+    }
+
+    fn touch(&mut self, _: Queued<'_, K>, place: u64, _: i32) -> u64 {
         self.1.fetch_add(1, Ordering::Relaxed);
+        place
     }
 
     fn len(&self) -> usize {
-        Order::<&str>::len(&self.0)
+        Order::<K>::len(&self.0)
     }
 }
 
-fn touched() -> (Queue<&'static str, ManualClock>, Arc<AtomicUsize>) {
+fn touched() -> (WorkQueue<&'static str, ManualClock>, Arc<AtomicUsize>) {
     let touches = Arc::default();
     let mut config = QueueConfig::new(ManualClock::new());
     config.order = Box::new(Touched(Fifo::default(), Arc::clone(&touches)));
-    (Queue::new(config), touches)
+    (WorkQueue::new(config), touches)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, StdClock, ThreadTimer};
-use pintle_workqueue::{QueueConfig, RateLimitingQueue, ShutdownMode};
+use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
@@ -30,7 +30,7 @@ fn dice(seed: &mut u64, sides: u64) -> u64 {
 
 #[test]
 fn soak_on_threads_and_tasks() {
-    let queue: RateLimitingQueue<usize, ThreadTimer> = RateLimitingQueue::new(config(ThreadTimer::default()));
+    let queue: WorkQueue<usize, ThreadTimer> = WorkQueue::new(config(ThreadTimer::default()));
     let work: Vec<Work> = (0..KEYS).map(|_| Work::default()).collect();
     let handed_out = AtomicUsize::new(0);
     let end = StdClock.now() + TIME;
@@ -141,7 +141,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 #[test]
 fn blocking_and_async_workers_share_one_queue() {
-    let queue: RateLimitingQueue<usize, ThreadTimer> = RateLimitingQueue::new(config(ThreadTimer::default()));
+    let queue: WorkQueue<usize, ThreadTimer> = WorkQueue::new(config(ThreadTimer::default()));
     for key in 0..1000 {
         queue.add_after(key, Duration::from_micros(key as u64));
     }

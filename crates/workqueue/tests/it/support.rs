@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pintle_workqueue::{Added, DelayKind, Pending, ShutdownMode};
+use pintle_workqueue::{AddOptions, Added, DelayKind, Pending, ShutdownMode};
 
 pub(crate) type Key = u16;
+
+pub(crate) fn at(priority: i32) -> AddOptions {
+    AddOptions { priority, ..AddOptions::default() }
+}
 
 #[derive(Default)]
 pub(crate) struct Model {

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use pintle_ratelimit::{Clock, Sleep, StdClock, Timer};
 
-use super::get::Unpark;
-use super::shared::Shared;
-use super::waiters::Wakes;
+use crate::engine::KeyState;
+use crate::get::Unpark;
+use crate::shared::Shared;
 use crate::sync::{Arc, thread};
+use crate::waiters::WaiterId;
 
 /// How a queue ends, from the gentlest to the hardest. A queue that is shutting down only ever moves to the right.
 ///
@@ -56,10 +57,10 @@ pub struct ShutdownReport<K> {
 /// # Examples
 ///
 /// ```
-/// use pintle_workqueue::{Queue, ShutdownMode};
+/// use pintle_workqueue::{ShutdownMode, WorkQueue};
 /// use std::time::Duration;
 ///
-/// let queue: Queue<&str> = Queue::default();
+/// let queue: WorkQueue<&str> = WorkQueue::default();
 /// queue.add("a");
 /// let held = queue.blocking_get();
 /// let report = queue.shut_down(ShutdownMode::FinishInFlight).with_timeout(Duration::from_millis(1)).wait();
@@ -74,26 +75,16 @@ pub struct ShutdownReport<K> {
 ///
 /// Dropping it leaves the shutdown as it is.
 ///
-/// [`shut_down`]: super::Queue::shut_down
+/// [`shut_down`]: crate::WorkQueue::shut_down
 pub struct Drain<K, C: Clock = StdClock> {
     shared: Arc<Shared<K, C>>,
     deadline: Option<Instant>,
-    id: Option<DrainId>,
+    id: Option<WaiterId>,
     sleep: Option<Sleep>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DrainId(u64);
-
-/// Those who wait for a shutdown to be over. All are woken when it is.
-#[derive(Debug, Default)]
-pub(super) struct Drainers {
-    listed: Vec<(DrainId, Waker)>,
-    next_id: u64,
-}
-
 impl<K: Clone, C: Clock> Drain<K, C> {
-    pub(super) fn new(shared: Arc<Shared<K, C>>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<K, C>>) -> Self {
         Self { shared, deadline: None, id: None, sleep: None }
     }
 
@@ -118,17 +109,30 @@ impl<K: Clone, C: Clock> Drain<K, C> {
 
     fn poll_report(&mut self, waker: &Waker) -> Option<ShutdownReport<K>> {
         let over = self.deadline.is_some_and(|deadline| deadline <= self.shared.clock.now());
-        let mut state = self.shared.lock();
-        let old = self.id.take().and_then(|id| state.drainers.leave(id));
-        let report = if over || state.engine.is_drained() {
-            Some(state.engine.report())
-        } else {
-            self.id = Some(state.drainers.join(waker.clone()));
-            None
+        let mut section = self.shared.section();
+        let complete = section.engine.is_drained();
+        if !over && !complete {
+            let (id, old) = section.drainers.join(self.id.take(), waker.clone());
+            self.id = Some(id);
+            drop(section);
+            drop(old);
+            return None;
+        }
+        let mode = section.engine.mode().unwrap_or(ShutdownMode::FinishBacklog);
+        let refused = section.engine.refused();
+        drop(section);
+        let states = self.shared.snapshot();
+        let keys = |of: fn(&KeyState<K>) -> bool| {
+            states.iter().filter(|state| of(state)).map(|state| state.key.clone()).collect()
         };
-        drop(state);
-        drop(old);
-        report
+        Some(ShutdownReport {
+            mode,
+            complete,
+            queued: keys(|state| state.dirty),
+            delayed: keys(|state| state.delay.is_some()),
+            in_flight: keys(|state| state.in_flight),
+            refused,
+        })
     }
 }
 
@@ -162,29 +166,5 @@ impl<K, C: Clock> Drop for Drain<K, C> {
 impl<K, C: Clock> fmt::Debug for Drain<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drain").field("queue", &self.shared).field("deadline", &self.deadline).finish_non_exhaustive()
-    }
-}
-
-impl Drainers {
-    pub(super) fn is_idle(&self) -> bool {
-        self.listed.is_empty()
-    }
-
-    fn join(&mut self, waker: Waker) -> DrainId {
-        let id = DrainId(self.next_id);
-        self.next_id += 1;
-        self.listed.push((id, waker));
-        id
-    }
-
-    pub(super) fn leave(&mut self, id: DrainId) -> Option<Waker> {
-        let at = self.listed.iter().position(|(listed, _)| *listed == id)?;
-        Some(self.listed.swap_remove(at).1)
-    }
-
-    pub(super) fn notify_all(&mut self, wakes: &mut Wakes) {
-        for (_, waker) in self.listed.drain(..) {
-            wakes.push(waker);
-        }
     }
 }

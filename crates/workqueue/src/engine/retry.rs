@@ -1,0 +1,146 @@
+//! What decides how long a key waits for its next try.
+
+use std::time::Duration;
+
+use super::record::Record;
+use super::{Added, DelayKind, Engine, Now, nanos};
+use crate::config::Charge;
+use crate::order::Ticket;
+
+/// What the limiter says of one try.
+struct Verdict {
+    deadline: u64,
+    failures: u16,
+}
+
+impl<K: Eq> Engine<K> {
+    /// Adds `key` when the limiter says, or after `before` if that is earlier.
+    pub(crate) fn add_rate_limited(
+        &mut self,
+        hash: u32,
+        key: K,
+        before: Option<Duration>,
+        priority: i32,
+        now: &Now<'_>,
+    ) -> Added {
+        if self.mode.is_some() && self.charge == Charge::IfScheduled {
+            return self.refuse(key);
+        }
+        match self.find(hash, &key, now) {
+            Some(ticket) => {
+                self.trash.push(key);
+                self.retry(ticket, before, priority, now)
+            }
+            None => {
+                let verdict = self.judge(Err(&key), before, now);
+                self.counts.idle += 1;
+                let ticket = self.table.insert(Record::new(hash, key));
+                self.put_off(ticket, verdict, priority, now)
+            }
+        }
+    }
+
+    /// Forgets the failures of `key`.
+    pub(crate) fn forget(&mut self, hash: u32, key: &K) {
+        self.limiter.forget(key);
+        if let Some(ticket) = self.table.find(hash, key) {
+            self.forget_failures(ticket);
+        }
+    }
+
+    /// How many failures of `key` count now.
+    pub(crate) fn num_requeues(&self, hash: u32, key: &K, now: &Now<'_>) -> u32 {
+        self.table.find(hash, key).map_or(0, |ticket| self.failures(ticket, now))
+    }
+}
+
+impl<K> Engine<K> {
+    /// Adds a key that has a record when the limiter says, or after `before` if that is earlier.
+    pub(crate) fn retry(&mut self, ticket: Ticket, before: Option<Duration>, priority: i32, now: &Now<'_>) -> Added {
+        if self.mode.is_some() && self.charge == Charge::IfScheduled {
+            self.refused += 1;
+            return Added::ShutDown;
+        }
+        self.ripen(ticket, now);
+        let verdict = self.judge(Ok(ticket), before, now);
+        self.put_off(ticket, verdict, priority, now)
+    }
+
+    /// Forgets the failures of a key that is in flight.
+    pub(crate) fn succeed(&mut self, ticket: Ticket) {
+        self.limiter.forget(self.table[ticket].key());
+        self.forget_failures(ticket);
+    }
+
+    /// Adds a key that is in flight once more.
+    pub(crate) fn revisit(&mut self, ticket: Ticket, after: Duration, priority: i32, now: &Now<'_>) -> Added {
+        match self.mode {
+            None => {
+                self.ripen(ticket, now);
+                self.add_ticket_after(ticket, after, priority, now)
+            }
+            Some(_) => {
+                self.refused += 1;
+                Added::ShutDown
+            }
+        }
+    }
+
+    pub(crate) fn failures(&self, ticket: Ticket, now: &Now<'_>) -> u32 {
+        let record = &self.table[ticket];
+        let expired = record.state.is_idle() && record.failures > 0 && record.deadline <= now.nanos();
+        if expired { 0 } else { u32::from(record.failures) }
+    }
+
+    pub(super) fn forget_failures(&mut self, ticket: Ticket) {
+        let record = &mut self.table[ticket];
+        record.failures = 0;
+        if record.state.is_idle() {
+            self.remove(ticket);
+        }
+    }
+
+    /// Asks the limiter, and charges it if the answer has any effect. It comes before any change of the record, since the limiter
+    /// is the user's.
+    fn judge(&mut self, found: Result<Ticket, &K>, before: Option<Duration>, now: &Now<'_>) -> Verdict {
+        let failures = found.map_or(0, |ticket| self.failures(ticket, now));
+        let key = match found {
+            Ok(ticket) => self.table[ticket].key(),
+            Err(key) => key,
+        };
+        let delay = self.limiter.delay(key, failures, now.instant());
+        let wait = nanos(delay).min(before.map_or(u64::MAX, nanos));
+        let deadline = now.nanos().saturating_add(wait);
+        let changes = match found {
+            Ok(ticket) => self.mode.is_none() && self.delay_would_change(ticket, deadline, DelayKind::Retry),
+            Err(_) => self.mode.is_none(),
+        };
+        let charged = changes || self.charge == Charge::Always;
+        if charged {
+            let key = match found {
+                Ok(ticket) => self.table[ticket].key(),
+                Err(key) => key,
+            };
+            self.limiter.charge(key, now.instant());
+        }
+        let counts = charged && self.limiter.counts_failures();
+        if self.mode.is_none() {
+            self.observe(|observer| {
+                observer.retried(Duration::from_nanos(wait));
+                observer.rate_limited(delay);
+            });
+        }
+        let failures = u16::try_from(failures + u32::from(counts)).unwrap_or(u16::MAX);
+        Verdict { deadline, failures }
+    }
+
+    fn put_off(&mut self, ticket: Ticket, verdict: Verdict, priority: i32, now: &Now<'_>) -> Added {
+        self.table[ticket].failures = verdict.failures;
+        if self.mode.is_some() {
+            self.refused += 1;
+            self.rest(ticket, now);
+            return Added::ShutDown;
+        }
+        self.delay(ticket, verdict.deadline, DelayKind::Retry, priority, now)
+    }
+}

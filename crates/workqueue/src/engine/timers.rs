@@ -1,0 +1,71 @@
+//! What becomes of records by itself, when its time has come.
+
+use super::record::{NEVER, State};
+use super::{Engine, Now};
+use crate::order::Ticket;
+
+/// How many timers one section under the lock fires. Each is a step in a tree and in the table.
+const FIRED_AT_ONCE: usize = 64;
+
+impl<K> Engine<K> {
+    /// Queues keys whose delay is over, in the order of the deadlines, and forgets failures that have expired: as many as one section
+    /// may. Says whether that was all there is to do by `now`.
+    pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
+        for _ in 0..FIRED_AT_ONCE {
+            match self.timers.first() {
+                Some((deadline, ticket)) if self.mode.is_none() && *deadline <= now.nanos() => self.fire(*ticket, now),
+                _ => return true,
+            }
+        }
+        false
+    }
+
+    /// Queues a key if its delay is over: the others can wait until they are looked for, but a step that is about this key has
+    /// to see it as it is.
+    pub(super) fn ripen(&mut self, ticket: Ticket, now: &Now<'_>) {
+        let record = &self.table[ticket];
+        let waits = record.state.has(State::WAITING) && record.deadline != NEVER && self.mode.is_none();
+        if waits && record.deadline <= now.nanos() {
+            self.fire(ticket, now);
+        }
+    }
+
+    fn fire(&mut self, ticket: Ticket, now: &Now<'_>) {
+        if self.stop_waiting(ticket) {
+            let priority = self.table[ticket].priority;
+            self.make_dirty(ticket, priority, now);
+        } else {
+            let (record, limiter) = (&self.table[ticket], &mut self.limiter);
+            self.trash.catch(|| limiter.forget(record.key()));
+            self.forget_failures(ticket);
+        }
+    }
+
+    /// Takes the delay off, which may leave the record idle: the caller gives it another state, or lets it `rest`.
+    pub(super) fn stop_waiting(&mut self, ticket: Ticket) -> bool {
+        let record = &mut self.table[ticket];
+        let waiting = record.state.has(State::WAITING);
+        if waiting {
+            record.state.clear(State::WAITING);
+            self.counts.idle += usize::from(record.state.is_idle());
+            self.counts.delayed -= 1;
+            self.stop_timer(ticket);
+        }
+        waiting
+    }
+
+    pub(super) fn set_timer(&mut self, ticket: Ticket, deadline: u64) {
+        self.stop_timer(ticket);
+        if deadline != NEVER {
+            self.table[ticket].deadline = deadline;
+            self.timers.insert((deadline, ticket));
+        }
+    }
+
+    pub(super) fn stop_timer(&mut self, ticket: Ticket) {
+        let deadline = std::mem::replace(&mut self.table[ticket].deadline, NEVER);
+        if deadline != NEVER {
+            self.timers.remove(&(deadline, ticket));
+        }
+    }
+}

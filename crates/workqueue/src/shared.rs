@@ -1,0 +1,267 @@
+//! What all handles of a queue share, and the locked sections on it.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::ops::{Deref, DerefMut};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use hashbrown::DefaultHashBuilder;
+use pintle_ratelimit::Clock;
+
+use crate::config::QueueConfig;
+use crate::engine::{Counts, Engine, Handout, KeyState, Now};
+use crate::get::TryGetError;
+use crate::item::WorkItem;
+use crate::metrics::{self, Pull};
+use crate::order::Ticket;
+use crate::shutdown::ShutdownMode;
+use crate::sync::{Arc, Mutex, MutexGuard, Weak};
+use crate::waiters::{WaiterId, Waiters, Wakers, Wakes};
+
+/// What all handles and guards of a queue share.
+pub(crate) struct Shared<K, C> {
+    /// Held for one step of the engine at a time, never while waking, waiting, or dropping a key that a caller gave.
+    state: Mutex<State<K>>,
+    hasher: DefaultHashBuilder,
+    epoch: Instant,
+    pub(crate) clock: C,
+    pub(crate) name: String,
+    /// The gauges that read the queue, for as long as it lives.
+    _pulls: Option<[Pull; 4]>,
+}
+
+pub(crate) struct State<K> {
+    pub(crate) engine: Engine<K>,
+    waiters: Waiters,
+    pub(crate) drainers: Wakers,
+}
+
+/// A step under the lock. Its end, which comes also if the step panics, wakes whom it concerns and drops what the step has left,
+/// without the lock.
+pub(crate) struct Section<'a, K> {
+    state: Option<MutexGuard<'a, State<K>>>,
+    pub(crate) now: Now<'a>,
+}
+
+/// What a poll of a waiting `get` came to.
+pub(crate) enum Step<K, C: Clock> {
+    Item(WorkItem<K, C>),
+    ShutDown,
+    /// Nothing yet. With a deadline, the caller has to see to it that it is polled then.
+    Wait(Option<Instant>),
+}
+
+impl<K: Send + 'static, C: Clock> Shared<K, C> {
+    pub(crate) fn new(mut config: QueueConfig<K, C>) -> Arc<Self> {
+        let epoch = config.clock.now();
+        let (provider, style) = (config.metrics.take(), config.metrics_style);
+        let observer = provider.as_ref().map(|provider| Box::new(metrics::observer(provider, style, &config.name)));
+        let (engine, clock, name) = Engine::new(config, observer);
+        let state = State { engine, waiters: Waiters::default(), drainers: Wakers::default() };
+        Arc::new_cyclic(|shared: &Weak<Self>| {
+            let read = {
+                let shared = Weak::clone(shared);
+                move |gauge| shared.upgrade().map_or(0.0, |shared| shared.read(gauge))
+            };
+            let pulls = provider.map(|provider| metrics::pulls(&*provider, style, &name, read));
+            let hasher = DefaultHashBuilder::default();
+            Self { state: Mutex::new(state), hasher, epoch, clock, name, _pulls: pulls }
+        })
+    }
+
+    fn read(&self, gauge: metrics::Read) -> f64 {
+        let section = self.section();
+        let now = section.now.nanos();
+        section.engine.observer().map_or(0.0, |observer| gauge(observer, section.engine.counts(), now))
+    }
+}
+
+impl<K, C: Clock> Shared<K, C> {
+    #[inline]
+    pub(crate) fn section(&self) -> Section<'_, K> {
+        Section { state: Some(self.state.lock()), now: Now::new(&self.clock, self.epoch) }
+    }
+
+    /// A section with nothing left to do that was due when it was asked for. Others get their turns meanwhile.
+    pub(crate) fn caught_up(&self) -> Section<'_, K> {
+        let asked = Now::new(&self.clock, self.epoch);
+        loop {
+            let mut section = self.section();
+            if section.engine.fire_timers(&asked) {
+                return section;
+            }
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.caught_up().engine.counts()
+    }
+
+    pub(crate) fn shutdown_mode(&self) -> Option<ShutdownMode> {
+        self.section().engine.mode()
+    }
+
+    /// What is due by now is still queued.
+    pub(crate) fn shut_down(&self, mode: ShutdownMode) {
+        self.caught_up().engine.shut_down(mode);
+    }
+
+    /// The guard of `ticket` is gone.
+    pub(crate) fn done(&self, ticket: Ticket) {
+        let mut section = self.section();
+        let (state, now) = section.parts();
+        state.engine.done(ticket, now);
+    }
+
+    /// A waiting `get` is dropped.
+    pub(crate) fn leave(&self, waiter: WaiterId) {
+        let waker = self.section().waiters.leave(waiter);
+        drop(waker);
+    }
+
+    pub(crate) fn leave_drain(&self, drainer: WaiterId) {
+        let waker = self.section().drainers.leave(drainer);
+        drop(waker);
+    }
+
+    pub(crate) fn instant(&self, at: u64) -> Instant {
+        self.epoch + Duration::from_nanos(at)
+    }
+}
+
+impl<K: Hash, C> Shared<K, C> {
+    /// The bits of the hash that the table works with.
+    pub(crate) fn hash(&self, key: &K) -> u32 {
+        let hash = self.hasher.hash_one(key);
+        (hash ^ (hash >> 32)) as u32
+    }
+}
+
+impl<K: Clone, C: Clock> Shared<K, C> {
+    /// All records, in no particular order, a few at a time.
+    pub(crate) fn snapshot(&self) -> Vec<KeyState<K>> {
+        let mut states = Vec::new();
+        let mut from = Some(0);
+        while let Some(at) = from {
+            states.reserve(64);
+            from = self.section().engine.snapshot(at, self.epoch, &mut states);
+        }
+        states
+    }
+
+    pub(crate) fn try_get(self: &Arc<Self>) -> Result<WorkItem<K, C>, TryGetError> {
+        let mut section = self.section();
+        match section.hand_out() {
+            Some(handout) => Ok(WorkItem::new(Arc::clone(self), handout)),
+            None if section.engine.is_exhausted() => Err(TryGetError::ShutDown),
+            None => Err(TryGetError::Empty),
+        }
+    }
+
+    /// One poll of a waiting `get`: `waiter` is what the last one left there. First it is done with `finished`.
+    pub(crate) fn poll_get(
+        self: &Arc<Self>,
+        waiter: &mut Option<WaiterId>,
+        finished: Option<Ticket>,
+        waker: impl FnOnce() -> Waker,
+    ) -> Step<K, C> {
+        let id = waiter.take();
+        let mut _old = None;
+        let mut section = self.section();
+        let (state, now) = section.parts();
+        _old = id.and_then(|id| state.waiters.leave(id));
+        if let Some(ticket) = finished {
+            state.engine.done(ticket, now);
+        }
+        match section.hand_out() {
+            Some(handout) => Step::Item(WorkItem::new(Arc::clone(self), handout)),
+            None if section.engine.is_exhausted() => Step::ShutDown,
+            None => {
+                let (state, now) = section.parts();
+                let next_wake = state.engine.next_wake(now);
+                let (id, keeps_time) = state.waiters.join(id, waker(), next_wake);
+                *waiter = Some(id);
+                Step::Wait(next_wake.filter(|_| keeps_time).map(|at| self.instant(at)))
+            }
+        }
+    }
+}
+
+impl<'a, K> Section<'a, K> {
+    pub(crate) fn parts(&mut self) -> (&mut State<K>, &Now<'a>) {
+        match &mut self.state {
+            Some(state) => (state, &self.now),
+            None => unreachable!("only the drop takes it"),
+        }
+    }
+
+    /// Finds out who is to be woken.
+    #[cold]
+    fn settle(&mut self) -> Wakes {
+        let (State { engine, waiters, drainers }, now) = self.parts();
+        let mut wakes = Wakes::default();
+        if !waiters.is_empty() {
+            if engine.is_exhausted() {
+                waiters.notify_all(&mut wakes);
+            } else {
+                let available = engine.is_available(now);
+                let next_wake = if available { None } else { engine.next_wake(now) };
+                waiters.settle(available, next_wake, || now.nanos(), &mut wakes);
+            }
+        }
+        if engine.is_drained() {
+            drainers.notify_all(&mut wakes);
+        }
+        wakes
+    }
+}
+
+impl<K: Clone> Section<'_, K> {
+    fn hand_out(&mut self) -> Option<Handout<K>> {
+        let (state, now) = self.parts();
+        state.engine.hand_out(now)
+    }
+}
+
+impl<K> Drop for Section<'_, K> {
+    #[inline]
+    fn drop(&mut self) {
+        let (state, _) = self.parts();
+        let trash = state.engine.take_trash();
+        if state.waiters.is_empty() && state.drainers.is_empty() {
+            self.state = None;
+        } else {
+            let wakes = self.settle();
+            self.state = None;
+            wakes.wake();
+        }
+        trash.empty();
+    }
+}
+
+impl<K> Deref for Section<'_, K> {
+    type Target = State<K>;
+
+    fn deref(&self) -> &State<K> {
+        match &self.state {
+            Some(state) => state,
+            None => unreachable!("only the drop takes it"),
+        }
+    }
+}
+
+impl<K> DerefMut for Section<'_, K> {
+    fn deref_mut(&mut self) -> &mut State<K> {
+        self.parts().0
+    }
+}
+
+impl<K, C: Clock> fmt::Debug for Shared<K, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let section = self.section();
+        let (counts, mode) = (section.engine.counts(), section.engine.mode());
+        drop(section);
+        f.debug_struct("WorkQueue").field("name", &self.name).field("counts", &counts).field("mode", &mode).finish()
+    }
+}
