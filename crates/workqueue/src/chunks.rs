@@ -55,12 +55,14 @@ impl<T> Default for Chunks<T> {
 impl<T> Index<usize> for Chunks<T> {
     type Output = T;
 
+    #[inline]
     fn index(&self, index: usize) -> &T {
         &self.chunks[index / CHUNK][index % CHUNK]
     }
 }
 
 impl<T> IndexMut<usize> for Chunks<T> {
+    #[inline]
     fn index_mut(&mut self, index: usize) -> &mut T {
         &mut self.chunks[index / CHUNK][index % CHUNK]
     }

@@ -71,17 +71,17 @@ impl<K: Eq> Engine<K> {
     }
 
     /// The record of `key`, a new idle one if there is none.
+    #[inline]
     pub(super) fn entry(&mut self, hash: u32, key: K, now: &Now<'_>) -> Ticket {
-        match self.find(hash, &key, now) {
-            Some(ticket) => {
+        let (ticket, unused) = self.table.entry(hash, key);
+        match unused {
+            None => self.counts.idle += 1,
+            Some(key) => {
                 self.trash.push(key);
-                ticket
-            }
-            None => {
-                self.counts.idle += 1;
-                self.table.insert(Record::new(hash, key))
+                self.ripen(ticket, now);
             }
         }
+        ticket
     }
 }
 
@@ -176,11 +176,11 @@ impl<K> Engine<K> {
     pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) -> bool {
         let key = queued(ticket, &self.table[ticket], self.timed, now);
         let order = &mut self.order;
-        let placed = self.trash.catch(|| (order.push(key), order.len()));
+        let placed = self.trash.catch(|| order.push(key));
         let record = &mut self.table[ticket];
-        if let Some((place, len)) = placed {
+        if let Some(place) = placed {
             record.place = place;
-            self.counts.queued = len;
+            self.counts.queued += 1;
         } else {
             record.state.clear(State::DIRTY);
             if record.state.is_idle() {

@@ -24,11 +24,13 @@ impl<K: Clone> Engine<K> {
         {
             return None;
         }
-        let next = self.order.pop();
-        self.counts.queued = self.order.len();
-        let ticket = next?;
+        let Some(ticket) = self.order.pop() else {
+            self.counts.queued = self.order.len();
+            return None;
+        };
         let record = &mut self.table[ticket];
         assert!(record.state.is_queued(), "the order has handed out what is not queued");
+        self.counts.queued -= 1;
         record.state.clear(State::DIRTY);
         record.state.set(State::RUNNING);
         self.counts.in_flight += 1;
@@ -86,7 +88,7 @@ impl<K: Eq> Engine<K> {
         let idle = record.state.is_idle();
         if is_queued {
             self.order.remove(queued(ticket, &self.table[ticket], self.timed, now), place);
-            self.counts.queued = self.order.len();
+            self.counts.queued -= 1;
         } else {
             self.counts.redirtied -= 1;
         }

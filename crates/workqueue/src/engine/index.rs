@@ -11,6 +11,7 @@ use crate::order::Ticket;
 pub(super) struct Index {
     /// Never empty. Segment `i` has the hashes that end in `i`, as many bits of them as there are segments for.
     segments: Chunks<HashTable<Entry>>,
+    count: usize,
     len: usize,
 }
 
@@ -27,7 +28,7 @@ impl Index {
     pub(super) fn new() -> Self {
         let mut segments = Chunks::default();
         segments.push(HashTable::new());
-        Self { segments, len: 0 }
+        Self { segments, count: 1, len: 0 }
     }
 
     #[inline]
@@ -37,7 +38,7 @@ impl Index {
     }
 
     pub(super) fn insert(&mut self, hash: u32, ticket: Ticket) {
-        if self.len >= self.segments.len() * LOAD {
+        if self.len >= self.count * LOAD {
             self.split();
         }
         self.len += 1;
@@ -53,16 +54,17 @@ impl Index {
         }
     }
 
+    #[inline]
     fn segment(&self, hash: u32) -> usize {
-        let count = self.segments.len();
-        let mask = count.next_power_of_two() - 1;
+        let mask = self.count.next_power_of_two() - 1;
         let at = hash as usize & mask;
-        if at < count { at } else { at & (mask >> 1) }
+        if at < self.count { at } else { at & (mask >> 1) }
     }
 
     #[cold]
     fn split(&mut self) {
-        let new = self.segments.len();
+        let new = self.count;
+        self.count += 1;
         let old = new - (1 << new.ilog2());
         self.segments.push(HashTable::new());
         let entries = std::mem::take(&mut self.segments[old]);

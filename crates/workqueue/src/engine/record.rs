@@ -1,6 +1,7 @@
 //! What the queue knows of one key.
 
 use super::DelayKind;
+use crate::order::Ticket;
 
 /// All that is known of one key.
 #[derive(Debug)]
@@ -10,7 +11,7 @@ pub(super) struct Record<K> {
     /// While [`WAITING`](State::WAITING): when the delay is over. While idle: when the failures expire. [`NEVER`] otherwise, and
     /// if that is when. There is a timer at any other time.
     pub(super) deadline: u64,
-    /// While queued: what the order wants to know of it again. While vacant: the next such record.
+    /// While queued: what the order wants to know of it again.
     pub(super) place: u64,
     /// The highest priority of the adds since the last hand-out.
     pub(super) priority: i32,
@@ -20,6 +21,9 @@ pub(super) struct Record<K> {
     pub(super) state: State,
     /// What the delay is for, while there is one.
     pub(super) kind: DelayKind,
+    /// Whether it is in the list of vacant records, and what comes after it there.
+    pub(super) is_listed: bool,
+    pub(super) next_vacant: Ticket,
 }
 
 /// A time that does not come: 584 years after the queue was made.
@@ -41,6 +45,8 @@ impl<K> Record<K> {
             failures: 0,
             state: State(0),
             kind: DelayKind::Reminder,
+            is_listed: false,
+            next_vacant: Ticket(0),
         }
     }
 
@@ -78,5 +84,17 @@ impl State {
 
     pub(super) fn is_queued(self) -> bool {
         self.0 & (Self::DIRTY.0 | Self::RUNNING.0) == Self::DIRTY.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_three_quarters_of_a_cache_line() {
+        assert_eq!(size_of::<Record<Arc<str>>>(), 48);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::record::Record;
 use super::{Added, DelayKind, Engine, Now, nanos};
 use crate::config::Charge;
 use crate::order::Ticket;
@@ -33,8 +32,7 @@ impl<K: Eq> Engine<K> {
             }
             None => {
                 let verdict = self.judge(Err(&key), before, now);
-                self.counts.idle += 1;
-                let ticket = self.table.insert(Record::new(hash, key));
+                let ticket = self.entry(hash, key, now);
                 self.put_off(ticket, verdict, priority, now)
             }
         }

@@ -8,52 +8,40 @@ use crate::chunks::Chunks;
 use crate::order::Ticket;
 
 /// The records, by ticket and by key. A ticket stands for one key until that is removed.
+///
+/// A record without a key is *vacant*. It stays in the index, since its key may well come back, until its room is needed.
 #[derive(Debug)]
 pub(super) struct Table<K> {
     records: Chunks<Record<K>>,
     index: Index,
-    /// The first of the vacant records; [`END`] if there is none.
-    vacant: u64,
+    /// Those that have been vacant for the longest time come first. One whose key has come back is in the list until it is come
+    /// across.
+    first_vacant: Option<Ticket>,
+    last_vacant: Option<Ticket>,
     len: usize,
 }
 
-const END: u64 = u64::MAX;
+/// How many records whose keys have come back one insert comes across.
+const SEARCHED: usize = 8;
 
 impl<K> Table<K> {
     pub(super) fn new() -> Self {
-        Self { records: Chunks::default(), index: Index::new(), vacant: END, len: 0 }
-    }
-
-    /// Inserts a record whose key is not there.
-    pub(super) fn insert(&mut self, record: Record<K>) -> Ticket {
-        let hash = record.hash;
-        let ticket = match self.vacant {
-            END => {
-                let next = u32::try_from(self.records.len());
-                let ticket = Ticket(next.unwrap_or_else(|_| panic!("a queue has room for 4,294,967,296 keys")));
-                self.records.push(record);
-                ticket
-            }
-            vacant => {
-                let ticket = Ticket(vacant as u32);
-                self.vacant = self[ticket].place;
-                self[ticket] = record;
-                ticket
-            }
-        };
-        self.len += 1;
-        self.index.insert(hash, ticket);
-        ticket
+        let (records, index) = (Chunks::default(), Index::new());
+        Self { records, index, first_vacant: None, last_vacant: None, len: 0 }
     }
 
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<K> {
-        self.index.remove(self[ticket].hash, ticket);
         self.len -= 1;
-        let vacant = std::mem::replace(&mut self.vacant, u64::from(ticket.0));
         let record = &mut self[ticket];
-        record.place = vacant;
         record.failures = 0;
-        record.key.take()
+        let key = record.key.take();
+        if !std::mem::replace(&mut record.is_listed, true) {
+            match self.last_vacant.replace(ticket) {
+                None => self.first_vacant = Some(ticket),
+                Some(last) => self[last].next_vacant = ticket,
+            }
+        }
+        key
     }
 
     /// Takes the room of a burst that is over.
@@ -65,6 +53,44 @@ impl<K> Table<K> {
     pub(super) fn bound(&self) -> usize {
         self.records.len()
     }
+
+    /// A record for a key that the index does not know.
+    #[cold]
+    fn insert(&mut self, hash: u32, key: K) -> Ticket {
+        let ticket = match self.take_vacant() {
+            Some(ticket) => {
+                self.index.remove(self[ticket].hash, ticket);
+                self[ticket] = Record::new(hash, key);
+                ticket
+            }
+            None => {
+                let next = u32::try_from(self.records.len());
+                let ticket = Ticket(next.unwrap_or_else(|_| panic!("a queue has room for 4,294,967,296 keys")));
+                self.records.push(Record::new(hash, key));
+                ticket
+            }
+        };
+        self.index.insert(hash, ticket);
+        ticket
+    }
+
+    fn take_vacant(&mut self) -> Option<Ticket> {
+        for _ in 0..SEARCHED {
+            let ticket = self.first_vacant?;
+            let is_last = self.last_vacant == Some(ticket);
+            let record = &mut self[ticket];
+            record.is_listed = false;
+            let (next, is_vacant) = (record.next_vacant, record.key.is_none());
+            self.first_vacant = (!is_last).then_some(next);
+            if is_last {
+                self.last_vacant = None;
+            }
+            if is_vacant {
+                return Some(ticket);
+            }
+        }
+        None
+    }
 }
 
 impl<K: Eq> Table<K> {
@@ -72,17 +98,44 @@ impl<K: Eq> Table<K> {
     pub(super) fn find(&self, hash: u32, key: &K) -> Option<Ticket> {
         self.index.find(hash, |ticket| self[ticket].key.as_ref() == Some(key))
     }
+
+    /// The record of `key`, a new idle one if there is none; and the key if that was not needed.
+    #[inline]
+    pub(super) fn entry(&mut self, hash: u32, key: K) -> (Ticket, Option<K>) {
+        let mut vacant = None;
+        let found = self.index.find(hash, |ticket| match &self[ticket].key {
+            Some(there) => *there == key,
+            None => {
+                vacant = Some(ticket);
+                false
+            }
+        });
+        if let Some(ticket) = found {
+            return (ticket, Some(key));
+        }
+        self.len += 1;
+        let ticket = match vacant {
+            Some(ticket) => {
+                self[ticket].key = Some(key);
+                ticket
+            }
+            None => self.insert(hash, key),
+        };
+        (ticket, None)
+    }
 }
 
 impl<K> At<Ticket> for Table<K> {
     type Output = Record<K>;
 
+    #[inline]
     fn index(&self, ticket: Ticket) -> &Record<K> {
         &self.records[ticket.index()]
     }
 }
 
 impl<K> AtMut<Ticket> for Table<K> {
+    #[inline]
     fn index_mut(&mut self, ticket: Ticket) -> &mut Record<K> {
         &mut self.records[ticket.index()]
     }
