@@ -42,7 +42,7 @@ use crate::{Controller, ManagerError};
 /// ```
 /// use pintle_controller::{Action, Controller, Manager, ReconcileRequest};
 /// use pintle_informer::{InformerConfig, InformerFactory};
-/// use pintle_meta::{ObjectMeta, Resource};
+/// use pintle_meta::ObjectMeta;
 /// use pintle_testing::Collection;
 /// use serde::{Deserialize, Serialize};
 /// use tokio_util::sync::CancellationToken;
@@ -57,7 +57,7 @@ use crate::{Controller, ManagerError};
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let sites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog") }]);
 ///     let factory = InformerFactory::new();
-///     let sites = factory.informer(&Website::api_resource(), None, sites, InformerConfig::default());
+///     let sites = factory.informer(None, sites, InformerConfig::default());
 ///
 ///     let stop = CancellationToken::new();
 ///     let done = stop.clone();

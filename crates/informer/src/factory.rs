@@ -27,11 +27,11 @@ use crate::{InformerConfig, InformerState, NotSynced, SharedInformer};
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::of_resource(resource.clone(), CollectionConfig::default());
+///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
 ///
 ///     let factory = InformerFactory::new();
-///     let one = factory.informer(&resource, None, pods.clone(), InformerConfig::default());
-///     let same = factory.informer(&resource, None, pods.clone(), InformerConfig::default());
+///     let one = factory.informer(None, pods.clone(), InformerConfig::default());
+///     let same = factory.informer(None, pods.clone(), InformerConfig::default());
 ///     factory.start();
 ///     factory.wait_for_sync().await?;
 ///     assert!(one.has_synced() && same.has_synced());
@@ -66,20 +66,19 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// The informer of a resource in one namespace or in all, with these selectors. It is the one that somebody asked for
+    /// The informer of the resource of `list_watch`, in one namespace or in all, with these selectors. It is the one that somebody asked for
     /// before, if there is one: then `list_watch` and what else the configuration says count for nothing.
     ///
     /// An informer that is asked for after a shutdown never runs.
     pub fn informer<T: Object + DeserializeOwned>(
         &self,
-        resource: &ApiResource,
         namespace: Option<&str>,
         list_watch: impl ListWatch<Object = T>,
         config: InformerConfig<T>,
     ) -> SharedInformer<T> {
         let key = Key {
             object: TypeId::of::<T>(),
-            resource: resource.clone(),
+            resource: list_watch.api_resource(),
             namespace: namespace.map(str::to_owned),
             label_selector: config.reflector.label_selector.clone(),
             field_selector: config.reflector.field_selector.clone(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use serde::Serialize;
 
-use crate::{ApiError, List, ListOptions, ListPart, ListWatch, WatchEvent, WatchOptions};
+use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, WatchEvent, WatchOptions};
 
 /// The reading side of one resource whose objects are at hand, not their JSON: in a test, or for a source of one's own that is
 /// no API server. [`Encoded`] makes it a [`ListWatch`].
@@ -32,6 +32,10 @@ use crate::{ApiError, List, ListOptions, ListPart, ListWatch, WatchEvent, WatchO
 ///     type Object = DynamicObject;
 ///     type Events = Pin<Box<dyn Stream<Item = Result<WatchEvent<DynamicObject>, ApiError>> + Send>>;
 ///
+///     fn api_resource(&self) -> ApiResource {
+///         ApiResource::new("example.com/v1", "Stone", "stones", Scope::Namespaced)
+///     }
+///
 ///     async fn list(&self, _: &ListOptions) -> Result<List<DynamicObject>, ApiError> {
 ///         Ok(List { types: TypeMeta::default(), metadata: ListMeta::default(), items: self.0.clone() })
 ///     }
@@ -47,6 +51,9 @@ pub trait ObjectSource: Send + Sync + 'static {
 
     /// The events of a watch.
     type Events: Stream<Item = Result<WatchEvent<Self::Object>, ApiError>> + Send + Unpin + 'static;
+
+    /// Which resource it is.
+    fn api_resource(&self) -> ApiResource;
 
     /// One page of objects.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<List<Self::Object>, ApiError>> + Send;
@@ -74,6 +81,10 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
     type Object = S::Object;
     type Page = Parts;
     type Events = EncodedEvents<S::Events>;
+
+    fn api_resource(&self) -> ApiResource {
+        self.0.api_resource()
+    }
 
     async fn list(&self, options: &ListOptions) -> Result<Parts, ApiError> {
         let list = self.0.list(options).await?;
@@ -130,13 +141,17 @@ fn encode(object: &impl Serialize) -> Result<Bytes, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ListMeta, ObjectMeta, PartialObject};
+    use crate::{ListMeta, ObjectMeta, PartialObject, Scope};
 
     struct Two;
 
     impl ObjectSource for Two {
         type Object = PartialObject;
         type Events = Once;
+
+        fn api_resource(&self) -> ApiResource {
+            ApiResource::new("v1", "Pod", "pods", Scope::Namespaced)
+        }
 
         async fn list(&self, _: &ListOptions) -> Result<List<PartialObject>, ApiError> {
             let metadata = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
@@ -181,6 +196,7 @@ mod tests {
     #[test]
     fn an_object_source_is_a_source_of_bytes() {
         let source = Encoded(Two);
+        assert_eq!(source.api_resource(), Two.api_resource());
         let json = |name| Bytes::from(format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}}}}"#));
         let page = all(ready(source.list(&ListOptions::default())).unwrap()).into_iter().map(Result::unwrap);
         let metadata = ListMeta { resource_version: "7".into(), ..ListMeta::default() };

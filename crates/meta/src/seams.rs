@@ -5,7 +5,10 @@ use std::future::Future;
 use bytes::Bytes;
 use futures_core::Stream;
 
-use crate::{ApiError, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, PostOptions, WatchEvent, WatchOptions};
+use crate::{
+    ApiError, ApiResource, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, PostOptions, WatchEvent,
+    WatchOptions,
+};
 
 /// The reading side of one resource, as a reflector needs it: client-go's `ListerWatcher`.
 ///
@@ -46,6 +49,9 @@ pub trait ListWatch: Send + Sync + 'static {
 
     /// The events of a watch. It ends without an item when the server closes it cleanly.
     type Events: Stream<Item = Result<WatchEvent<Bytes>, ApiError>> + Send + Unpin + 'static;
+
+    /// Which resource it is.
+    fn api_resource(&self) -> ApiResource;
 
     /// Asks for one page of objects. The future ends when the server has taken up the request or refused it. Following
     /// `continue` tokens is the caller's part.

@@ -182,9 +182,9 @@ impl Cluster {
     }
 
     fn share<T: Resource + DeserializeOwned>(&self, api: Api<T>, reflector: ReflectorConfig) -> SharedInformer<T> {
-        let (resource, namespace) = (api.resource().clone(), api.namespace().map(str::to_owned));
+        let namespace = api.namespace().map(str::to_owned);
         let config = InformerConfig { reflector, ..InformerConfig::default() };
-        let informer = self.inner.informers.informer(&resource, namespace.as_deref(), api, config);
+        let informer = self.inner.informers.informer(namespace.as_deref(), api, config);
         // It knows whether there was a shutdown.
         self.inner.informers.start();
         informer

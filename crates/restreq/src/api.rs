@@ -344,6 +344,10 @@ impl<T: 'static> ListWatch for Api<T> {
     type Page = PageStream;
     type Events = RawEventStream;
 
+    fn api_resource(&self) -> ApiResource {
+        self.resource().clone()
+    }
+
     async fn list(&self, options: &ListOptions) -> Result<PageStream, ApiError> {
         self.page(options).await
     }

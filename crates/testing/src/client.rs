@@ -5,8 +5,8 @@ use std::future::pending;
 
 use jiff::Timestamp;
 use pintle_meta::{
-    ApiError, DeleteOptions, ListOptions, ListWatch, NamespaceScope, Object, ObjectApi, ObjectKey, Patch, PostOptions,
-    Resource, WatchOptions,
+    ApiError, ApiResource, DeleteOptions, ListOptions, ListWatch, NamespaceScope, Object, ObjectApi, ObjectKey, Patch,
+    PostOptions, Resource, WatchOptions,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -103,6 +103,10 @@ impl<T: 'static> ListWatch for Client<T> {
     type Page = Page;
     type Events = Events;
 
+    fn api_resource(&self) -> ApiResource {
+        self.collection.api_resource()
+    }
+
     async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
         self.send(Call::List { options: options.clone() }, |store, _, fault| {
             let breaks = match fault {
@@ -162,6 +166,10 @@ impl<T: 'static> ListWatch for Collection<T> {
     type Object = T;
     type Page = Page;
     type Events = Events;
+
+    fn api_resource(&self) -> ApiResource {
+        self.shared.with(|store, _| store.resource.clone())
+    }
 
     async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
         nobody(self).list(options).await

@@ -1,13 +1,13 @@
 //! Sharing informers.
 
 use pintle_informer::{InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer};
-use pintle_meta::{ApiResource, Resource, Scope};
-use pintle_testing::{Collection, Outcome, Verb};
+use pintle_meta::{ApiResource, Scope};
+use pintle_testing::{Collection, CollectionConfig, Outcome, Verb};
 
 use crate::support::{Pod, failure, pod, pods, requests, settle};
 
 fn informer(factory: &InformerFactory, namespace: Option<&str>, source: &Collection<Pod>) -> SharedInformer<Pod> {
-    factory.informer(&Pod::api_resource(), namespace, source.clone(), InformerConfig::default())
+    factory.informer(namespace, source.clone(), InformerConfig::default())
 }
 
 #[tokio::test(start_paused = true)]
@@ -17,21 +17,24 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
     labelled.metadata.labels = [("a", "b"), ("c", "x")].map(|(key, value)| (key.into(), value.into())).into();
     source.put(labelled);
     let factory = InformerFactory::new();
-    let informer = |resource: &ApiResource, namespace, name: &str| {
+    let informer = |source: &Collection<Pod>, namespace, name: &str| {
         let config = InformerConfig { name: name.into(), ..InformerConfig::default() };
-        factory.informer(resource, namespace, source.clone(), config)
+        factory.informer(namespace, source.clone(), config)
     };
-    let pods = Pod::api_resource();
-    let all = informer(&pods, None, "all");
-    let again = informer(&pods, None, "again");
+    let all = informer(&source, None, "all");
+    let again = informer(&source, None, "again");
     assert_eq!(again.name(), "all");
-    let one = informer(&pods, Some("ns"), "one");
-    let other = informer(&ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced), None, "other");
+    let one = informer(&source, Some("ns"), "one");
+    let resource = ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced);
+    let elsewhere = Collection::of_resource(resource, CollectionConfig::default());
+    elsewhere.put(pod("a", ""));
+    let other = informer(&elsewhere, None, "other");
+    assert_eq!(other.name(), "other", "another resource is another informer");
     let selected = |selector: &str, name: &str| {
         let label_selector = selector.parse().unwrap();
         let reflector = ReflectorConfig { label_selector, ..ReflectorConfig::default() };
         let config = InformerConfig { name: name.into(), reflector, ..InformerConfig::default() };
-        factory.informer(&pods, None, source.clone(), config)
+        factory.informer(None, source.clone(), config)
     };
     let same = selected("c in (y,x), a==b", "selected");
     let selected = selected("a=b,c in (x,y)", "again");
@@ -48,9 +51,9 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
         assert_eq!(informer.lister().len(), 1);
     }
     settle().await;
-    assert_eq!(source.open_watches(), 4);
+    assert_eq!((source.open_watches(), elsewhere.open_watches()), (3, 1));
     factory.shutdown().await;
-    assert_eq!(source.open_watches(), 0);
+    assert_eq!((source.open_watches(), elsewhere.open_watches()), (0, 0));
     assert!(matches!(again.state(), InformerState::Stopped));
 }
 
@@ -80,8 +83,8 @@ async fn who_holds_up_the_others_is_named() {
     bad.faults().next_of(Verb::List, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
     let factory = InformerFactory::new();
     let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
-    factory.informer(&Pod::api_resource(), Some("x"), bad, named("bad"));
-    factory.informer(&Pod::api_resource(), None, good, named("good"));
+    factory.informer(Some("x"), bad, named("bad"));
+    factory.informer(None, good, named("good"));
     assert_eq!(factory.unsynced(), ["bad", "good"]);
     factory.start();
     settle().await;

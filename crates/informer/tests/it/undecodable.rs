@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_informer::{InformerConfig, ReflectorConfig, SharedInformer, Subscription};
-use pintle_meta::{ApiError, ListOptions, ListPart, ListWatch, Parts, WatchOptions};
+use pintle_meta::{ApiError, ApiResource, ListOptions, ListPart, ListWatch, Parts, Resource, WatchOptions};
 use pintle_testing::{Break, Collection, Events};
 use serde_json::{Value, json};
 
@@ -131,6 +131,9 @@ async fn a_list_without_its_metadata_is_no_list() {
         type Object = Pod;
         type Page = Parts;
         type Events = Events;
+        fn api_resource(&self) -> ApiResource {
+            Pod::api_resource()
+        }
         async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
             let pod = br#"{"metadata":{"namespace":"ns","name":"a","uid":"1","resourceVersion":"1"},"node":"x"}"#;
             Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from_static(pod)))]))
@@ -154,6 +157,9 @@ async fn from_a_list_with_a_nameless_object_nothing_is_concluded() {
         type Object = Pod;
         type Page = Parts;
         type Events = Events;
+        fn api_resource(&self) -> ApiResource {
+            Pod::api_resource()
+        }
         async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
             let good = json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"}).to_string();
             let nth = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -11,14 +11,14 @@ use pintle_controller::{
 };
 use pintle_informer::{InformerConfig, InformerFactory};
 use pintle_leaderelect::Lease;
-use pintle_meta::{ObjectKey, Resource};
+use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
 
 use super::{replica, replica_with, service};
 use crate::log::Log;
 use crate::recorder::{Recorder, Told, pass};
-use crate::support::{Site, elector, holder, informer, sites_named, touch, usurp};
+use crate::support::{elector, holder, informer, sites_named, touch, usurp};
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
@@ -146,7 +146,7 @@ async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
     let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
     let log = Arc::default();
     let factory = InformerFactory::new();
-    let informer = factory.informer(&Site::api_resource(), None, sites.clone(), InformerConfig::default());
+    let informer = factory.informer(None, sites.clone(), InformerConfig::default());
     let a = replica_with("a", &leases, &sites, 1_000.0, |manager| {
         service(&log)(manager).service("deaf", |_| std::future::pending()).informers(factory)
     });
