@@ -206,6 +206,11 @@ impl<T: Object> Cache<T> {
         self.read().undecodable.values().cloned().collect()
     }
 
+    /// How many of these there are.
+    pub(crate) fn undecodable_len(&self) -> usize {
+        self.read().undecodable.len()
+    }
+
     /// All objects and the revision at which they were all there together.
     pub fn snapshot(&self) -> Snapshot<T> {
         let inner = self.read();

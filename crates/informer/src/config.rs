@@ -1,7 +1,10 @@
 //! How an informer is configured.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use pintle_metrics::Provider;
 
 use crate::{ReflectorConfig, ReflectorError};
 
@@ -38,7 +41,7 @@ use crate::{ReflectorConfig, ReflectorError};
 /// }
 /// ```
 pub struct InformerConfig<T> {
-    /// The name for logs and errors. Empty: that of the type.
+    /// The name for logs, errors and metrics. Empty: that of the type.
     pub name: String,
     /// How to list and watch, and which objects.
     pub reflector: ReflectorConfig,
@@ -50,6 +53,26 @@ pub struct InformerConfig<T> {
     pub transform: Option<Transform<T>>,
     /// Hears of each failure that delays the informer. It cannot change what follows.
     pub on_error: Option<ErrorHandler>,
+    /// Who is told of the work, from the making of the informer until its task has ended. None, the default: nobody. All have
+    /// the labels `name`, which is the informer's, and `group`, `version` and `resource`.
+    ///
+    /// | name | kind | says |
+    /// |---|---|---|
+    /// | `reflector_lists_total` | counter | lists that were begun; one of several pages is one, and so is a streaming list |
+    /// | `reflector_list_duration_seconds` | histogram | how long the lists took that were completed, decoding included |
+    /// | `reflector_items_per_list` | histogram | how many objects these held |
+    /// | `reflector_watches_total` | counter | watches that were asked for, and streaming lists that went on as one |
+    /// | `reflector_short_watches_total` | counter | those that were [ended as soon as they began](ReflectorError::VeryShortWatch) |
+    /// | `reflector_watch_duration_seconds` | histogram | how long the watches were open that have ended |
+    /// | `reflector_items_per_watch` | histogram | how many events these brought, bookmarks included |
+    /// | `reflector_last_resource_version` | gauge | the revision up to which everything has come: its last 15 digits, 0 if it is no number; of several informers of one name, the greatest |
+    /// | `informer_queued_items` | gauge | items on their way into the cache |
+    /// | `informer_processing_latency_seconds` | histogram | how long it took to put a batch of them into the cache and to tell all subscribers |
+    /// | `informer_store_resource_version` | gauge | the revision of the cache, in the same way |
+    /// | `informer_pending_notifications` | gauge | events that wait for subscribers, of all of them together |
+    /// | `informer_undecodable_objects` | gauge | objects that [cannot be decoded](crate::Undecodable); not in client-go |
+    /// | `informer_synced` | gauge | 1 while the state is [`Synced`](crate::InformerState::Synced), and else 0; not in client-go |
+    pub metrics: Option<Arc<dyn Provider>>,
     /// Makes delays and timeouts repeatable. `None`: they differ from run to run.
     pub seed: Option<u64>,
 }
@@ -68,6 +91,7 @@ impl<T> Default for InformerConfig<T> {
             resync: None,
             transform: None,
             on_error: None,
+            metrics: None,
             seed: None,
         }
     }
@@ -79,6 +103,7 @@ impl<T> fmt::Debug for InformerConfig<T> {
             .field("name", &self.name)
             .field("reflector", &self.reflector)
             .field("resync", &self.resync)
+            .field("metrics", &self.metrics)
             .field("seed", &self.seed)
             .finish_non_exhaustive()
     }

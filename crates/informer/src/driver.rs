@@ -19,6 +19,7 @@ use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::decode::{Decoded, decode};
+use crate::metrics::Metrics;
 use crate::publisher::Publisher;
 use crate::reflector::{Command, Input, Output, Reflector};
 use crate::{ErrorHandler, InformerState, ReflectorError, Transform, Undecodable};
@@ -32,6 +33,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) state: watch::Sender<InformerState>,
     pub(crate) transform: Option<Transform<T>>,
     pub(crate) on_error: Option<ErrorHandler>,
+    pub(crate) metrics: Option<Metrics>,
 }
 
 type Fifo<T> = RealFifo<ObjectKey, Decoded<Arc<T>>>;
@@ -48,6 +50,9 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
         let mut fifo = RealFifo::atomic(|object: &Decoded<Arc<T>>| Ok(object.key()));
         let mut events = None;
         let mut command = self.reflector.start();
+        if let Some(metrics) = &mut self.metrics {
+            metrics.commanded(now(), &command);
+        }
         loop {
             self.publish_state();
             let input = tokio::select! {
@@ -63,7 +68,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
                 command = self.step(Input::Received(decoded(event)), &mut fifo);
             }
             while let Some(batch) = fifo.pop_batch(BATCH) {
-                self.publisher.apply(batch);
+                match &mut self.metrics {
+                    Some(metrics) => {
+                        metrics.queued(fifo.len());
+                        metrics.process(|| publisher.apply(batch));
+                    }
+                    None => publisher.apply(batch),
+                }
             }
             // A source that always has something ready would keep everybody else from running.
             tokio::task::coop::consume_budget().await;
@@ -71,7 +82,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     }
 
     fn step(&mut self, input: Input<Decoded<T>>, fifo: &mut Fifo<T>) -> Command {
-        let step = self.reflector.step(now(), input);
+        let now = now();
+        let step = self.reflector.step(now, input);
+        if let Some(metrics) = &mut self.metrics {
+            metrics.stepped(now, &step, self.reflector.resource_version());
+        }
         if let Some(error) = step.error {
             self.log(&error);
             if let Some(handler) = &self.on_error {
@@ -80,6 +95,9 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
         }
         if let Some(Err(error)) = step.output.map(|output| self.enqueue(output, fifo)) {
             tracing::error!(informer = %self.name, %error, "an object is not taken up");
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.queued(fifo.len());
         }
         step.command
     }

@@ -48,6 +48,7 @@
 //! - A [`Subscription`] yields [`ResourceEvent`]s: what changed, after it has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
 //! - A [`Cache`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
+//! - [`InformerConfig::metrics`] says who is told of all that, by client-go's names.
 //!
 //! # What is guaranteed
 //!
@@ -82,6 +83,7 @@ mod event;
 mod factory;
 mod handler;
 mod lister;
+mod metrics;
 mod publisher;
 pub mod reflector;
 mod reflector_config;

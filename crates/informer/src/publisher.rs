@@ -152,6 +152,12 @@ impl<T: Object> Publisher<T> {
         self.lock().has_synced
     }
 
+    /// How many events wait for subscribers, of all of them together.
+    pub(crate) fn pending(&self) -> usize {
+        let queues = self.lock().present();
+        queues.iter().map(|queue| queue.len()).sum()
+    }
+
     /// When the next subscriber wants to be reminded of all objects.
     pub(crate) fn next_resync(&self) -> Option<Instant> {
         self.lock().present().iter().filter_map(|queue| queue.next_resync()).min()

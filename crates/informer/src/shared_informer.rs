@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::driver::{Driver, now};
+use crate::metrics::Metrics;
 use crate::publisher::Publisher;
 use crate::reflector::Reflector;
 use crate::subscription::at_least_the_shortest;
@@ -73,10 +74,12 @@ impl<T: Object> SharedInformer<T> {
     where
         T: DeserializeOwned,
     {
-        let InformerConfig { name, reflector, resync, transform, on_error, seed } = config;
+        let InformerConfig { name, reflector, resync, transform, on_error, metrics, seed } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
         let publisher = Arc::new(Publisher::new());
         let state = watch::Sender::new(InformerState::Starting);
+        let metrics = metrics
+            .map(|provider| Metrics::new(&*provider, &name, &list_watch.api_resource(), &publisher, state.subscribe()));
         let driver = Driver {
             name: name.clone(),
             list_watch,
@@ -85,6 +88,7 @@ impl<T: Object> SharedInformer<T> {
             state: state.clone(),
             transform,
             on_error,
+            metrics,
         };
         let launch: Launch = Box::new(|stop| Box::pin(driver.run(stop)));
         let owner = Owner {
@@ -189,7 +193,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.state.subscribe()
     }
 
-    /// The name it goes by in logs.
+    /// The name it goes by in logs and metrics.
     pub fn name(&self) -> &str {
         &self.owner.name
     }

@@ -137,7 +137,7 @@ impl<T: Object> Subscription<T> {
 
     /// How many events wait.
     pub fn len(&self) -> usize {
-        self.queue.lock().fifo.len()
+        self.queue.len()
     }
 
     /// Whether no event waits.
@@ -221,6 +221,10 @@ impl<T: Object> Queue<T> {
     /// Nothing more will come.
     pub(crate) fn close(&self) {
         self.change(|state| state.is_closed = true);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().fifo.len()
     }
 
     pub(crate) fn next_resync(&self) -> Option<Instant> {

@@ -7,6 +7,7 @@ mod factory;
 mod faults;
 mod handler;
 mod informer;
+mod metrics;
 mod pipeline;
 mod prefix;
 mod reflector;

@@ -1,0 +1,206 @@
+//! What an informer tells of itself, by client-go's names where it has them.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pintle_meta::{ApiResource, Object};
+use pintle_metrics::{Counter, Gauge, Histogram, Metric, MetricKind, Provider};
+use tokio::sync::watch;
+
+use crate::driver::now;
+use crate::publisher::Publisher;
+use crate::reflector::{Command, Output, Step};
+use crate::{InformerState, ReflectorError};
+
+const LABELS: &[&str] = &["name", "group", "version", "resource"];
+const ITEMS: MetricKind = MetricKind::Histogram(&[0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5]);
+
+static LISTS: Metric = metric(MetricKind::Counter, "reflector_lists_total", "Lists that were begun");
+static LIST_DURATION: Metric = metric(
+    MetricKind::Histogram(&[
+        0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+    ]),
+    "reflector_list_duration_seconds",
+    "How long lists took, decoding included",
+);
+static ITEMS_PER_LIST: Metric = metric(ITEMS, "reflector_items_per_list", "How many objects lists held");
+static WATCHES: Metric = metric(MetricKind::Counter, "reflector_watches_total", "Watches that were asked for");
+static SHORT_WATCHES: Metric =
+    metric(MetricKind::Counter, "reflector_short_watches_total", "Watches that ended when they had hardly begun");
+static WATCH_DURATION: Metric = metric(
+    MetricKind::Histogram(&[0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0]),
+    "reflector_watch_duration_seconds",
+    "How long watches were open",
+);
+static ITEMS_PER_WATCH: Metric =
+    metric(ITEMS, "reflector_items_per_watch", "How many events watches brought, bookmarks included");
+static LAST_RESOURCE_VERSION: Metric = metric(
+    MetricKind::MaxGauge,
+    "reflector_last_resource_version",
+    "The 15 last digits of the resourceVersion up to which everything has come",
+);
+static QUEUED: Metric = metric(MetricKind::Gauge, "informer_queued_items", "Items on their way into the cache");
+static PROCESSING_LATENCY: Metric = metric(
+    MetricKind::Histogram(&[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]),
+    "informer_processing_latency_seconds",
+    "How long it took to take a batch up and to tell all subscribers",
+);
+static STORE_RESOURCE_VERSION: Metric = metric(
+    MetricKind::MaxGauge,
+    "informer_store_resource_version",
+    "The 15 last digits of the resourceVersion of the cache",
+);
+static PENDING: Metric = metric(
+    MetricKind::Gauge,
+    "informer_pending_notifications",
+    "Events that wait for subscribers, of all of them together",
+);
+static UNDECODABLE: Metric =
+    metric(MetricKind::Gauge, "informer_undecodable_objects", "Objects that cannot be decoded");
+static SYNCED: Metric = metric(MetricKind::Gauge, "informer_synced", "Whether the informer has listed, and watches");
+
+const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Metric {
+    Metric { name, help, kind, labels: LABELS }
+}
+
+/// The instruments of one informer. Its driver has them, so no lock is held that others want.
+pub(crate) struct Metrics {
+    lists: Box<dyn Counter>,
+    list_duration: Box<dyn Histogram>,
+    items_per_list: Box<dyn Histogram>,
+    watches: Box<dyn Counter>,
+    short_watches: Box<dyn Counter>,
+    watch_duration: Box<dyn Histogram>,
+    items_per_watch: Box<dyn Histogram>,
+    last_resource_version: Level,
+    queued: Level,
+    processing_latency: Box<dyn Histogram>,
+    /// Read whenever somebody wants to know, for as long as the driver is there.
+    _pulled: [Box<dyn Any + Send + Sync>; 4],
+    /// When the list under way was begun.
+    list: Option<Instant>,
+    /// When the watch was opened that is open, and how many events it has brought.
+    watch: Option<(Instant, u32)>,
+}
+
+impl Metrics {
+    pub(crate) fn new<T: Object>(
+        provider: &dyn Provider,
+        name: &str,
+        resource: &ApiResource,
+        publisher: &Arc<Publisher<T>>,
+        state: watch::Receiver<InformerState>,
+    ) -> Self {
+        let labels = [name, &resource.group_version.group, &resource.group_version.version, &resource.plural];
+        let counter = |metric| provider.counter(metric, &labels);
+        let histogram = |metric| provider.histogram(metric, &labels);
+        let level = |metric| Level { gauge: provider.gauge(metric, &labels), value: 0 };
+        let [versions, pending, undecodable] = std::array::from_fn(|_| publisher.clone());
+        Self {
+            lists: counter(&LISTS),
+            list_duration: histogram(&LIST_DURATION),
+            items_per_list: histogram(&ITEMS_PER_LIST),
+            watches: counter(&WATCHES),
+            short_watches: counter(&SHORT_WATCHES),
+            watch_duration: histogram(&WATCH_DURATION),
+            items_per_watch: histogram(&ITEMS_PER_WATCH),
+            last_resource_version: level(&LAST_RESOURCE_VERSION),
+            queued: level(&QUEUED),
+            processing_latency: histogram(&PROCESSING_LATENCY),
+            _pulled: [
+                provider.pulled(
+                    &STORE_RESOURCE_VERSION,
+                    &labels,
+                    Box::new(move || last_digits(&versions.cache.resource_version()) as f64),
+                ),
+                provider.pulled(&PENDING, &labels, Box::new(move || pending.pending() as f64)),
+                provider.pulled(&UNDECODABLE, &labels, Box::new(move || undecodable.cache.undecodable_len() as f64)),
+                provider.pulled(&SYNCED, &labels, Box::new(move || f64::from(u8::from(state.borrow().is_synced())))),
+            ],
+            list: None,
+            watch: None,
+        }
+    }
+
+    /// What the reflector asks for next.
+    pub(crate) fn commanded(&mut self, now: Instant, command: &Command) {
+        match command {
+            // A page is read, or a stream which is a list yet.
+            Command::Read { .. } if self.list.is_some() => {}
+            Command::Read { .. } => _ = self.watch.get_or_insert((now, 0)),
+            Command::List(options) if !options.continue_token.is_empty() => {}
+            Command::List(_) => self.list_begins(now),
+            Command::Watch(options) if options.send_initial_events => self.list_begins(now),
+            Command::Watch(_) => self.watches.add(1),
+            Command::Sleep(_) => {}
+        }
+    }
+
+    /// What a step of the reflector came to, and up to where everything has come.
+    pub(crate) fn stepped<T>(&mut self, now: Instant, step: &Step<T>, resource_version: &str) {
+        let is_read_on = matches!(step.command, Command::Read { .. });
+        match (&step.output, &mut self.watch) {
+            (Some(Output::Replaced { objects, .. }), _) => {
+                self.items_per_list.observe(objects.len() as f64);
+                if let Some(begun) = self.list.take() {
+                    observe(&*self.list_duration, begun, now);
+                }
+                // What was a list goes on as a watch that nobody asks for.
+                self.watches.add(u64::from(is_read_on));
+            }
+            (Some(_), Some((_, events))) => *events += 1,
+            _ => {}
+        }
+        if !is_read_on && let Some((opened, events)) = self.watch.take() {
+            observe(&*self.watch_duration, opened, now);
+            self.items_per_watch.observe(f64::from(events));
+        }
+        if let Some(ReflectorError::VeryShortWatch) = step.error {
+            self.short_watches.add(1);
+        }
+        self.last_resource_version.set(last_digits(resource_version));
+        self.commanded(now, &step.command);
+    }
+
+    /// So many items are in the queue.
+    pub(crate) fn queued(&mut self, items: usize) {
+        self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
+    }
+
+    /// Takes the time of what is done with a batch.
+    pub(crate) fn process(&mut self, batch: impl FnOnce()) {
+        let begun = now();
+        batch();
+        observe(&*self.processing_latency, begun, now());
+    }
+
+    fn list_begins(&mut self, now: Instant) {
+        self.lists.add(1);
+        self.list = Some(now);
+    }
+}
+
+/// A gauge that is told what the number is.
+struct Level {
+    gauge: Box<dyn Gauge>,
+    value: i64,
+}
+
+impl Level {
+    fn set(&mut self, value: i64) {
+        self.gauge.add(value - self.value);
+        self.value = value;
+    }
+}
+
+fn observe(histogram: &dyn Histogram, begun: Instant, now: Instant) {
+    histogram.observe(now.saturating_duration_since(begun).as_secs_f64());
+}
+
+/// As much of a revision as a gauge can hold without rounding, which is client-go's rule; 0 of what is no number.
+fn last_digits(resource_version: &str) -> i64 {
+    const DIGITS: usize = 15;
+    let digits = resource_version.get(resource_version.len().saturating_sub(DIGITS)..);
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}

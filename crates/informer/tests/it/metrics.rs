@@ -1,0 +1,316 @@
+//! What an informer tells of itself, and for how long.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pintle_informer::{InformerConfig, ReflectorConfig, SharedInformer};
+use pintle_meta::{ApiError, ApiResource, ListMeta, ListOptions, ListPart, ListWatch, Parts, Resource, WatchOptions};
+use pintle_metrics::{Memory, MetricKind};
+use pintle_testing::{Break, Collection, Events, Outcome, Verb};
+use serde_json::json;
+
+use crate::support::{Pod, drain, empty, pod, pods, settle, too_many_requests};
+
+/// How an informer that tells `memory` is configured.
+fn telling(memory: &Memory) -> InformerConfig<Pod> {
+    InformerConfig { name: "web".into(), metrics: Some(Arc::new(memory.clone())), ..InformerConfig::default() }
+}
+
+async fn synced(source: &Collection<Pod>, config: InformerConfig<Pod>) -> SharedInformer<Pod> {
+    let informer = SharedInformer::new(source.clone(), config);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    informer
+}
+
+fn value(memory: &Memory, name: &str) -> f64 {
+    let labels = [("name", "web"), ("group", ""), ("version", "v1"), ("resource", "pods")];
+    memory.value(name, &labels).unwrap_or_else(|| panic!("{name} is not told"))
+}
+
+/// How many values there are, and their sum in whole numbers.
+fn sum(memory: &Memory, name: &str) -> (u64, f64) {
+    let distribution = memory.distribution(name, &[]).unwrap_or_else(|| panic!("{name} is not told"));
+    (distribution.count(), distribution.sum().round())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_series_are_those_of_client_go_and_go_with_the_informer() {
+    let memory = Memory::new();
+    let informer = || SharedInformer::new(pods(&["a"]), telling(&memory));
+    let [never_started, shut_down, dropped] = std::array::from_fn(|_| informer());
+    let samples = memory.samples();
+    let kind = |kind| match kind {
+        MetricKind::Counter => "counter",
+        MetricKind::Histogram(_) => "histogram",
+        _ => "gauge",
+    };
+    let told: Vec<_> = samples.iter().map(|sample| (sample.metric.name, kind(sample.metric.kind))).collect();
+    assert_eq!(
+        told,
+        [
+            ("informer_pending_notifications", "gauge"),
+            ("informer_processing_latency_seconds", "histogram"),
+            ("informer_queued_items", "gauge"),
+            ("informer_store_resource_version", "gauge"),
+            ("informer_synced", "gauge"),
+            ("informer_undecodable_objects", "gauge"),
+            ("reflector_items_per_list", "histogram"),
+            ("reflector_items_per_watch", "histogram"),
+            ("reflector_last_resource_version", "gauge"),
+            ("reflector_list_duration_seconds", "histogram"),
+            ("reflector_lists_total", "counter"),
+            ("reflector_short_watches_total", "counter"),
+            ("reflector_watch_duration_seconds", "histogram"),
+            ("reflector_watches_total", "counter"),
+        ]
+    );
+    for sample in samples {
+        assert_eq!(sample.metric.labels, ["name", "group", "version", "resource"]);
+        assert_eq!(sample.labels, ["web", "", "v1", "pods"]);
+    }
+
+    shut_down.start();
+    dropped.start();
+    settle().await;
+    assert_eq!((value(&memory, "informer_synced"), value(&memory, "reflector_lists_total")), (2.0, 2.0));
+    shut_down.shutdown().await;
+    assert_eq!(value(&memory, "informer_synced"), 1.0);
+    drop(dropped);
+    settle().await;
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "and the one that never started is still there");
+    drop(never_started);
+    assert!(memory.samples().is_empty(), "{:?}", memory.samples());
+    // A handle is no informer.
+    assert!(shut_down.lister().len() == 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_provider_nothing_is_told() {
+    let memory = Memory::new();
+    let source = pods(&["a"]);
+    let _untold = synced(&source, InformerConfig { metrics: None, ..telling(&memory) }).await;
+    assert!(memory.samples().is_empty());
+    let _told = synced(&source, telling(&memory)).await;
+    assert_eq!(value(&memory, "reflector_lists_total"), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_tells_how_long_it_took_and_what_it_held() {
+    let (memory, source) = (Memory::new(), pods(&["a", "b"]));
+    source.faults().next_of(Verb::List, [Outcome::Fails(too_many_requests())]);
+    source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(7))]);
+    let _informer = synced(&source, telling(&memory)).await;
+    assert_eq!(value(&memory, "reflector_lists_total"), 2.0, "the one that failed was one");
+    assert_eq!(sum(&memory, "reflector_list_duration_seconds"), (1, 7.0));
+    assert_eq!(sum(&memory, "reflector_items_per_list"), (1, 2.0));
+    for version in ["reflector_last_resource_version", "informer_store_resource_version"] {
+        assert_eq!(value(&memory, version), 2.0, "{version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_several_pages_is_one() {
+    let (memory, source) = (Memory::new(), pods(&["a", "b", "c"]));
+    let slow = || Outcome::AnswerSlow(Duration::from_secs(2));
+    // In one piece from the server's cache; and page by page of the newest state.
+    let too_large = Outcome::Fails(crate::support::too_large());
+    source.faults().next_of(Verb::List, [too_large, slow(), slow()]);
+    let reflector = ReflectorConfig { page_size: Some(2), ..ReflectorConfig::default() };
+    let _informer = synced(&source, InformerConfig { reflector, ..telling(&memory) }).await;
+    assert_eq!(value(&memory, "reflector_lists_total"), 2.0);
+    assert_eq!(sum(&memory, "reflector_list_duration_seconds"), (1, 4.0));
+    assert_eq!(sum(&memory, "reflector_items_per_list"), (1, 3.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_tells_at_its_end_how_long_it_was_and_what_it_brought() {
+    let (memory, source) = (Memory::new(), pods(&["a"]));
+    let _informer = synced(&source, telling(&memory)).await;
+    assert_eq!(value(&memory, "reflector_watches_total"), 1.0);
+    source.put(pod("b", ""));
+    source.bookmark();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    for version in ["reflector_last_resource_version", "informer_store_resource_version"] {
+        assert_eq!(value(&memory, version), 2.0, "{version}");
+    }
+    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (0, 0.0), "it goes on");
+
+    source.break_watches(Break::End);
+    settle().await;
+    assert_eq!(value(&memory, "reflector_watches_total"), 2.0);
+    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (1, 30.0));
+    assert_eq!(sum(&memory, "reflector_items_per_watch"), (1, 2.0));
+    assert_eq!(value(&memory, "reflector_short_watches_total"), 0.0);
+    assert_eq!(value(&memory, "reflector_lists_total"), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_after_410_shows() {
+    let (memory, source) = (Memory::new(), pods(&["a"]));
+    let _informer = synced(&source, telling(&memory)).await;
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    source.break_watches(Break::Silent);
+    source.put(pod("b", ""));
+    source.compact();
+    source.break_watches(Break::expired());
+    settle().await;
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "it has lost track");
+    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (1, 9.0));
+    assert_eq!(value(&memory, "informer_store_resource_version"), 1.0);
+
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(value(&memory, "informer_synced"), 1.0);
+    assert_eq!(value(&memory, "reflector_lists_total"), 2.0);
+    assert_eq!(sum(&memory, "reflector_items_per_list"), (2, 3.0));
+    assert_eq!(value(&memory, "reflector_watches_total"), 2.0);
+    assert_eq!(value(&memory, "informer_store_resource_version"), 2.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_watch_is_one_that_brought_nothing_at_once() {
+    let (memory, source) = (Memory::new(), pods(&["a"]));
+    source.faults().next_of(Verb::Watch, [empty(), empty()]);
+    let informer = synced(&source, telling(&memory)).await;
+    assert!(informer.state().cause().is_some());
+    assert_eq!(value(&memory, "informer_synced"), 0.0, "it holds the whole resource, and does not follow it");
+    assert_eq!(value(&memory, "reflector_short_watches_total"), 1.0);
+    assert_eq!(sum(&memory, "reflector_items_per_watch"), (1, 0.0));
+
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(value(&memory, "informer_synced"), 1.0);
+    assert_eq!(value(&memory, "reflector_short_watches_total"), 2.0);
+    assert_eq!(value(&memory, "reflector_watches_total"), 3.0);
+    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (2, 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_was_none() {
+    let (memory, source) = (Memory::new(), pods(&["a"]));
+    source.faults().next_of(Verb::Watch, [Outcome::Fails(too_many_requests())]);
+    let _informer = synced(&source, telling(&memory)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(value(&memory, "reflector_watches_total"), 2.0, "but it was asked for");
+    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (0, 0.0));
+    assert_eq!(value(&memory, "reflector_short_watches_total"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_is_a_list_that_goes_on_as_a_watch() {
+    let (memory, source) = (Memory::new(), pods(&["a", "b"]));
+    source.faults().next_of(Verb::Watch, [Outcome::AnswerSlow(Duration::from_secs(3))]);
+    let reflector = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
+    let _informer = synced(&source, InformerConfig { reflector, ..telling(&memory) }).await;
+    assert_eq!((value(&memory, "reflector_lists_total"), value(&memory, "reflector_watches_total")), (1.0, 1.0));
+    assert_eq!(sum(&memory, "reflector_list_duration_seconds"), (1, 3.0));
+    assert_eq!(sum(&memory, "reflector_items_per_list"), (1, 2.0));
+    source.put(pod("c", ""));
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    source.break_watches(Break::End);
+    settle().await;
+    assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (1, 20.0));
+    assert_eq!(sum(&memory, "reflector_items_per_watch"), (1, 1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_object_shows_until_it_heals() {
+    let put = |source: &Collection<Pod>, name: &str, node: serde_json::Value| {
+        source.put_raw(json!({"metadata": {"namespace": "ns", "name": name}, "node": node}));
+    };
+    let (memory, source) = (Memory::new(), Collection::new());
+    put(&source, "listed", 7.into());
+    let _informer = synced(&source, telling(&memory)).await;
+    assert_eq!(value(&memory, "informer_undecodable_objects"), 1.0);
+    put(&source, "watched", 7.into());
+    settle().await;
+    assert_eq!(value(&memory, "informer_undecodable_objects"), 2.0);
+    put(&source, "listed", "x".into());
+    settle().await;
+    assert_eq!(value(&memory, "informer_undecodable_objects"), 1.0);
+
+    source.break_watches(Break::Silent);
+    put(&source, "watched", "x".into());
+    source.compact();
+    source.break_watches(Break::expired());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(value(&memory, "informer_undecodable_objects"), 0.0, "a list heals it as well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queue_is_seen_filling_and_each_batch_takes_its_time() {
+    let (memory, source) = (Memory::new(), pods(&["a"]));
+    let (seen, looking) = (Arc::new(Mutex::new(Vec::new())), memory.clone());
+    let log = seen.clone();
+    let transform = move |pod: &mut Pod| {
+        let queued = value(&looking, "informer_queued_items");
+        log.lock().unwrap().push((pod.metadata.name.clone(), queued));
+    };
+    let _informer = synced(&source, InformerConfig { transform: Some(Box::new(transform)), ..telling(&memory) }).await;
+    assert_eq!(sum(&memory, "informer_processing_latency_seconds").0, 1);
+    seen.lock().unwrap().clear();
+    ["b", "c", "b"].iter().for_each(|name| _ = source.put(pod(name, "")));
+    settle().await;
+    let expected = [("b", 0.0), ("c", 1.0), ("b", 2.0)].map(|(name, queued)| (name.to_owned(), queued));
+    assert_eq!(*seen.lock().unwrap(), expected);
+    assert_eq!(value(&memory, "informer_queued_items"), 0.0);
+    // The second change of b is a batch of its own.
+    assert_eq!(sum(&memory, "informer_processing_latency_seconds").0, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_slow_subscribers_shows() {
+    let (memory, source) = (Memory::new(), pods(&["a", "b"]));
+    let informer = synced(&source, telling(&memory)).await;
+    let (mut quick, slow) = (informer.subscribe(), informer.subscribe());
+    assert_eq!(value(&memory, "informer_pending_notifications"), 4.0);
+    drain(&mut quick).await;
+    source.put(pod("c", ""));
+    drain(&mut quick).await;
+    assert_eq!(value(&memory, "informer_pending_notifications"), 3.0);
+    drop(slow);
+    assert_eq!(value(&memory, "informer_pending_notifications"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_long_resource_version_the_last_15_digits_show() {
+    struct Old(&'static str);
+    impl ListWatch for Old {
+        type Object = Pod;
+        type Page = Parts;
+        type Events = Events;
+        fn api_resource(&self) -> ApiResource {
+            Pod::api_resource()
+        }
+        async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
+            let pod = r#"{"metadata":{"namespace":"ns","name":"a","uid":"1","resourceVersion":"1"},"node":"x"}"#;
+            let metadata = ListMeta { resource_version: self.0.into(), ..ListMeta::default() };
+            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from(pod))), Ok(ListPart::Metadata(metadata))]))
+        }
+        async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
+            std::future::pending().await
+        }
+    }
+    let cases = [("123456789012345678901234567890", 678_901_234_567_890.0), ("50", 50.0), ("none", 0.0), ("é", 0.0)];
+    for (version, expected) in cases {
+        let memory = Memory::new();
+        let informer = SharedInformer::new(Old(version), telling(&memory));
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        for name in ["reflector_last_resource_version", "informer_store_resource_version"] {
+            assert_eq!(value(&memory, name), expected, "{name} of {version}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_informers_of_one_name_the_newest_version_shows() {
+    let (memory, one, other) = (Memory::new(), pods(&["a"]), pods(&["a", "b"]));
+    let _one = synced(&one, telling(&memory)).await;
+    let other = synced(&other, telling(&memory)).await;
+    let versions = ["reflector_last_resource_version", "informer_store_resource_version"];
+    assert_eq!(versions.map(|name| value(&memory, name)), [2.0, 2.0]);
+    other.shutdown().await;
+    assert_eq!(versions.map(|name| value(&memory, name)), [1.0, 1.0]);
+}
