@@ -14,11 +14,12 @@ use pintle_leaderelect::{
     LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock, LossReason,
 };
 use pintle_meta::{ClientConfig, NamespaceScope, ObjectKey, Resource};
+use pintle_metrics::Provider;
 use pintle_restreq::{Api, RestClient};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use crate::Error;
+use crate::{ClusterConfig, Error};
 
 /// A cluster, and all that a program holds of it: where the other crates meet.
 ///
@@ -57,6 +58,7 @@ pub struct Cluster {
 
 struct Inner {
     config: ClientConfig,
+    metrics: Option<Arc<dyn Provider>>,
     client: RestClient,
     informers: InformerFactory,
     events: Mutex<Events>,
@@ -73,31 +75,39 @@ enum Events {
 }
 
 impl Cluster {
-    /// The cluster that the surroundings name: the kubeconfig of `KUBECONFIG` or the home directory, or else the service
-    /// account of the pod that the program runs in. Reads files, and sends nothing yet.
+    /// The cluster that the surroundings name: that of the default [`ClusterConfig`]. Reads files, and sends nothing yet.
     ///
     /// # Errors
     ///
-    /// Neither is there, or what is there is broken.
+    /// As [`connect`](Self::connect).
     pub fn infer() -> Result<Self, Error> {
-        let config = pintle_kubeconfig::infer(None, &Overrides::default(), &Environment::of_process());
-        Self::connect(config.map_err(Error::Kubeconfig)?)
+        Self::connect(ClusterConfig::default())
     }
 
-    /// The cluster of this configuration. Sends nothing yet: whether the server is there, the first request tells.
+    /// The cluster of this configuration, which may be a [`ClientConfig`]. Sends nothing yet: whether the server is there, the
+    /// first request tells.
     ///
     /// # Errors
     ///
-    /// The configuration contradicts itself, or a certificate or key in it cannot be used.
-    pub fn connect(config: ClientConfig) -> Result<Self, Error> {
+    /// The configuration contradicts itself, or a certificate or key in it cannot be used; or it leaves it to the surroundings how
+    /// the cluster is reached, and these say nothing, or what they say is broken.
+    pub fn connect(config: impl Into<ClusterConfig>) -> Result<Self, Error> {
+        let ClusterConfig { client, metrics } = config.into();
+        let client = match client {
+            Some(client) => client,
+            None => pintle_kubeconfig::infer(None, &Overrides::default(), &Environment::of_process())
+                .map_err(Error::Kubeconfig)?,
+        };
         Self::new(
-            config,
+            client,
+            metrics,
             #[cfg(feature = "apiserver")]
             None,
         )
     }
 
-    /// A cluster of its own within this process: an API server on a port of loopback, which ends with the last clone.
+    /// A cluster of its own within this process: an API server on a port of loopback, which ends with the last clone. For metrics,
+    /// [`connect`](Self::connect) to its [`config`](Self::config).
     ///
     /// # Errors
     ///
@@ -105,13 +115,18 @@ impl Cluster {
     #[cfg(feature = "apiserver")]
     pub async fn embedded() -> Result<Self, Error> {
         let server = ApiServer::start(ApiServerConfig::default()).await.map_err(Error::Server)?;
-        Self::new(server.client_config(), Some(server))
+        Self::new(server.client_config(), None, Some(server))
     }
 
-    fn new(config: ClientConfig, #[cfg(feature = "apiserver")] server: Option<ApiServer>) -> Result<Self, Error> {
+    fn new(
+        config: ClientConfig,
+        metrics: Option<Arc<dyn Provider>>,
+        #[cfg(feature = "apiserver")] server: Option<ApiServer>,
+    ) -> Result<Self, Error> {
         let inner = Inner {
-            client: RestClient::new(config.clone()).map_err(Error::Client)?,
+            client: client(config.clone(), metrics.as_ref())?,
             config,
+            metrics,
             informers: InformerFactory::new(),
             events: Mutex::new(Events::Open(None)),
             #[cfg(feature = "apiserver")]
@@ -183,7 +198,7 @@ impl Cluster {
 
     fn share<T: Resource + DeserializeOwned>(&self, api: Api<T>, reflector: ReflectorConfig) -> SharedInformer<T> {
         let namespace = api.namespace().map(str::to_owned);
-        let config = InformerConfig { reflector, ..InformerConfig::default() };
+        let config = InformerConfig { reflector, metrics: self.inner.metrics.clone(), ..InformerConfig::default() };
         let informer = self.inner.informers.informer(namespace.as_deref(), api, config);
         // It knows whether there was a shutdown.
         self.inner.informers.start();
@@ -202,7 +217,8 @@ impl Cluster {
     ///
     /// Outside of a tokio runtime.
     pub fn recorder(&self, component: &str) -> EventRecorder {
-        let start = || EventBroadcaster::start(self.api(), BroadcasterConfig::default());
+        let config = || BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
+        let start = || EventBroadcaster::start(self.api(), config());
         let source = EventSource { component: component.into(), ..EventSource::default() };
         let mut events = self.inner.events.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *events {
@@ -227,14 +243,15 @@ impl Cluster {
     pub fn elector(
         &self,
         lease: impl Into<ObjectKey>,
-        config: LeaderElectionConfig,
+        mut config: LeaderElectionConfig,
     ) -> Result<LeaderElector<LeaseLock<Api<Lease>>>, Error> {
         let lease = lease.into();
-        let mut client = self.inner.config.clone();
-        client.qps = None;
-        client.timeout = Some((config.renew_deadline / 2).max(Duration::from_secs(1)));
-        let leases: Api<Lease> =
-            Api::namespaced(RestClient::new(client).map_err(Error::Client)?, lease.namespace().unwrap_or_default());
+        config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
+        let mut own = self.inner.config.clone();
+        own.qps = None;
+        own.timeout = Some((config.renew_deadline / 2).max(Duration::from_secs(1)));
+        let own = client(own, self.inner.metrics.as_ref())?;
+        let leases: Api<Lease> = Api::namespaced(own, lease.namespace().unwrap_or_default());
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let lock = LeaseLock::new(leases.clone(), &namespace, lease.name());
         let elector = LeaderElector::new(lock, config).map_err(Error::Election)?;
@@ -286,6 +303,14 @@ impl Cluster {
             server.shutdown().await;
         }
     }
+}
+
+fn client(config: ClientConfig, metrics: Option<&Arc<dyn Provider>>) -> Result<RestClient, Error> {
+    let mut client = RestClient::builder(config);
+    if let Some(provider) = metrics {
+        client = client.metrics(provider.clone());
+    }
+    client.build().map_err(Error::Client)
 }
 
 impl fmt::Debug for Cluster {

@@ -65,10 +65,12 @@
 //! The site that `cargo xtask docs` builds has the pages of the repository's docs folder as well, in `_documentation`.
 
 mod cluster;
+mod config;
 mod error;
 pub mod prelude;
 
 pub use cluster::Cluster;
+pub use config::ClusterConfig;
 pub use error::Error;
 
 #[doc(inline)]

@@ -15,4 +15,4 @@ pub use pintle_metrics::Provider;
 pub use pintle_restreq::Api;
 pub use tokio_util::sync::CancellationToken;
 
-pub use crate::Cluster;
+pub use crate::{Cluster, ClusterConfig};

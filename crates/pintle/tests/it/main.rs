@@ -10,4 +10,5 @@ mod cluster;
 mod controller;
 mod election;
 mod informer;
+mod metrics;
 mod support;

@@ -1,0 +1,85 @@
+//! One provider for all that a cluster makes.
+
+use std::sync::Arc;
+
+use pintle::informer::InformerConfig;
+use pintle::leaderelect::{LeaderCallbacks, LossReason};
+use pintle::metrics::Memory;
+use pintle::prelude::*;
+
+use crate::support::{ConfigMap, create, eventually, server, soon};
+
+fn provider(memory: &Memory) -> Option<Arc<dyn Provider>> {
+    Some(Arc::new(memory.clone()))
+}
+
+/// Which parts of a cluster tell something.
+fn tellers(memory: &Memory) -> Vec<&'static str> {
+    let parts = ["event_broadcaster", "informer", "leader_election", "reflector", "rest_client"];
+    let samples = memory.samples();
+    let tells = |part: &&str| samples.iter().any(|sample| sample.metric.name.starts_with(part));
+    parts.into_iter().filter(tells).collect()
+}
+
+#[tokio::test]
+async fn all_that_a_cluster_makes_tells_its_provider_and_takes_its_series_along() {
+    let (server, memory) = (server().await, Memory::new());
+    let config = ClusterConfig { client: Some(server.client_config()), metrics: provider(&memory) };
+    let cluster = Cluster::connect(config).unwrap();
+    assert!(memory.samples().is_empty(), "nothing was done yet that could be told");
+    let map = create(&cluster.api(), "a").await;
+    assert_eq!(memory.value("rest_client_requests_total", &[("code", "201"), ("method", "POST")]), Some(1.0));
+
+    let maps = cluster.informer::<ConfigMap>();
+    soon(maps.wait_for_sync()).await.unwrap();
+    let labels = [("name", "ConfigMap"), ("group", ""), ("version", "v1"), ("resource", "configmaps")];
+    assert_eq!(memory.value("reflector_lists_total", &labels), Some(1.0));
+    let version = memory.value("informer_store_resource_version", &labels).unwrap();
+    assert!(version >= map.metadata.resource_version.parse().unwrap(), "{version}");
+
+    cluster.recorder("probe").event(&map, EventType::Normal, "Probed", "all is well");
+    assert_eq!(memory.value("event_broadcaster_recorded_total", &[]), Some(1.0));
+
+    let looking = memory.clone();
+    let (status, stop) = ("leader_election_master_status", CancellationToken::new());
+    let work = LeaderCallbacks::new(async |_| {
+        assert_eq!(looking.value(status, &[("name", "probe")]), Some(1.0));
+        // The elector's client is another: it has looked for the lease.
+        let missed = looking.value("rest_client_requests_total", &[("code", "404"), ("method", "GET")]);
+        assert_eq!(missed, Some(1.0));
+    });
+    let ended = cluster.lead("probe", LeaderElectionConfig::default(), &stop, work);
+    assert_eq!(soon(ended).await.unwrap(), Some(LossReason::Completed));
+    assert_eq!(memory.value(status, &[]), None, "the elector is gone");
+    assert_eq!(tellers(&memory), ["event_broadcaster", "informer", "reflector", "rest_client"]);
+
+    soon(cluster.shutdown()).await;
+    eventually("all series gone", async || memory.samples().is_empty().then_some(())).await;
+    assert_eq!(maps.lister().len(), 1, "though a handle is left");
+}
+
+#[tokio::test]
+async fn what_has_a_provider_of_its_own_keeps_it() {
+    let (server, ours, theirs) = (server().await, Memory::new(), Memory::new());
+    let config = ClusterConfig { client: Some(server.client_config()), metrics: provider(&ours) };
+    let cluster = Cluster::connect(config).unwrap();
+    let election = LeaderElectionConfig { metrics: provider(&theirs), ..LeaderElectionConfig::default() };
+    let _elector = cluster.elector("probe", election).unwrap();
+    let informer = InformerConfig { metrics: provider(&theirs), ..InformerConfig::default() };
+    let _informer = cluster.informers().informer(None, cluster.api::<ConfigMap>(), informer);
+    assert_eq!(tellers(&theirs), ["informer", "leader_election", "reflector"]);
+    assert_eq!(tellers(&ours), ["event_broadcaster"], "which writes for all");
+    soon(cluster.shutdown()).await;
+}
+
+#[tokio::test]
+async fn a_cluster_without_a_provider_gives_none() {
+    let (server, theirs) = (server().await, Memory::new());
+    let cluster = Cluster::connect(server.client_config()).unwrap();
+    let maps = cluster.informer::<ConfigMap>();
+    let election = LeaderElectionConfig { metrics: provider(&theirs), ..LeaderElectionConfig::default() };
+    let _elector = cluster.elector("probe", election).unwrap();
+    soon(maps.wait_for_sync()).await.unwrap();
+    assert_eq!(tellers(&theirs), ["leader_election"]);
+    soon(cluster.shutdown()).await;
+}
