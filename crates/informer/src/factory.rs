@@ -83,12 +83,8 @@ impl InformerFactory {
             label_selector: config.reflector.label_selector.clone(),
             field_selector: config.reflector.field_selector.clone(),
         };
-        let mut inner = self.lock();
-        // One that somebody stopped does not come back; who asks now wants one that lives.
-        if !inner.is_shut_down && inner.informers.get(&key).is_some_and(|informer| informer.has_stopped()) {
-            inner.informers.remove(&key);
-        }
-        let shared = inner.informers.entry(key).or_insert_with(|| Arc::new(SharedInformer::new(list_watch, config)));
+        let found = self.lock().find(&key);
+        let shared = found.unwrap_or_else(|| self.share(key, Arc::new(SharedInformer::new(list_watch, config))));
         match shared.as_any().downcast_ref::<SharedInformer<T>>() {
             Some(informer) => informer.clone(),
             None => unreachable!("the key names the type"),
@@ -146,6 +142,21 @@ impl InformerFactory {
         }
     }
 
+    /// Takes an informer in, unless another was quicker. It is neither made nor dropped under the lock, since its source, its
+    /// transform and its provider of metrics are a user's.
+    fn share(&self, key: Key, made: Arc<dyn AnyInformer>) -> Arc<dyn AnyInformer> {
+        let mut inner = self.lock();
+        match inner.find(&key) {
+            Some(quicker) => quicker,
+            None => {
+                let stopped = inner.informers.insert(key, made.clone());
+                drop(inner);
+                drop(stopped);
+                made
+            }
+        }
+    }
+
     fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
         self.lock().informers.values().cloned().collect()
     }
@@ -153,6 +164,14 @@ impl InformerFactory {
     /// Nothing panics half-way under this lock, so poison says nothing.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// The informer for those who ask now. One that somebody stopped does not come back; who asks wants one that lives.
+    fn find(&self, key: &Key) -> Option<Arc<dyn AnyInformer>> {
+        let found = self.informers.get(key);
+        found.filter(|informer| self.is_shut_down || !informer.has_stopped()).cloned()
     }
 }
 

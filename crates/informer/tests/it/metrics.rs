@@ -1,12 +1,15 @@
 //! What an informer tells of itself, and for how long.
 
+use std::any::Any;
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pintle_informer::{InformerConfig, ReflectorConfig, SharedInformer};
+use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
 use pintle_meta::{ApiError, ApiResource, ListMeta, ListOptions, ListPart, ListWatch, Parts, Resource, WatchOptions};
-use pintle_metrics::{Memory, MetricKind};
+use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, MetricKind, Provider, Pulled};
 use pintle_testing::{Break, Collection, Events, Outcome, Verb};
 use serde_json::json;
 
@@ -313,4 +316,41 @@ async fn of_two_informers_of_one_name_the_newest_version_shows() {
     assert_eq!(versions.map(|name| value(&memory, name)), [2.0, 2.0]);
     other.shutdown().await;
     assert_eq!(versions.map(|name| value(&memory, name)), [1.0, 1.0]);
+}
+
+#[test]
+fn a_provider_is_asked_under_no_lock_of_the_factory() {
+    /// Has another thread look at the factory, whenever it is asked.
+    #[derive(Debug)]
+    struct Curious(Memory, InformerFactory);
+    impl Curious {
+        fn look(&self) -> &Memory {
+            let (factory, (tell, told)) = (self.1.clone(), mpsc::channel());
+            thread::spawn(move || tell.send(factory.unsynced()));
+            told.recv_timeout(Duration::from_secs(30)).expect("the lock is free");
+            &self.0
+        }
+    }
+    impl Provider for Curious {
+        fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+            self.look().counter(metric, labels)
+        }
+        fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+            self.look().gauge(metric, labels)
+        }
+        fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
+            self.look().histogram(metric, labels)
+        }
+        fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
+            self.look().pulled(metric, labels, read)
+        }
+    }
+    let (memory, factory) = (Memory::new(), InformerFactory::new());
+    let ask = || {
+        let provider: Arc<dyn Provider> = Arc::new(Curious(memory.clone(), factory.clone()));
+        factory.informer(None, pods(&[]), InformerConfig { metrics: Some(provider), ..telling(&memory) })
+    };
+    let (_one, _same) = (ask(), ask());
+    assert_eq!(factory.unsynced(), ["web"]);
+    assert_eq!(value(&memory, "reflector_lists_total"), 0.0);
 }
