@@ -1,7 +1,7 @@
 //! A cluster, and all that a program holds of it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[cfg(feature = "apiserver")]
@@ -217,15 +217,23 @@ impl Cluster {
     ///
     /// Outside of a tokio runtime.
     pub fn recorder(&self, component: &str) -> EventRecorder {
-        let config = || BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
-        let start = || EventBroadcaster::start(self.api(), config());
         let source = EventSource { component: component.into(), ..EventSource::default() };
-        let mut events = self.inner.events.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *events {
-            Events::Open(broadcaster) => broadcaster.get_or_insert_with(start).recorder(source),
-            // Its writer ends at once.
-            Events::Closed => start().recorder(source),
+        if let Events::Open(Some(events)) = &*self.events() {
+            return events.recorder(source);
         }
+        // Not under the lock, since it asks a provider of metrics, which is a user's. One that is left over ends at once.
+        let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
+        let started = EventBroadcaster::start(self.api(), config);
+        let mut events = self.events();
+        match &mut *events {
+            Events::Open(Some(quicker)) => quicker.recorder(source),
+            Events::Open(none) => none.insert(started).recorder(source),
+            Events::Closed => started.recorder(source),
+        }
+    }
+
+    fn events(&self) -> MutexGuard<'_, Events> {
+        self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An elector for the Lease of that name, in the configuration's namespace unless the key names one: client-go's
@@ -291,10 +299,7 @@ impl Cluster {
     pub async fn shutdown(self) {
         const EVENTS: Duration = Duration::from_secs(5);
         self.inner.informers.shutdown().await;
-        let events = {
-            let mut events = self.inner.events.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *events, Events::Closed)
-        };
+        let events = std::mem::replace(&mut *self.events(), Events::Closed);
         if let Events::Open(Some(events)) = events {
             events.shutdown(EVENTS).await;
         }

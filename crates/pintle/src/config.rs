@@ -11,8 +11,6 @@ use pintle_metrics::Provider;
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "memory")]
-/// # {
 /// use std::sync::Arc;
 ///
 /// use pintle::metrics::Memory;
@@ -21,7 +19,6 @@ use pintle_metrics::Provider;
 /// let memory = Memory::new();
 /// let client = Some(ClientConfig::new("https://10.0.0.1:6443"));
 /// let cluster = Cluster::connect(ClusterConfig { client, metrics: Some(Arc::new(memory.clone())) })?;
-/// # }
 /// # Ok::<(), pintle::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]

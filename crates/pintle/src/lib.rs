@@ -46,7 +46,7 @@
 //! - **In the cache**: [`informer`] keeps a live, indexed copy of objects; [`delta_fifo`] is the queue beneath it.
 //! - **At work**: [`controller`] turns changes into keys and hands them to a reconciler; [`workqueue`] and [`ratelimit`] hold
 //!   keys back and hand them out; [`leaderelect`] lets one replica work; [`events`] tells users what happened.
-//! - **In common**: [`meta`] is the vocabulary; [`metrics`] are handed out by a provider of yours.
+//! - **In common**: [`meta`] is the vocabulary; [`metrics`] are handed out by a provider of yours: [`ClusterConfig::metrics`].
 //! - **For tests and demos**: [`apiserver`] and [`testing`], with the features of those names.
 //!
 //! # Coming from client-go

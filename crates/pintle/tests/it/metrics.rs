@@ -1,11 +1,15 @@
 //! One provider for all that a cluster makes.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use pintle::informer::InformerConfig;
 use pintle::leaderelect::{LeaderCallbacks, LossReason};
-use pintle::metrics::Memory;
+use pintle::metrics::{Counter, Gauge, Histogram, Memory, Metric, Pulled};
 use pintle::prelude::*;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use crate::support::{ConfigMap, create, eventually, server, soon};
 
@@ -81,5 +85,44 @@ async fn a_cluster_without_a_provider_gives_none() {
     let _elector = cluster.elector("probe", election).unwrap();
     soon(maps.wait_for_sync()).await.unwrap();
     assert_eq!(tellers(&theirs), ["leader_election"]);
+    soon(cluster.shutdown()).await;
+}
+
+#[tokio::test]
+async fn a_provider_may_use_the_cluster_that_asks_it() {
+    /// Makes a recorder of its own when it is first asked.
+    #[derive(Debug, Default)]
+    struct Recording(Memory, Mutex<Option<Cluster>>);
+    impl Provider for Recording {
+        fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+            let cluster = self.1.lock().unwrap().take();
+            let _recorder = cluster.map(|cluster| cluster.recorder("provider"));
+            self.0.counter(metric, labels)
+        }
+        fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+            self.0.gauge(metric, labels)
+        }
+        fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
+            self.0.histogram(metric, labels)
+        }
+        fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
+            self.0.pulled(metric, labels, read)
+        }
+    }
+    let server = server().await;
+    let recording = Arc::new(Recording::default());
+    let config = ClusterConfig { client: Some(server.client_config()), metrics: Some(recording.clone()) };
+    let cluster = Cluster::connect(config).unwrap();
+    *recording.1.lock().unwrap() = Some(cluster.clone());
+    // On a thread that the test can leave behind, should it never end.
+    let ((tell, told), handle) = (oneshot::channel(), Handle::current());
+    let asking = cluster.clone();
+    thread::spawn(move || {
+        let _runtime = handle.enter();
+        tell.send(asking.recorder("probe"))
+    });
+    let recorder = soon(told).await.unwrap();
+    recorder.event(&ConfigMap::new("a"), EventType::Normal, "Probed", "all is well");
+    assert_eq!(recording.0.value("event_broadcaster_recorded_total", &[]), Some(1.0));
     soon(cluster.shutdown()).await;
 }
