@@ -124,6 +124,11 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
+    /// Whether the time of each step is wanted.
+    pub(crate) fn wants_time(&self) -> bool {
+        self.timed || self.observer.is_some()
+    }
+
     pub(crate) fn mode(&self) -> Option<ShutdownMode> {
         self.mode
     }
@@ -174,8 +179,10 @@ impl<K> Engine<K> {
         self.observer.as_deref()
     }
 
-    pub(crate) fn take_trash(&mut self) -> Trash<K> {
-        std::mem::take(&mut self.trash)
+    #[inline]
+    pub(crate) fn take_trash(&mut self) -> Option<Trash<K>> {
+        let any = self.trash.key.is_some() || self.trash.rare.is_some();
+        any.then(|| std::mem::take(&mut self.trash))
     }
 
     /// Tells the observer. A provider of metrics that panics is told nothing more.
@@ -239,6 +246,11 @@ fn queued<'a, K>(ticket: Ticket, record: &'a Record<K>, timed: bool, now: &Now<'
 impl<'a> Now<'a> {
     pub(crate) fn new(clock: &'a dyn Clock, epoch: Instant) -> Self {
         Self { clock, epoch, read: Cell::new(None) }
+    }
+
+    /// The same clock at another time.
+    pub(crate) fn at(&self, time: u64) -> Self {
+        Self { read: Cell::new(Some(time)), ..*self }
     }
 
     pub(crate) fn nanos(&self) -> u64 {

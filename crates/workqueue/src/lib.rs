@@ -61,6 +61,7 @@
 //! | Queues of three kinds | each wraps the one before, or is given it | one type: an add without a delay is a plain one | a limiter or an order cannot be given to a queue that ignores it | `three_layers_behave_like_the_model` |
 //! | Done, and Get again | two calls | also one, [`WorkItem::next`], with one turn at the lock | half the turns | `next_is_done_and_get_in_one` |
 //! | Taking an add back | no way | [`WorkQueue::remove`] | an object that is gone needs no work | `what_is_removed_is_not_handed_out` |
+//! | An add that finds the queue locked | waits for the lock | if nobody waits for a key, it is left to whoever comes next, with the time at which it was made | the queue's tables are not pulled from one processor to the other | `nobody_can_tell_a_late_add` |
 //! | AddAfter | blocks when 1000 are on their way to the loop | waits for the lock alone; there is no loop | | `x7_shutdown_with_thousands_of_delayed_adds` |
 //! | A key whose delay is over | queued by the loop | queued when the queue or the key is next looked at; a waiting `get` looks at once | no background task. Between two looks, plain adds take their places first. Each look queues at most 64, so that nobody waits for it; [`WorkQueue::counts`] takes as many looks as there have to be | `d1_simple_queue`, `a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time` |
 //! | A retry that loses against an earlier pending one, or comes after the shutdown | charged | free, unless [`Charge::Always`] | failures that change nothing inflate back-offs | `x6_a_collapsed_retry_is_charged_only_if_told_so` |
@@ -107,6 +108,7 @@ mod chunks;
 mod config;
 mod engine;
 mod get;
+mod inbox;
 mod item;
 mod metrics;
 mod order;

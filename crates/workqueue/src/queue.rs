@@ -81,7 +81,7 @@ pub struct AddOptions {
     pub priority: i32,
 }
 
-impl<K: Send + 'static, C: Clock> WorkQueue<K, C> {
+impl<K: Eq + Send + 'static, C: Clock> WorkQueue<K, C> {
     /// An empty queue. [`default`](Self::default) gives one with the default configuration.
     pub fn new(config: QueueConfig<K, C>) -> Self {
         Self { shared: Shared::new(config) }
@@ -122,15 +122,16 @@ impl<K, C: Clock> WorkQueue<K, C> {
 }
 
 impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
-    /// Marks `key` as having work to do.
+    /// Marks `key` as having work to do: client-go's `Add`. [`add_with`](Self::add_with) says what came of it.
     ///
     /// A key that is queued already stays where it is. A key that is in flight is queued when its guard is gone, and only
-    /// once for any number of adds.
-    pub fn add(&self, key: K) -> Added {
-        let hash = self.shared.hash(&key);
-        let mut section = self.shared.section();
-        let (state, now) = section.parts();
-        state.engine.add(hash, key, 0, now)
+    /// once for any number of adds. Once the queue is shutting down, nothing comes of it but a count in the
+    /// [report](crate::ShutdownReport::refused).
+    ///
+    /// If another thread is at the queue while nobody waits for a key, the add is left to whoever comes next, at most 64 of them
+    /// at a time. No call can tell, but that a panic of the key's `Eq` comes out of the call that makes the add.
+    pub fn add(&self, key: K) {
+        self.shared.add(key);
     }
 
     /// Adds `key` in the way that `options` say. A key that is queued keeps the highest priority that it was added with.
@@ -266,7 +267,7 @@ impl<K, C> Clone for WorkQueue<K, C> {
     }
 }
 
-impl<K: Send + 'static, C: Clock + Default> Default for WorkQueue<K, C> {
+impl<K: Eq + Send + 'static, C: Clock + Default> Default for WorkQueue<K, C> {
     fn default() -> Self {
         Self::new(QueueConfig::default())
     }

@@ -10,8 +10,9 @@ use hashbrown::DefaultHashBuilder;
 use pintle_ratelimit::Clock;
 
 use crate::config::QueueConfig;
-use crate::engine::{Counts, Engine, Handout, KeyState, Now};
+use crate::engine::{Counts, Engine, Handout, KeyState, Now, Trash};
 use crate::get::TryGetError;
+use crate::inbox::{Inbox, Late};
 use crate::item::WorkItem;
 use crate::metrics::{self, Pull};
 use crate::order::Ticket;
@@ -23,6 +24,9 @@ use crate::waiters::{WaiterId, Waiters, Wakers, Wakes};
 pub(crate) struct Shared<K, C> {
     /// Held for one step of the engine at a time, never while waking, waiting, or dropping a key that a caller gave.
     state: Mutex<State<K>>,
+    inbox: Inbox<K>,
+    /// Whether the order or the metrics want to know when an add was made.
+    timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,
     pub(crate) clock: C,
@@ -35,13 +39,26 @@ pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     waiters: Waiters,
     pub(crate) drainers: Wakers,
+    /// On their way from the inbox to the engine.
+    late: Vec<Late<K>>,
+    add_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
+    is_inbox_open: bool,
 }
 
 /// A step under the lock. Its end, which comes also if the step panics, wakes whom it concerns and drops what the step has left,
 /// without the lock.
 pub(crate) struct Section<'a, K> {
-    state: Option<MutexGuard<'a, State<K>>>,
+    // Fields are dropped in this order.
+    state: MutexGuard<'a, State<K>>,
+    after: After<K>,
+    inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
+}
+
+/// What is left to do when the lock is free.
+struct After<K> {
+    wakes: Option<Wakes>,
+    trash: Option<Trash<K>>,
 }
 
 /// What a poll of a waiting `get` came to.
@@ -52,13 +69,16 @@ pub(crate) enum Step<K, C: Clock> {
     Wait(Option<Instant>),
 }
 
-impl<K: Send + 'static, C: Clock> Shared<K, C> {
+impl<K: Eq + Send + 'static, C: Clock> Shared<K, C> {
     pub(crate) fn new(mut config: QueueConfig<K, C>) -> Arc<Self> {
         let epoch = config.clock.now();
         let (provider, style) = (config.metrics.take(), config.metrics_style);
         let observer = provider.as_ref().map(|provider| Box::new(metrics::observer(provider, style, &config.name)));
         let (engine, clock, name) = Engine::new(config, observer);
-        let state = State { engine, waiters: Waiters::default(), drainers: Wakers::default() };
+        let timed = engine.wants_time();
+        let (waiters, drainers) = (Waiters::default(), Wakers::default());
+        let (late, add_late) = (Vec::new(), Engine::add_late);
+        let state = State { engine, waiters, drainers, late, add_late, is_inbox_open: true };
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let read = {
                 let shared = Weak::clone(shared);
@@ -66,7 +86,7 @@ impl<K: Send + 'static, C: Clock> Shared<K, C> {
             };
             let pulls = provider.map(|provider| metrics::pulls(&*provider, style, &name, read));
             let hasher = DefaultHashBuilder::default();
-            Self { state: Mutex::new(state), hasher, epoch, clock, name, _pulls: pulls }
+            Self { state: Mutex::new(state), inbox: Inbox::new(), timed, hasher, epoch, clock, name, _pulls: pulls }
         })
     }
 
@@ -80,7 +100,16 @@ impl<K: Send + 'static, C: Clock> Shared<K, C> {
 impl<K, C: Clock> Shared<K, C> {
     #[inline]
     pub(crate) fn section(&self) -> Section<'_, K> {
-        Section { state: Some(self.state.lock()), now: Now::new(&self.clock, self.epoch) }
+        self.enter(self.state.lock())
+    }
+
+    #[inline]
+    fn enter<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) -> Section<'a, K> {
+        let (inbox, now) = (&self.inbox, Now::new(&self.clock, self.epoch));
+        if !inbox.is_empty() {
+            state.empty_inbox(inbox, None, &now);
+        }
+        Section { state, after: After { wakes: None, trash: None }, inbox, now }
     }
 
     /// A section with nothing left to do that was due when it was asked for. Others get their turns meanwhile.
@@ -104,7 +133,9 @@ impl<K, C: Clock> Shared<K, C> {
 
     /// What is due by now is still queued.
     pub(crate) fn shut_down(&self, mode: ShutdownMode) {
-        self.caught_up().engine.shut_down(mode);
+        let mut section = self.caught_up();
+        section.set_inbox_open(false);
+        section.engine.shut_down(mode);
     }
 
     /// The guard of `ticket` is gone.
@@ -135,6 +166,26 @@ impl<K: Hash, C> Shared<K, C> {
     pub(crate) fn hash(&self, key: &K) -> u32 {
         let hash = self.hasher.hash_one(key);
         (hash ^ (hash >> 32)) as u32
+    }
+}
+
+impl<K: Hash + Eq, C: Clock> Shared<K, C> {
+    /// A plain add, which does not wait for the lock if nobody waits for a key.
+    #[inline]
+    pub(crate) fn add(&self, key: K) {
+        let hash = self.hash(&key);
+        match self.state.try_lock() {
+            Some(state) => self.enter(state).add(hash, key),
+            None => self.add_late(hash, key),
+        }
+    }
+
+    #[cold]
+    fn add_late(&self, hash: u32, key: K) {
+        let at = self.timed.then(|| Now::new(&self.clock, self.epoch).nanos());
+        if let Err(Late { key, .. }) = self.inbox.leave(Late { hash, key, at }) {
+            self.section().add(hash, key);
+        }
     }
 }
 
@@ -174,7 +225,13 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         if let Some(ticket) = finished {
             state.engine.done(ticket, now);
         }
-        match section.hand_out() {
+        let mut handout = section.hand_out();
+        if handout.is_none() && section.is_inbox_open {
+            // From now on an add has to wake somebody.
+            section.set_inbox_open(false);
+            handout = section.hand_out();
+        }
+        match handout {
             Some(handout) => Step::Item(WorkItem::new(Arc::clone(self), handout)),
             None if section.engine.is_exhausted() => Step::ShutDown,
             None => {
@@ -188,18 +245,26 @@ impl<K: Clone, C: Clock> Shared<K, C> {
     }
 }
 
-impl<'a, K> Section<'a, K> {
-    pub(crate) fn parts(&mut self) -> (&mut State<K>, &Now<'a>) {
-        match &mut self.state {
-            Some(state) => (state, &self.now),
-            None => unreachable!("only the drop takes it"),
+impl<K> State<K> {
+    /// Makes the adds that are in the inbox, which may be opened or closed with it.
+    #[cold]
+    fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
+        let mut late = std::mem::take(&mut self.late);
+        match open {
+            None => inbox.take(&mut late),
+            Some(open) => {
+                self.is_inbox_open = open;
+                inbox.set_open(open, &mut late);
+            }
         }
+        late.drain(..).for_each(|late| (self.add_late)(&mut self.engine, late, now));
+        self.late = late;
     }
 
     /// Finds out who is to be woken.
     #[cold]
-    fn settle(&mut self) -> Wakes {
-        let (State { engine, waiters, drainers }, now) = self.parts();
+    fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Wakes {
+        let Self { engine, waiters, drainers, .. } = self;
         let mut wakes = Wakes::default();
         if !waiters.is_empty() {
             if engine.is_exhausted() {
@@ -213,7 +278,27 @@ impl<'a, K> Section<'a, K> {
         if engine.is_drained() {
             drainers.notify_all(&mut wakes);
         }
+        if !self.is_inbox_open && self.waiters.is_empty() && self.engine.mode().is_none() {
+            self.empty_inbox(inbox, Some(true), now);
+        }
         wakes
+    }
+}
+
+impl<'a, K> Section<'a, K> {
+    pub(crate) fn parts(&mut self) -> (&mut State<K>, &Now<'a>) {
+        (&mut self.state, &self.now)
+    }
+
+    fn set_inbox_open(&mut self, open: bool) {
+        self.state.empty_inbox(self.inbox, Some(open), &self.now);
+    }
+}
+
+impl<K: Eq> Section<'_, K> {
+    fn add(mut self, hash: u32, key: K) {
+        let (state, now) = self.parts();
+        state.engine.add(hash, key, 0, now);
     }
 }
 
@@ -227,16 +312,22 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        let (state, _) = self.parts();
-        let trash = state.engine.take_trash();
-        if state.waiters.is_empty() && state.drainers.is_empty() {
-            self.state = None;
-        } else {
-            let wakes = self.settle();
-            self.state = None;
+        if !self.state.is_inbox_open || !self.state.drainers.is_empty() {
+            self.after.wakes = Some(self.state.settle(self.inbox, &self.now));
+        }
+        self.after.trash = self.state.engine.take_trash();
+    }
+}
+
+impl<K> Drop for After<K> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(wakes) = self.wakes.take() {
             wakes.wake();
         }
-        trash.empty();
+        if let Some(trash) = self.trash.take() {
+            trash.empty();
+        }
     }
 }
 
@@ -244,16 +335,13 @@ impl<K> Deref for Section<'_, K> {
     type Target = State<K>;
 
     fn deref(&self) -> &State<K> {
-        match &self.state {
-            Some(state) => state,
-            None => unreachable!("only the drop takes it"),
-        }
+        &self.state
     }
 }
 
 impl<K> DerefMut for Section<'_, K> {
     fn deref_mut(&mut self) -> &mut State<K> {
-        self.parts().0
+        &mut self.state
     }
 }
 

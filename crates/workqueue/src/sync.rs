@@ -5,7 +5,9 @@ pub(crate) use shuttle::{sync as imp, thread};
 #[cfg(not(pintle_shuttle))]
 pub(crate) use std::{sync as imp, thread};
 
-pub(crate) use imp::{Arc, MutexGuard, Weak};
+use std::sync::TryLockError;
+
+pub(crate) use imp::{Arc, MutexGuard, Weak, atomic};
 
 /// A mutex without poison. What panics while it is held is the caller's: the `Eq` or `Clone` of a key, a limiter, an order, a
 /// provider of metrics, a clock. The state is whole at each call of them.
@@ -19,5 +21,13 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::{ManualClock, Throttle};
-use pintle_workqueue::{Added, QueueConfig, ShutdownMode, WorkQueue};
+use pintle_workqueue::{AddOptions, Added, QueueConfig, ShutdownMode, WorkQueue};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
@@ -164,7 +164,11 @@ fn a_shutdown_refuses_no_add_that_was_accepted() {
         let adders: Vec<_> = (0..3)
             .map(|adder| {
                 let queue = queue.clone();
-                thread::spawn(move || (0..2).filter(|key| queue.add(10 * adder + key) != Added::ShutDown).count())
+                thread::spawn(move || {
+                    (0..2)
+                        .filter(|key| queue.add_with(10 * adder + key, AddOptions::default()) != Added::ShutDown)
+                        .count()
+                })
             })
             .collect();
         let worker = thread::spawn({

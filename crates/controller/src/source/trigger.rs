@@ -6,7 +6,7 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pintle_meta::ObjectKey;
-use pintle_workqueue::Added;
+use pintle_workqueue::{AddOptions, Added};
 
 use super::{Feed, Source};
 use crate::Requests;
@@ -55,7 +55,7 @@ impl Trigger {
     /// Has `key` reconciled.
     pub fn trigger(&self, key: ObjectKey) {
         let mut state = self.lock();
-        let add = |requests: &Requests| requests.queue().add(key.clone());
+        let add = |requests: &Requests| requests.queue().add_with(key.clone(), AddOptions::default());
         if matches!(state.requests.as_ref().map(add), None | Some(Added::ShutDown)) {
             state.waiting.insert(key);
         }

@@ -1,10 +1,12 @@
 //! What puts keys in, and the delays that it sets.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::record::{NEVER, Record, State};
 use super::{Added, DelayKind, Engine, Now, queued};
 use crate::config::Pending;
+use crate::inbox::Late;
 use crate::order::Ticket;
 
 impl<K: Eq> Engine<K> {
@@ -15,6 +17,16 @@ impl<K: Eq> Engine<K> {
         }
         let ticket = self.entry(hash, key, now);
         self.add_ticket(ticket, priority, now)
+    }
+
+    /// Adds a key that was left in the inbox.
+    pub(crate) fn add_late(&mut self, late: Late<K>, now: &Now<'_>) {
+        let Late { hash, key, at } = late;
+        let made = at.map(|at| now.at(at));
+        let now = made.as_ref().unwrap_or(now);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.add(hash, key, 0, now))) {
+            self.trash.rare().panic = Some(panic);
+        }
     }
 
     /// Adds `key` after a time. Of several delays the one that ends first counts.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use pintle_workqueue::ratelimit::{Clock, ManualClock};
 use pintle_workqueue::{Added, DelayKind, Pending, QueueConfig, TryGetError, WorkQueue};
 
+use crate::support::at;
+
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -136,8 +138,8 @@ fn retries_and_reminders_can_have_different_policies() {
     let queue = WorkQueue::new(config);
     queue.add_rate_limited("failed");
     queue.add_after("watched", 5 * MS);
-    assert_eq!(queue.add("failed"), Added::Merged, "an event does not get around the back-off");
-    assert_eq!(queue.add("watched"), Added::Scheduled);
+    assert_eq!(queue.add_with("failed", at(0)), Added::Merged, "an event does not get around the back-off");
+    assert_eq!(queue.add_with("watched", at(0)), Added::Scheduled);
     assert_eq!(*queue.try_get().unwrap(), "watched");
     assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
     clock.advance(5 * MS);

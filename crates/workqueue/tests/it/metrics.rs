@@ -262,7 +262,7 @@ fn a_scrape_gets_along_with_queues_that_come_and_go() {
     assert!(memory.samples().is_empty());
 }
 
-fn by_priority<K: Send + 'static>() -> (WorkQueue<K, ManualClock>, Memory) {
+fn by_priority<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, Memory) {
     let memory = Memory::new();
     (WorkQueue::new(named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new())), memory)
 }

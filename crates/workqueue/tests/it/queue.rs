@@ -11,8 +11,10 @@ use std::thread;
 use pintle_workqueue::ratelimit::ManualClock;
 use pintle_workqueue::{Added, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, TryGetError, WorkQueue};
 
+use crate::support::at;
+
 /// A queue whose `get` can be polled by hand.
-fn queue<K: Send + 'static>() -> WorkQueue<K, ManualClock> {
+fn queue<K: Eq + Send + 'static>() -> WorkQueue<K, ManualClock> {
     WorkQueue::new(QueueConfig::new(ManualClock::new()))
 }
 
@@ -46,7 +48,7 @@ fn q1(drain: bool) {
         if drain {
             assert!(shutdown.wait().complete);
         }
-        assert_eq!(queue.add(usize::MAX), Added::ShutDown);
+        assert_eq!(queue.add_with(usize::MAX, at(0)), Added::ShutDown);
         consumers.into_iter().for_each(|consumer| consumer.join().unwrap());
     });
     assert_eq!(queue.len(), 0);

@@ -98,7 +98,7 @@ fn soak_on_threads_and_tasks() {
                         let key = dice(&mut seed, KEYS as u64) as usize;
                         work[key].wanted.fetch_add(1, Ordering::SeqCst);
                         match dice(&mut seed, 4) {
-                            0 => queue.add_after(key, Duration::from_micros(dice(&mut seed, 3000))),
+                            0 => _ = queue.add_after(key, Duration::from_micros(dice(&mut seed, 3000))),
                             _ => queue.add(key),
                         };
                         if dice(&mut seed, 50) == 0 {
