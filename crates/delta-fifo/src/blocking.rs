@@ -18,9 +18,10 @@ use crate::{DeltaFifo, FifoClosed, Popped};
 /// use std::sync::Arc;
 /// use std::thread;
 ///
-/// use pintle_delta_fifo::{BlockingDeltaFifo, DeltaFifo};
+/// use pintle_delta_fifo::{BlockingDeltaFifo, DeltaFifo, DeltaFifoConfig};
 ///
-/// let fifo = Arc::new(BlockingDeltaFifo::new(DeltaFifo::new(|name: &String| Ok(name.clone()))));
+/// let fifo = DeltaFifo::new(|name: &String| Ok(name.clone()), DeltaFifoConfig::default());
+/// let fifo = Arc::new(BlockingDeltaFifo::new(fifo));
 /// let consumer = thread::spawn({
 ///     let fifo = fifo.clone();
 ///     move || {

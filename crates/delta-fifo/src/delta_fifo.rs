@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::Hash;
 
 use crate::{
-    BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, Deltas, KeyError, KeyListerGetter, Queue, Store,
+    BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, DeltaFifoConfig, Deltas, KeyError, Queue, Store,
     StoreError,
 };
 
@@ -16,7 +16,7 @@ use crate::{
 /// since its last turn. Keys come out in the order in which they went in, and a key keeps its place while changes join it. Of
 /// two deletions in a row one is kept; all other changes stay as they are.
 ///
-/// With *known objects*, which are what the consumer holds, it finds deletions that nobody saw: an object that the consumer
+/// With [known objects](DeltaFifoConfig::known_objects), which are what the consumer holds, it finds deletions that nobody saw: an object that the consumer
 /// knows and a new list does not have is deleted, and comes out as a [tombstone](DeletedFinalStateUnknown). So the consumer
 /// has to bring its objects up to date before anything else is done to the queue.
 ///
@@ -28,9 +28,9 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use pintle_delta_fifo::{DeltaFifo, DeltaType};
+/// use pintle_delta_fifo::{DeltaFifo, DeltaFifoConfig, DeltaType};
 ///
-/// let mut fifo = DeltaFifo::new(|&(name, _): &(&'static str, u32)| Ok(name));
+/// let mut fifo = DeltaFifo::new(|&(name, _): &(&'static str, u32)| Ok(name), DeltaFifoConfig::default());
 /// fifo.add(("a", 1))?;
 /// fifo.add(("b", 1))?;
 /// fifo.update(("a", 2))?;
@@ -44,10 +44,7 @@ use crate::{
 /// ```
 pub struct DeltaFifo<K, T> {
     key_func: KeyFunc<K, T>,
-    known_objects: Option<Box<dyn KeyListerGetter<K, T> + Send + Sync>>,
-    transformer: Option<Transformer<T>>,
-    on_lookup_error: Option<LookupErrorHandler<K>>,
-    emit_replaced: bool,
+    config: DeltaFifoConfig<K, T>,
     /// The same keys as in `queue`.
     items: HashMap<K, Deltas<K, T>>,
     queue: VecDeque<K>,
@@ -60,8 +57,6 @@ pub struct DeltaFifo<K, T> {
 
 /// Gives the key of an object.
 type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
-type Transformer<T> = Box<dyn Fn(T) -> Result<T, BoxError> + Send + Sync>;
-type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>;
 
 /// What a queue gives its consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,46 +71,19 @@ pub struct Popped<K, T> {
 
 impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     /// An empty queue. `key_func` gives the key of an object; it has to give the same key for the same object each time.
-    pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
+    pub fn new(
+        key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
+        config: DeltaFifoConfig<K, T>,
+    ) -> Self {
         Self {
             key_func: Box::new(key_func),
-            known_objects: None,
-            transformer: None,
-            on_lookup_error: None,
-            emit_replaced: false,
+            config,
             items: HashMap::new(),
             queue: VecDeque::new(),
             populated: false,
             initial_population: 0,
             closed: false,
         }
-    }
-
-    /// Sets the objects that the consumer knows.
-    pub fn with_known_objects(mut self, known: impl KeyListerGetter<K, T> + Send + Sync + 'static) -> Self {
-        self.known_objects = Some(Box::new(known));
-        self
-    }
-
-    /// Sets a function that changes each object once, on its way in. The key is taken from the object as it was before. The
-    /// objects of tombstones and of a resync are not changed again.
-    pub fn with_transformer(mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) -> Self {
-        self.transformer = Some(Box::new(transformer));
-        self
-    }
-
-    /// Sets a function that is called for each known object that could not be looked up. The queue goes on without the object;
-    /// each operation says what that means.
-    pub fn with_lookup_error_handler(mut self, handler: impl Fn(&K, &BoxError) + Send + Sync + 'static) -> Self {
-        self.on_lookup_error = Some(Box::new(handler));
-        self
-    }
-
-    /// Makes a replacement deliver its objects as [`Delta::Replaced`] instead of [`Delta::Sync`], which is the default for the
-    /// sake of old consumers. New ones should use it.
-    pub fn emit_replaced(mut self) -> Self {
-        self.emit_replaced = true;
-        self
     }
 
     /// Queues that an object is new.
@@ -178,7 +146,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         let mut keys = HashSet::with_capacity(objects.len());
         for object in objects {
             keys.insert(self.key_of(&object)?);
-            self.enqueue(object, if self.emit_replaced { Delta::Replaced } else { Delta::Sync })?;
+            self.enqueue(object, if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync })?;
         }
         // Queued keys first: what is queued is newer than what is known.
         let mut gone: Vec<(K, Option<T>)> = Vec::new();
@@ -186,7 +154,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
             let object = self.items.get(key).and_then(|deltas| deltas.newest().object().cloned());
             gone.push((key.clone(), object));
         }
-        if let Some(known) = &self.known_objects {
+        if let Some(known) = &self.config.known_objects {
             for key in known.list_keys() {
                 if keys.contains(&key) || self.items.contains_key(&key) {
                     continue;
@@ -214,7 +182,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// [`StoreError::Key`] if a known object has no key.
     pub fn resync(&mut self) -> Result<(), StoreError> {
-        let Some(known) = &self.known_objects else { return Ok(()) };
+        let Some(known) = &self.config.known_objects else { return Ok(()) };
         let mut objects = Vec::new();
         for key in known.list_keys() {
             if self.items.contains_key(&key) {
@@ -358,7 +326,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     }
 
     fn transform(&self, object: T) -> Result<T, StoreError> {
-        match &self.transformer {
+        match &self.config.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform),
             None => Ok(object),
         }
@@ -369,7 +337,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         if self.items.contains_key(key) {
             return true;
         }
-        match self.known_objects.as_ref().map(|known| known.get_by_key(key)) {
+        match self.config.known_objects.as_ref().map(|known| known.get_by_key(key)) {
             Some(Ok(object)) => object.is_some(),
             Some(Err(error)) => {
                 self.lookup_failed(key, &error);
@@ -380,7 +348,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     }
 
     fn lookup_failed(&self, key: &K, error: &BoxError) -> Option<T> {
-        if let Some(handler) = &self.on_lookup_error {
+        if let Some(handler) = &self.config.on_lookup_error {
             handler(key, error);
         }
         None

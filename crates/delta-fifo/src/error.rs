@@ -11,12 +11,13 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// # Examples
 ///
 /// ```
-/// use pintle_delta_fifo::{DeltaFifo, KeyError};
+/// use pintle_delta_fifo::{DeltaFifo, DeltaFifoConfig, KeyError};
 ///
-/// let mut fifo = DeltaFifo::new(|name: &&'static str| match *name {
+/// let key_of = |name: &&'static str| match *name {
 ///     "" => Err(KeyError::new("it has no name")),
 ///     name => Ok(name),
-/// });
+/// };
+/// let mut fifo = DeltaFifo::new(key_of, DeltaFifoConfig::default());
 /// let error = fifo.add("").unwrap_err();
 /// assert_eq!(error.to_string(), "cannot tell the key of an object: it has no name");
 /// ```

@@ -1,7 +1,7 @@
 //! A queue of keyed changes, and the store contracts around it.
 //!
 //! ```
-//! use pintle_delta_fifo::{DeletedObject, Delta, DeltaFifo};
+//! use pintle_delta_fifo::{DeletedObject, Delta, DeltaFifo, DeltaFifoConfig};
 //!
 //! #[derive(Clone, Debug, PartialEq)]
 //! struct Pod {
@@ -9,7 +9,8 @@
 //!     phase: &'static str,
 //! }
 //!
-//! let mut fifo = DeltaFifo::new(|pod: &Pod| Ok(pod.name)).emit_replaced();
+//! let config = DeltaFifoConfig { emit_replaced: true, ..DeltaFifoConfig::default() };
+//! let mut fifo = DeltaFifo::new(|pod: &Pod| Ok(pod.name), config);
 //! fifo.replace(vec![Pod { name: "a", phase: "Pending" }, Pod { name: "b", phase: "Pending" }], "17")?;
 //! fifo.update(Pod { name: "a", phase: "Running" })?;
 //! fifo.delete(Pod { name: "b", phase: "Failed" })?;
@@ -33,7 +34,8 @@
 //! - A [`Delta`] is one change of one object; [`Deltas`] are all that wait for one key, oldest first.
 //! - A [`DeletedFinalStateUnknown`] is a tombstone: the object is gone, and its last state was not seen.
 //! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`CoalescingFifo`] keeps
-//!   one [`Change`] a key, for a consumer that wants the present and not the history.
+//!   one [`Change`] a key, for a consumer that wants the present and not the history. A [`DeltaFifoConfig`] and a
+//!   [`RealFifoConfig`] say what is to differ from the usual.
 //! - *Known objects* are what the consumer holds, which the queue sees as a [`KeyListerGetter`].
 //! - A [`MemoryStore`] holds objects by key, with indices over them.
 //! - [`Store`], [`Indexer`] and [`Queue`] are the contracts of queues and caches.
@@ -43,6 +45,7 @@
 
 mod blocking;
 mod coalescing;
+mod config;
 mod delta;
 mod delta_fifo;
 mod error;
@@ -52,6 +55,7 @@ mod store;
 
 pub use blocking::{BlockingDeltaFifo, Guard};
 pub use coalescing::{Change, CoalescingFifo};
+pub use config::{DeltaFifoConfig, RealFifoConfig};
 pub use delta::{DeletedFinalStateUnknown, DeletedObject, Delta, DeltaType, Deltas, ZeroLengthDeltas};
 pub use delta_fifo::{DeltaFifo, Popped};
 pub use error::{BoxError, FifoClosed, KeyError, StoreError};

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::hash::Hash;
 
-use crate::{BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, KeyListerGetter, StoreError};
+use crate::{BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, RealFifoConfig, StoreError};
 
 /// A queue of changes that keeps each of them in the order in which they came: client-go's `RealFIFO`.
 ///
 /// Nothing is grouped and nothing merges, so a consumer sees the objects of a source in states that they had together. The
 /// deletion of an object that nobody knows is delivered as well.
 ///
-/// There are two ways to deliver a new list. With known objects ([`new`](Self::new)), the queue finds out what the list does
-/// not have, and delivers the tombstones and then each object as replaced. Without ([`atomic`](Self::atomic)), it delivers the
+/// There are two ways to deliver a new list. With [known objects](RealFifoConfig::known_objects), the queue finds out what the
+/// list does not have, and delivers the tombstones and then each object as replaced. Without, it is *atomic*: it delivers the
 /// list in one piece; the consumer finds the difference by itself, and can change its objects in one step.
 ///
 /// It is a plain struct: it takes no lock and never waits. It has no bound: a producer that is faster than the consumer fills it
@@ -21,9 +21,9 @@ use crate::{BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, 
 /// # Examples
 ///
 /// ```
-/// use pintle_delta_fifo::{Item, RealFifo};
+/// use pintle_delta_fifo::{Item, RealFifo, RealFifoConfig};
 ///
-/// let mut fifo = RealFifo::atomic(|&(name, _): &(&'static str, u32)| Ok(name));
+/// let mut fifo = RealFifo::new(|&(name, _): &(&'static str, u32)| Ok(name), RealFifoConfig::default());
 /// fifo.replace(vec![("a", 1), ("b", 1)], "17")?;
 /// fifo.update(("a", 2))?;
 /// fifo.update(("b", 2))?;
@@ -39,10 +39,7 @@ use crate::{BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, 
 /// ```
 pub struct RealFifo<K, T> {
     key_func: KeyFunc<K, T>,
-    /// None: lists are delivered in one piece.
-    known_objects: Option<Box<dyn KeyListerGetter<K, T> + Send + Sync>>,
-    transformer: Option<Transformer<T>>,
-    on_lookup_error: Option<LookupErrorHandler<K>>,
+    config: RealFifoConfig<K, T>,
     items: VecDeque<Item<K, T>>,
     /// Whether anything has ever come in.
     populated: bool,
@@ -54,8 +51,6 @@ pub struct RealFifo<K, T> {
 }
 
 type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
-type Transformer<T> = Box<dyn Fn(T) -> Result<T, BoxError> + Send + Sync>;
-type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>;
 
 /// What a [`RealFifo`] delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,41 +88,20 @@ pub struct Batch<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
-    /// An empty queue that delivers a list object by object. `key_func` gives the key of an object. `known` is what the consumer
-    /// holds; it has to be brought up to date with what is popped before anything else is done to the queue.
+    /// An empty queue. `key_func` gives the key of an object; it has to give the same key for the same object each time.
     pub fn new(
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
-        known: impl KeyListerGetter<K, T> + Send + Sync + 'static,
+        config: RealFifoConfig<K, T>,
     ) -> Self {
-        Self { known_objects: Some(Box::new(known)), ..Self::atomic(key_func) }
-    }
-
-    /// An empty queue that delivers a list in one piece. `key_func` gives the key of an object.
-    pub fn atomic(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
         Self {
             key_func: Box::new(key_func),
-            known_objects: None,
-            transformer: None,
-            on_lookup_error: None,
+            config,
             items: VecDeque::new(),
             populated: false,
             initial_population: 0,
             in_process: 0,
             closed: false,
         }
-    }
-
-    /// Sets a function that changes each object once, on its way in. The objects of tombstones and of a resync are not changed
-    /// again.
-    pub fn with_transformer(mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) -> Self {
-        self.transformer = Some(Box::new(transformer));
-        self
-    }
-
-    /// Sets a function that is called for each known object that could not be looked up. The queue goes on without the object.
-    pub fn with_lookup_error_handler(mut self, handler: impl Fn(&K, &BoxError) + Send + Sync + 'static) -> Self {
-        self.on_lookup_error = Some(Box::new(handler));
-        self
     }
 
     /// Queues that an object is new.
@@ -171,7 +145,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     /// other one queues nothing if an object has no key; if the transformer refuses an object, what comes before it stays
     /// queued.
     pub fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
-        if self.known_objects.is_some() {
+        if self.config.known_objects.is_some() {
             self.replace_each(objects)?;
         } else {
             let objects = objects.into_iter().map(|object| self.transform(object)).collect::<Result<_, _>>()?;
@@ -187,7 +161,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     /// Delivers the known objects again: each that is not queued as [`Delta::Sync`], or all as one [`Item::SyncAll`] if the
     /// queue is atomic.
     pub fn resync(&mut self) {
-        let Some(known) = &self.known_objects else {
+        let Some(known) = &self.config.known_objects else {
             self.items.push_back(Item::SyncAll);
             return;
         };
@@ -205,7 +179,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
 
     /// Queues that nothing else changed up to that revision. Only an atomic queue delivers it.
     pub fn bookmark(&mut self, resource_version: &str) {
-        if self.known_objects.is_none() {
+        if self.config.known_objects.is_none() {
             self.items.push_back(Item::Bookmark { resource_version: resource_version.into() });
         }
     }
@@ -288,7 +262,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
                 }
             }
         }
-        if let Some(known) = &self.known_objects {
+        if let Some(known) = &self.config.known_objects {
             for key in known.list_keys() {
                 if keys.contains(&key) || queued.contains_key(&key) {
                     continue;
@@ -320,14 +294,14 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     }
 
     fn transform(&self, object: T) -> Result<T, StoreError> {
-        match &self.transformer {
+        match &self.config.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform),
             None => Ok(object),
         }
     }
 
     fn lookup_failed(&self, key: &K, error: &BoxError) -> Option<T> {
-        if let Some(handler) = &self.on_lookup_error {
+        if let Some(handler) = &self.config.on_lookup_error {
             handler(key, error);
         }
         None

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use pintle_delta_fifo::{RealFifo, StoreError};
+use pintle_delta_fifo::{RealFifo, RealFifoConfig, StoreError};
 use pintle_meta::{
     ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, ObjectKey, ObjectMeta, TypeMeta, WatchEvent,
 };
@@ -47,7 +47,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
         let _end = End { publisher: self.publisher.clone(), state: self.state.clone() };
         let publisher = self.publisher.clone();
         let mut resyncs = pin!(resync(&publisher));
-        let mut fifo = RealFifo::atomic(|object: &Decoded<Arc<T>>| Ok(object.key()));
+        let mut fifo = RealFifo::new(|object: &Decoded<Arc<T>>| Ok(object.key()), RealFifoConfig::default());
         let mut events = None;
         let mut command = self.reflector.start();
         if let Some(metrics) = &mut self.metrics {

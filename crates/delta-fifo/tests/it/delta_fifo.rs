@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pintle_delta_fifo::{DeletedObject, Delta, DeltaFifo, Deltas, KeyError, StoreError, ZeroLengthDeltas};
+use pintle_delta_fifo::{
+    BoxError, DeletedObject, Delta, DeltaFifo, DeltaFifoConfig, Deltas, KeyError, StoreError, ZeroLengthDeltas,
+};
 
-use crate::support::{Known, Thing, fifo, fifo_with, key_of, pops, shorthands, thing, things, tombstone};
+use crate::support::{Known, Thing, fifo, fifo_with, key_of, knowing, pops, shorthands, thing, things, tombstone};
 
 type Fifo = DeltaFifo<String, Thing>;
 
@@ -50,13 +52,13 @@ fn a_deletion_after_a_deletion_is_one() {
 
 #[test]
 fn a_replacement_is_told_as_replaced_where_that_is_asked_for() {
-    let mut replaced = fifo().emit_replaced();
+    let mut replaced = DeltaFifo::new(key_of, DeltaFifoConfig { emit_replaced: true, ..DeltaFifoConfig::default() });
     replaced.add(thing("x", 1)).unwrap();
     replaced.replace(things("x1"), "0").unwrap();
     replaced.replace(vec![], "0").unwrap();
     assert_eq!(pops(&mut replaced), ["A x1, R x1, D T(x1)"]);
 
-    let mut known = fifo_with(&Known::new("foo5")).emit_replaced();
+    let mut known = DeltaFifo::new(key_of, DeltaFifoConfig { emit_replaced: true, ..knowing(&Known::new("foo5")) });
     known.replace(things("foo5"), "0").unwrap();
     assert_eq!(pops(&mut known), ["R foo5"]);
 }
@@ -77,10 +79,12 @@ fn changes_of_one_key_come_out_together() {
 fn each_object_is_transformed_once_and_a_tombstone_never() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
-    let mut fifo = fifo_with(&Known::new("foo0 bar0")).with_transformer(move |thing: Thing| {
+    let transform = move |thing: Thing| {
         counter.fetch_add(1, Ordering::Relaxed);
         Ok(Thing { value: thing.value + 100, ..thing })
-    });
+    };
+    let known = knowing(&Known::new("foo0 bar0"));
+    let mut fifo = DeltaFifo::new(key_of, DeltaFifoConfig { transformer: Some(Box::new(transform)), ..known });
     fifo.add(thing("foo", 10)).unwrap();
     fifo.add(thing("bar", 11)).unwrap();
     fifo.update(thing("foo", 12)).unwrap();
@@ -100,7 +104,8 @@ fn each_object_is_transformed_once_and_a_tombstone_never() {
 
 #[test]
 fn the_key_is_taken_before_the_transformation() {
-    let mut fifo = fifo().with_transformer(|_| Ok(thing("renamed", 0)));
+    let config = DeltaFifoConfig { transformer: Some(Box::new(|_| Ok(thing("renamed", 0)))), ..Default::default() };
+    let mut fifo = DeltaFifo::new(key_of, config);
     fifo.add(thing("foo", 1)).unwrap();
     assert_eq!(fifo.list_keys(), ["foo"]);
     assert_eq!(fifo.list(), things("renamed0"));
@@ -159,10 +164,8 @@ fn a_resync_tells_what_is_known_and_not_queued() {
 fn a_replacement_deletes_what_is_known_and_what_is_queued_but_not_listed() {
     let check = |steps: &[fn(&mut Fifo)], expected: &[&str]| {
         for (emit_replaced, kind) in [(false, "S"), (true, "R")] {
-            let mut fifo = fifo_with(&Known::new("foo5 bar6 baz7"));
-            if emit_replaced {
-                fifo = fifo.emit_replaced();
-            }
+            let known = knowing(&Known::new("foo5 bar6 baz7"));
+            let mut fifo = DeltaFifo::new(key_of, DeltaFifoConfig { emit_replaced, ..known });
             steps.iter().for_each(|step| step(&mut fifo));
             let expected: Vec<String> =
                 expected.iter().map(|deltas| deltas.replace("S ", &format!("{kind} "))).collect();
@@ -272,10 +275,12 @@ fn what_was_popped_goes_back_unless_there_is_news() {
 
 #[test]
 fn a_failure_within_a_replacement_keeps_what_came_before_it() {
-    let mut fifo = fifo().with_transformer(|thing: Thing| match thing.name.as_str() {
+    let transform = |thing: Thing| match thing.name.as_str() {
         "bad" => Err("it is bad".into()),
         _ => Ok(thing),
-    });
+    };
+    let config = DeltaFifoConfig { transformer: Some(Box::new(transform)), ..DeltaFifoConfig::default() };
+    let mut fifo = DeltaFifo::new(key_of, config);
     let error = fifo.replace(things("a1 bad1 b1"), "0").unwrap_err();
     assert!(matches!(&error, StoreError::Transform(cause) if cause.to_string() == "it is bad"), "{error}");
     assert_eq!(fifo.list_keys(), ["a"]);
@@ -312,7 +317,8 @@ fn a_known_object_that_cannot_be_looked_up_may_be_there() {
     let failed = Arc::new(Mutex::new(Vec::new()));
     let unreadable = || {
         let (known, log) = (Known { unreadable: true, ..Known::new("foo1") }, failed.clone());
-        fifo_with(&known).with_lookup_error_handler(move |key: &String, _| log.lock().unwrap().push(key.clone()))
+        let told = move |key: &String, _: &BoxError| log.lock().unwrap().push(key.clone());
+        DeltaFifo::new(key_of, DeltaFifoConfig { on_lookup_error: Some(Box::new(told)), ..knowing(&known) })
     };
     let mut deleted = unreadable();
     deleted.delete(thing("foo", 2)).unwrap();

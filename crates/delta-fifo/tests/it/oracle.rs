@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pintle_delta_fifo::{Change, CoalescingFifo, DeletedObject, Delta, DeltaFifo, Deltas, Item, Popped, RealFifo};
+use pintle_delta_fifo::{
+    Change, CoalescingFifo, DeletedObject, Delta, DeltaFifo, DeltaFifoConfig, Deltas, Item, Popped, RealFifo,
+    RealFifoConfig,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::support::{Known, Thing, fifo_with, key_of, shorthand, shorthands, thing, tombstone};
+use crate::support::{Known, Thing, fifo_with, key_of, knowing, shorthand, shorthands, thing, tombstone};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -135,7 +138,8 @@ proptest! {
     #[test]
     fn the_queue_does_as_its_model(operations in operations()) {
         let known = Known::default();
-        let (mut fifo, mut model) = (fifo_with(&known).emit_replaced(), Model::default());
+        let config = DeltaFifoConfig { emit_replaced: true, ..knowing(&known) };
+        let (mut fifo, mut model) = (DeltaFifo::new(key_of, config), Model::default());
         for (value, operation) in (0..).zip(&operations) {
             model.apply(operation, value, &known);
             apply(&mut fifo, operation, value);
@@ -188,7 +192,8 @@ proptest! {
     #[test]
     fn who_applies_all_in_order_ends_with_the_truth(operations in operations(), most in 1..5_usize) {
         let known = Known::default();
-        let (mut fifo, mut truth) = (RealFifo::new(key_of, known.clone()), BTreeMap::new());
+        let config = RealFifoConfig { known_objects: Some(Box::new(known.clone())), ..RealFifoConfig::default() };
+        let (mut fifo, mut truth) = (RealFifo::new(key_of, config), BTreeMap::new());
         let take = |fifo: &mut RealFifo<String, Thing>| {
             let Some(batch) = fifo.pop_batch(most) else { return Ok(false) };
             prop_assert!(batch.items.len() <= most);

@@ -3,18 +3,22 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pintle_delta_fifo::{Item, RealFifo, StoreError};
+use pintle_delta_fifo::{BoxError, Item, RealFifo, RealFifoConfig, StoreError};
 
 use crate::support::{Known, Thing, key_of, shorthand, thing, things, tombstone};
 
 type Fifo = RealFifo<String, Thing>;
 
+fn knowing(known: &Known) -> RealFifoConfig<String, Thing> {
+    RealFifoConfig { known_objects: Some(Box::new(known.clone())), ..RealFifoConfig::default() }
+}
+
 fn fifo_with(known: &Known) -> Fifo {
-    RealFifo::new(key_of, known.clone())
+    RealFifo::new(key_of, knowing(known))
 }
 
 fn atomic() -> Fifo {
-    RealFifo::atomic(key_of)
+    RealFifo::new(key_of, RealFifoConfig::default())
 }
 
 fn text(item: &Item<String, Thing>) -> String {
@@ -108,10 +112,12 @@ fn what_is_queued_and_not_in_the_list_is_deleted_once() {
 fn each_object_is_transformed_once_and_a_tombstone_never() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
-    let mut fifo = fifo_with(&Known::new("foo0")).with_transformer(move |object: Thing| {
+    let transform = move |object: Thing| {
         counter.fetch_add(1, Ordering::Relaxed);
         Ok(thing(&object.name, object.value + 100))
-    });
+    };
+    let known = knowing(&Known::new("foo0"));
+    let mut fifo = RealFifo::new(key_of, RealFifoConfig { transformer: Some(Box::new(transform)), ..known });
     fifo.resync();
     fifo.add(thing("bar", 1)).unwrap();
     fifo.delete_unseen(tombstone("bar", Some(thing("bar", 1))));
@@ -224,7 +230,8 @@ fn a_list_with_an_object_at_fault_is_refused() {
         "bad" => Err("it is bad".into()),
         _ => Ok(object),
     };
-    let mut refused = atomic().with_transformer(transform);
+    let config = RealFifoConfig { transformer: Some(Box::new(transform)), ..RealFifoConfig::default() };
+    let mut refused = RealFifo::new(key_of, config);
     assert!(matches!(refused.replace(things("a1 bad1"), "0"), Err(StoreError::Transform(_))));
     assert!(refused.is_empty() && !refused.has_synced());
 
@@ -238,7 +245,8 @@ fn a_known_object_that_cannot_be_looked_up_may_be_there() {
     let failed = Arc::new(Mutex::new(Vec::new()));
     let log = failed.clone();
     let known = Known { unreadable: true, ..Known::new("foo1") };
-    let mut fifo = fifo_with(&known).with_lookup_error_handler(move |key, _| log.lock().unwrap().push(key.clone()));
+    let told = move |key: &String, _: &BoxError| log.lock().unwrap().push(key.clone());
+    let mut fifo = RealFifo::new(key_of, RealFifoConfig { on_lookup_error: Some(Box::new(told)), ..knowing(&known) });
     fifo.resync();
     fifo.replace(vec![], "0").unwrap();
     fifo.close();

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pintle_delta_fifo::{
-    BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, DeltaFifo, Deltas, KeyError, KeyGetter, KeyLister, Popped,
+    BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, DeltaFifo, DeltaFifoConfig, Deltas, KeyError, KeyGetter,
+    KeyLister, Popped,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +35,15 @@ pub(crate) fn key_of(thing: &Thing) -> Result<String, KeyError> {
 }
 
 pub(crate) fn fifo() -> DeltaFifo<String, Thing> {
-    DeltaFifo::new(key_of)
+    DeltaFifo::new(key_of, DeltaFifoConfig::default())
 }
 
 pub(crate) fn fifo_with(known: &Known) -> DeltaFifo<String, Thing> {
-    fifo().with_known_objects(known.clone())
+    DeltaFifo::new(key_of, knowing(known))
+}
+
+pub(crate) fn knowing(known: &Known) -> DeltaFifoConfig<String, Thing> {
+    DeltaFifoConfig { known_objects: Some(Box::new(known.clone())), ..DeltaFifoConfig::default() }
 }
 
 pub(crate) fn tombstone(name: &str, object: Option<Thing>) -> DeletedFinalStateUnknown<String, Thing> {

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use pintle_delta_fifo::{Delta, DeltaFifo, Popped};
+use pintle_delta_fifo::{Delta, DeltaFifo, DeltaFifoConfig, Popped};
 use pintle_informer::reflector::{Command, Input, Output, Reflector};
 use pintle_informer::{Cache, ReflectorConfig};
 use pintle_meta::{ApiError, List, ListOptions, ListPart, ListWatch, Object, ObjectKey};
@@ -84,7 +84,12 @@ fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<Strin
 async fn a_delta_fifo_before_an_indexer_follows_the_source() {
     let source = pods(&["a", "b", "c"]);
     let cache = Arc::new(Cache::<Pod>::new());
-    let mut fifo = DeltaFifo::new(|pod: &Arc<Pod>| Ok(pod.key())).with_known_objects(cache.clone()).emit_replaced();
+    let config = DeltaFifoConfig {
+        known_objects: Some(Box::new(cache.clone())),
+        emit_replaced: true,
+        ..DeltaFifoConfig::default()
+    };
+    let mut fifo = DeltaFifo::new(|pod: &Arc<Pod>| Ok(pod.key()), config);
     let mut reflector = Reflector::new(ReflectorConfig::default(), 1);
 
     let first = reflector.start();
