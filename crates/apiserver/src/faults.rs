@@ -7,6 +7,7 @@ use std::time::Duration;
 
 pub use rule::{Answer, Fault, Rule};
 
+use self::rule::Armed;
 use crate::rest::Selection;
 
 /// The scripted faults of a server, in the order in which they were added.
@@ -17,7 +18,7 @@ pub struct Faults {
 
 #[derive(Debug)]
 struct Inner {
-    rules: Vec<Rule>,
+    rules: Vec<Armed>,
     random: fastrand::Rng,
     hits: u64,
 }
@@ -60,7 +61,7 @@ impl Faults {
 
     /// Adds a rule. Rules are looked at in the order in which they were added.
     pub fn add(&self, rule: Rule) {
-        self.lock().rules.push(rule);
+        self.lock().rules.push(Armed::new(rule));
     }
 
     /// Removes all rules.
@@ -78,13 +79,13 @@ impl Faults {
         let mut before = Before::default();
         let mut inner = self.lock();
         let Inner { rules, random, hits } = &mut *inner;
-        for rule in rules.iter_mut() {
-            let matches = !rule.fault.is_about_watches() && rule.strikes(request, random);
+        for armed in rules.iter_mut() {
+            let matches = !armed.rule.fault.is_about_watches() && armed.strikes(request, random);
             if !matches {
                 continue;
             }
             *hits += 1;
-            match &rule.fault {
+            match &armed.rule.fault {
                 Fault::Delay(delay) => before.delay += *delay,
                 Fault::Answer(answer) => {
                     before.answer = Some(answer.clone());
@@ -94,7 +95,7 @@ impl Faults {
                 Fault::Expire | Fault::CutAfter(_) | Fault::CutMidFrame(_) => (),
             }
         }
-        rules.retain(|rule| !rule.is_spent());
+        rules.retain(|armed| !armed.is_spent());
         before
     }
 
@@ -110,17 +111,17 @@ impl Faults {
         };
         let mut inner = self.lock();
         let Inner { rules, random, hits } = &mut *inner;
-        let mut about_watches = rules.iter_mut().filter(|rule| rule.fault.is_about_watches());
-        let fault = about_watches.find_map(|rule| {
-            let struck = rule.strikes(&request, random);
-            struck.then_some(match rule.fault {
+        let mut about_watches = rules.iter_mut().filter(|armed| armed.rule.fault.is_about_watches());
+        let fault = about_watches.find_map(|armed| {
+            let struck = armed.strikes(&request, random);
+            struck.then_some(match armed.rule.fault {
                 Fault::CutAfter(frames) => WatchFault::CutAfter(frames),
                 Fault::CutMidFrame(frames) => WatchFault::CutMidFrame(frames),
                 _ => WatchFault::Expired,
             })
         });
         *hits += u64::from(fault.is_some());
-        rules.retain(|rule| !rule.is_spent());
+        rules.retain(|armed| !armed.is_spent());
         fault
     }
 

@@ -13,7 +13,8 @@
 //! assert!(server.url().starts_with("http://127.0.0.1:"));
 //!
 //! // The next list of config maps is refused; the one after is served.
-//! server.faults().add(Rule::once(Fault::Answer(Answer::new(503))).verb("list").resource("configmaps"));
+//! let (verb, resource) = (Some("list".into()), Some("configmaps".into()));
+//! server.faults().add(Rule { verb, resource, ..Rule::new(Fault::Answer(Answer::new(503))) });
 //! server.shutdown().await;
 //! # Ok(())
 //! # }

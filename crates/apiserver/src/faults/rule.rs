@@ -16,11 +16,13 @@ use super::Request;
 ///
 /// let server = ApiServer::start(ApiServerConfig::default()).await?;
 /// // The next create succeeds, but its client is told that it failed.
-/// server.faults().add(Rule::once(Fault::LoseAnswer(Answer::new(500))).verb("create"));
+/// let fault = Fault::LoseAnswer(Answer::new(500));
+/// server.faults().add(Rule { verb: Some("create".into()), ..Rule::new(fault) });
 /// // The next watch of pods breaks off after three events, in the middle of the fourth.
-/// server.faults().add(Rule::once(Fault::CutMidFrame(3)).resource("pods"));
-/// // Too many requests: clients are asked to come back in a second.
-/// server.faults().add(Rule::times(Fault::Answer(Answer::new(429).retry_after(1)), 5).verb("list"));
+/// server.faults().add(Rule { resource: Some("pods".into()), ..Rule::new(Fault::CutMidFrame(3)) });
+/// // Too many requests: clients are asked to come back in a second, five times.
+/// let busy = Fault::Answer(Answer { retry_after: Some(1), ..Answer::new(429) });
+/// server.faults().add(Rule { verb: Some("list".into()), times: Some(5), ..Rule::new(busy) });
 /// server.shutdown().await;
 /// # Ok(())
 /// # }
@@ -50,7 +52,6 @@ impl Fault {
 
 /// What is answered in place of the real answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Answer {
     /// The HTTP status.
     pub code: u16,
@@ -65,24 +66,12 @@ impl Answer {
     pub fn new(code: u16) -> Self {
         Self { code, retry_after: None, body: None }
     }
-
-    /// The same answer with the header `Retry-After`.
-    pub fn retry_after(mut self, seconds: u32) -> Self {
-        self.retry_after = Some(seconds);
-        self
-    }
-
-    /// The same answer with that text for its body, sent as `text/plain`.
-    pub fn body(mut self, text: impl Into<String>) -> Self {
-        self.body = Some(text.into());
-        self
-    }
 }
 
 /// A fault, which requests it is for, and how often it strikes.
 ///
-/// A rule is for every request until it is narrowed: by [`verb`](Self::verb), [`group`](Self::group) and so on, all of which
-/// have to match.
+/// A rule is for every request until it is narrowed: by [`verb`](Self::verb), [`group`](Self::group) and so on. Those that are
+/// set have to match, all of them.
 ///
 /// # Examples
 ///
@@ -98,11 +87,12 @@ impl Answer {
 ///
 /// let server = ApiServer::start(ApiServerConfig { seed: Some(7), ..ApiServerConfig::default() }).await?;
 /// // The first get of a secret passes; the two after it are refused.
-/// let refusal = Rule::times(Fault::Answer(Answer::new(503)), 2).verb("get").resource("secrets").after(1);
-/// server.faults().add(refusal);
+/// let (verb, resource) = (Some("get".into()), Some("secrets".into()));
+/// let refusal = Fault::Answer(Answer::new(503));
+/// server.faults().add(Rule { verb, resource, after: 1, times: Some(2), ..Rule::new(refusal) });
 /// // One in ten requests of a controller is slow: the same ones in each run with this seed.
-/// let slow = Rule::always(Fault::Delay(Duration::from_millis(50))).user_agent("controller/").probability(0.1);
-/// server.faults().add(slow);
+/// let slow = Rule::new(Fault::Delay(Duration::from_millis(50)));
+/// server.faults().add(Rule { user_agent: Some("controller/".into()), times: None, probability: 0.1, ..slow });
 ///
 /// for expected in ["404", "503", "503", "404"] {
 ///     let mut connection = TcpStream::connect(server.url().trim_start_matches("http://")).await?;
@@ -119,31 +109,32 @@ impl Answer {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rule {
-    pub(super) fault: Fault,
-    verb: Option<String>,
-    group: Option<String>,
-    resource: Option<String>,
-    namespace: Option<String>,
-    name: Option<String>,
-    user_agent: Option<String>,
-    skip: u32,
-    times: Option<u32>,
-    probability: f64,
+    /// What goes wrong.
+    pub fault: Fault,
+    /// The verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    pub verb: Option<String>,
+    /// The API group; the empty one is the core group.
+    pub group: Option<String>,
+    /// The resource, by its plural, such as `pods`.
+    pub resource: Option<String>,
+    /// The namespace.
+    pub namespace: Option<String>,
+    /// The name of the object.
+    pub name: Option<String>,
+    /// What the `User-Agent` begins with.
+    pub user_agent: Option<String>,
+    /// How many of the matching requests pass first.
+    pub after: u32,
+    /// How many requests it strikes, and then no more. None: it strikes until the rules are cleared.
+    pub times: Option<u32>,
+    /// With which probability it strikes, from 0 to 1. Which requests it strikes follows from the server's
+    /// [seed](crate::ApiServerConfig::seed), so it is the same in each run with the same requests.
+    pub probability: f64,
 }
 
 impl Rule {
-    /// A fault that strikes the next request that matches, and then no more.
-    pub fn once(fault: Fault) -> Self {
-        Self::times(fault, 1)
-    }
-
-    /// A fault that strikes this many requests, and then no more.
-    pub fn times(fault: Fault, times: u32) -> Self {
-        Self { times: Some(times), ..Self::always(fault) }
-    }
-
-    /// A fault that strikes until the rules are cleared.
-    pub fn always(fault: Fault) -> Self {
+    /// A fault that strikes the next request, whatever that asks for, and then no more.
+    pub fn new(fault: Fault) -> Self {
         Self {
             fault,
             verb: None,
@@ -152,87 +143,53 @@ impl Rule {
             namespace: None,
             name: None,
             user_agent: None,
-            skip: 0,
-            times: None,
+            after: 0,
+            times: Some(1),
             probability: 1.0,
         }
     }
 
-    /// Only requests with that verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
-    pub fn verb(mut self, verb: impl Into<String>) -> Self {
-        self.verb = Some(verb.into());
-        self
-    }
-
-    /// Only requests to that API group; the empty one is the core group.
-    pub fn group(mut self, group: impl Into<String>) -> Self {
-        self.group = Some(group.into());
-        self
-    }
-
-    /// Only requests for that resource, by its plural, such as `pods`.
-    pub fn resource(mut self, plural: impl Into<String>) -> Self {
-        self.resource = Some(plural.into());
-        self
-    }
-
-    /// Only requests in that namespace.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = Some(namespace.into());
-        self
-    }
-
-    /// Only requests for the object of that name.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// Only requests whose `User-Agent` begins with this prefix.
-    pub fn user_agent(mut self, prefix: impl Into<String>) -> Self {
-        self.user_agent = Some(prefix.into());
-        self
-    }
-
-    /// Lets this many of the matching requests pass first.
-    pub fn after(mut self, requests: u32) -> Self {
-        self.skip = requests;
-        self
-    }
-
-    /// Strikes with that probability, from 0 to 1. Which requests it strikes follows from the server's
-    /// [seed](crate::ApiServerConfig::seed), so it is the same in each run with the same requests.
-    pub fn probability(mut self, probability: f64) -> Self {
-        self.probability = probability;
-        self
-    }
-
-    /// Whether it strikes this request; if so, that is counted.
-    pub(super) fn strikes(&mut self, request: &Request<'_>, random: &mut fastrand::Rng) -> bool {
+    fn matches(&self, request: &Request<'_>) -> bool {
         let same = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
-        let matches = same(&self.verb, request.verb)
+        same(&self.verb, request.verb)
             && same(&self.group, request.group)
             && same(&self.resource, request.resource)
             && same(&self.namespace, request.namespace)
             && same(&self.name, request.name)
-            && self.user_agent.as_ref().is_none_or(|prefix| request.user_agent.starts_with(prefix));
-        if !matches || self.is_spent() {
+            && self.user_agent.as_ref().is_none_or(|prefix| request.user_agent.starts_with(prefix))
+    }
+}
+
+/// A rule, and how far it has come.
+#[derive(Debug)]
+pub(super) struct Armed {
+    pub(super) rule: Rule,
+    passed: u32,
+    struck: u32,
+}
+
+impl Armed {
+    pub(super) fn new(rule: Rule) -> Self {
+        Self { rule, passed: 0, struck: 0 }
+    }
+
+    /// Whether it strikes this request; if so, that is counted.
+    pub(super) fn strikes(&mut self, request: &Request<'_>, random: &mut fastrand::Rng) -> bool {
+        if self.is_spent() || !self.rule.matches(request) {
             return false;
         }
-        if self.skip > 0 {
-            self.skip -= 1;
+        if self.passed < self.rule.after {
+            self.passed += 1;
             return false;
         }
-        if self.probability < 1.0 && random.f64() >= self.probability {
+        if self.rule.probability < 1.0 && random.f64() >= self.rule.probability {
             return false;
         }
-        if let Some(times) = &mut self.times {
-            *times -= 1;
-        }
+        self.struck += 1;
         true
     }
 
     pub(super) fn is_spent(&self) -> bool {
-        self.times == Some(0)
+        self.rule.times.is_some_and(|times| self.struck >= times)
     }
 }

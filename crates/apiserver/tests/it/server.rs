@@ -13,8 +13,9 @@ async fn server() -> ApiServer {
 #[tokio::test]
 async fn an_answer_can_be_refused_a_number_of_times() {
     let server = server().await;
-    let rule = Rule::times(Fault::Answer(Answer::new(429).retry_after(1)), 2).verb("list").resource("configmaps");
-    server.faults().add(rule);
+    let (verb, resource) = (Some("list".into()), Some("configmaps".into()));
+    let busy = Fault::Answer(Answer { retry_after: Some(1), ..Answer::new(429) });
+    server.faults().add(Rule { verb, resource, times: Some(2), ..Rule::new(busy) });
     for _ in 0..2 {
         let answer = get(&server, CONFIG_MAPS).await;
         assert_eq!((answer.code, &answer.body["reason"]), (429, &json!("TooManyRequests")));
@@ -28,7 +29,8 @@ async fn an_answer_can_be_refused_a_number_of_times() {
 #[tokio::test]
 async fn a_lost_answer_leaves_the_write_in_place() {
     let server = server().await;
-    server.faults().add(Rule::once(Fault::LoseAnswer(Answer::new(500))).verb("create"));
+    let lost = Fault::LoseAnswer(Answer::new(500));
+    server.faults().add(Rule { verb: Some("create".into()), ..Rule::new(lost) });
     let object = json!({"metadata": {"name": "a"}});
     assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object.clone()).await.code, 500);
     let again = call(&server, Method::POST, CONFIG_MAPS, object).await;

@@ -163,9 +163,9 @@ async fn faults_of_watches_strike_as_often_as_told() {
     let server = server().await;
     let version = create_map(&server, "a", json!({})).await;
     let query = format!("resourceVersion={version}");
-    server.faults().add(Rule::once(Fault::Expire).resource("configmaps"));
-    server.faults().add(Rule::once(Fault::CutAfter(1)).resource("configmaps"));
-    server.faults().add(Rule::once(Fault::CutMidFrame(0)).resource("configmaps"));
+    for fault in [Fault::Expire, Fault::CutAfter(1), Fault::CutMidFrame(0)] {
+        server.faults().add(Rule { resource: Some("configmaps".into()), ..Rule::new(fault) });
+    }
 
     let Next::Event(expired) = Watch::start(&server, &query).await.next().await else { panic!("an event") };
     assert_eq!(expired["object"]["reason"], "Expired");
@@ -185,7 +185,7 @@ async fn faults_of_watches_strike_as_often_as_told() {
 async fn a_fault_of_watches_strikes_only_the_user_agents_it_is_for() {
     let server = server().await;
     create_map(&server, "a", json!({})).await;
-    server.faults().add(Rule::once(Fault::Expire).user_agent("mine/"));
+    server.faults().add(Rule { user_agent: Some("mine/".into()), ..Rule::new(Fault::Expire) });
     for (agent, expected) in [("other/1.0", "ADDED"), ("mine/1.0", "ERROR")] {
         let Next::Event(event) = Watch::start_as(&server, agent, "").await.next().await else { panic!("an event") };
         assert_eq!(event["type"], expected, "{agent}");

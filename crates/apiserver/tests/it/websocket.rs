@@ -147,7 +147,8 @@ async fn what_is_wrong_before_the_upgrade_is_a_plain_answer() {
     let started = ApiServer::start(config).await;
     std::fs::remove_file(&path).expect("the file");
     let server = started.expect("a server");
-    server.faults().add(Rule::once(Fault::Answer(Answer::new(503))).resource("secrets"));
+    let refusal = Fault::Answer(Answer::new(503));
+    server.faults().add(Rule { resource: Some("secrets".into()), ..Rule::new(refusal) });
     let cases = [
         (401, "wrong", CONFIG_MAPS, ""),
         (403, "weak", CONFIG_MAPS, ""),
@@ -226,7 +227,7 @@ async fn faults_of_watches_strike_here_too() {
     let server = server().await;
     let old = create_map(&server, "a", json!({})).await;
     for fault in [Fault::Expire, Fault::CutAfter(1), Fault::CutMidFrame(0)] {
-        server.faults().add(Rule::once(fault).resource("configmaps"));
+        server.faults().add(Rule { resource: Some("configmaps".into()), ..Rule::new(fault) });
     }
 
     let mut expired = watch(&server, &format!("resourceVersion={old}")).await;

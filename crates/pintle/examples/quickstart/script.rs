@@ -93,15 +93,19 @@ async fn play(stage: &Stage, websites: Vec<Manifest>, progress: &Progress) -> Re
 
 /// What only the embedded server can do: watches that break and come back too old, and writes that fail.
 fn plan_faults(cluster: &Cluster, progress: &Progress) {
-    let Some(server) = cluster.server() else { return };
-    // One watch passes: the observer's, who is to see what the others go through.
     const REPLICAS: u32 = 2;
-    let watches = |fault| Rule::times(fault, REPLICAS).after(1).verb("watch").resource("websites");
-    server.faults().add(watches(Fault::CutMidFrame(100)));
-    server.faults().add(watches(Fault::Expire));
-    let refusal = Fault::Answer(Answer::new(503).retry_after(0));
-    server.faults().add(Rule::times(refusal, 3).verb("create").resource("configmaps"));
-    server.faults().add(Rule::times(Fault::Answer(Answer::new(500)), 5).verb("create").resource("deployments"));
+    let Some(server) = cluster.server() else { return };
+    let strike = |times, verb: &str, resource: &str, fault| {
+        let (verb, resource) = (Some(verb.into()), Some(resource.into()));
+        Rule { verb, resource, times: Some(times), ..Rule::new(fault) }
+    };
+    for fault in [Fault::CutMidFrame(100), Fault::Expire] {
+        // One watch passes: the observer's, who is to see what the others go through.
+        server.faults().add(Rule { after: 1, ..strike(REPLICAS, "watch", "websites", fault) });
+    }
+    let refusal = Answer { retry_after: Some(0), ..Answer::new(503) };
+    server.faults().add(strike(3, "create", "configmaps", Fault::Answer(refusal)));
+    server.faults().add(strike(5, "create", "deployments", Fault::Answer(Answer::new(500))));
     progress.say("planned: watches are cut mid-frame, then expire; some writes fail");
 }
 

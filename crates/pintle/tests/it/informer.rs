@@ -7,13 +7,14 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
 
-/// Whatever happens to the watch, the cache comes to say what the server says.
-async fn converges_despite(rules: Vec<Rule>) {
+/// Whatever happens to lists and watches, each so many times, the cache comes to say what the server says.
+async fn converges_despite(faults: Vec<(u32, &str, Fault)>) {
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     create(&maps, "before").await;
-    for rule in rules {
-        server.faults().add(rule.resource("configmaps"));
+    for (times, verb, fault) in faults {
+        let (verb, resource) = (Some(verb.into()), Some("configmaps".into()));
+        server.faults().add(Rule { verb, resource, times: Some(times), ..Rule::new(fault) });
     }
     let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone(), InformerConfig::default());
     informer.start();
@@ -34,22 +35,18 @@ async fn converges_despite(rules: Vec<Rule>) {
 
 #[tokio::test]
 async fn the_cache_converges_though_watches_expire() {
-    converges_despite(vec![Rule::once(Fault::CutAfter(3)).verb("watch"), Rule::times(Fault::Expire, 2).verb("watch")])
-        .await;
+    converges_despite(vec![(1, "watch", Fault::CutAfter(3)), (2, "watch", Fault::Expire)]).await;
 }
 
 #[tokio::test]
 async fn the_cache_converges_though_watches_are_cut_within_a_frame() {
-    converges_despite(vec![Rule::times(Fault::CutMidFrame(2), 3).verb("watch")]).await;
+    converges_despite(vec![(3, "watch", Fault::CutMidFrame(2))]).await;
 }
 
 #[tokio::test]
 async fn the_cache_converges_though_lists_and_watches_are_refused() {
-    converges_despite(vec![
-        Rule::once(Fault::Answer(Answer::new(500))).verb("list"),
-        Rule::times(Fault::Answer(Answer::new(429).retry_after(0)), 2).verb("watch"),
-    ])
-    .await;
+    let busy = Fault::Answer(Answer { retry_after: Some(0), ..Answer::new(429) });
+    converges_despite(vec![(1, "list", Fault::Answer(Answer::new(500))), (2, "watch", busy)]).await;
 }
 
 #[tokio::test]
