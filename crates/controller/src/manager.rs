@@ -156,7 +156,7 @@ impl Manager {
         self
     }
 
-    /// Lets only the leader run the controllers. For Events about the lock, give the elector
+    /// Lets only the leader run the controllers. For Events about the lock, give the elector's configuration
     /// [`leader_events`](crate::leader_events).
     pub fn leader_election<L: Lock>(mut self, elector: LeaderElector<L>) -> Self {
         self.status.set_election(elector.status());

@@ -17,15 +17,23 @@ use crate::{Leadership, LossReason, Version};
 /// ```
 /// use pintle_leaderelect::{LeaderCallbacks, Leadership};
 ///
-/// let callbacks = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
-///     .on_new_leader(|identity| println!("{identity} leads"))
-///     .on_stopped_leading(|reason| println!("no longer the leader: {reason}"));
+/// let callbacks = LeaderCallbacks {
+///     on_new_leader: Box::new(|identity| println!("{identity} leads")),
+///     on_stopped_leading: Box::new(|reason| println!("no longer the leader: {reason}")),
+///     ..LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
+/// };
 /// # drop(callbacks);
 /// ```
 pub struct LeaderCallbacks<W> {
-    pub(crate) on_started_leading: W,
-    pub(crate) on_stopped_leading: Box<dyn FnMut(&LossReason) + Send>,
-    pub(crate) on_new_leader: Box<dyn FnMut(&str) + Send>,
+    /// The work of a leader. It is started for each term, and dropped when the term is over.
+    ///
+    /// It should end when [`Leadership::cancelled`] does; until it has, a term that was asked to end is renewed. Work that ends by
+    /// itself ends the election.
+    pub on_started_leading: W,
+    /// Called after a term's work has ended, with the reason; also when the work panics or the elector is dropped.
+    pub on_stopped_leading: Box<dyn FnMut(&LossReason) + Send>,
+    /// Called when another holder is observed, which may be this elector itself. An empty holder means that nobody leads.
+    pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
 impl<W, Fut> LeaderCallbacks<W>
@@ -33,28 +41,9 @@ where
     W: FnMut(Leadership) -> Fut,
     Fut: Future,
 {
-    /// Callbacks with this work of a leader. It is started for each term, and dropped when the term is over.
-    ///
-    /// The work should end when [`Leadership::cancelled`] does; until it has, a term that was asked to end is renewed. Work
-    /// that ends by itself ends the election.
+    /// Callbacks with [this work](Self::on_started_leading) of a leader, and nobody else to tell.
     pub fn new(on_started_leading: W) -> Self {
         Self { on_started_leading, on_stopped_leading: Box::new(|_| {}), on_new_leader: Box::new(|_| {}) }
-    }
-
-    /// Sets what to call after a term's work has ended, with the reason. It is also called when the work panics or the elector is
-    /// dropped.
-    #[must_use]
-    pub fn on_stopped_leading(mut self, call: impl FnMut(&LossReason) + Send + 'static) -> Self {
-        self.on_stopped_leading = Box::new(call);
-        self
-    }
-
-    /// Sets what to call when another holder is observed, which may be this elector itself. An empty holder means that nobody
-    /// leads.
-    #[must_use]
-    pub fn on_new_leader(mut self, call: impl FnMut(&str) + Send + 'static) -> Self {
-        self.on_new_leader = Box::new(call);
-        self
     }
 }
 

@@ -1,11 +1,14 @@
 //! What can be configured of an elector.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_metrics::Provider;
 use pintle_ratelimit::BackoffConfig;
 use thiserror::Error;
+
+use crate::{Clocks, LeaderEvent, SystemClocks};
 
 /// How far a candidate's pause may grow beyond the retry period, as a share of it.
 pub(crate) const JITTER_FACTOR: f64 = 1.2;
@@ -19,15 +22,15 @@ pub(crate) const JITTER_FACTOR: f64 = 1.2;
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{InvalidConfig, LeaderElectionConfig, unique_identity};
+/// use pintle_leaderelect::{InvalidConfig, LeaderElectionConfig};
 /// use std::time::Duration;
 ///
-/// let mut config = LeaderElectionConfig { identity: unique_identity().into(), ..LeaderElectionConfig::default() };
+/// let mut config = LeaderElectionConfig::default();
 /// assert_eq!(config.validate(), Ok(()));
 /// config.renew_deadline = Duration::from_secs(15);
 /// assert!(matches!(config.validate(), Err(InvalidConfig::LeaseNotAboveRenew { .. })));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LeaderElectionConfig {
     /// The name of this contender. It has to be unique for each start of each process: two contenders of one name both lead.
     pub identity: String,
@@ -58,7 +61,14 @@ pub struct LeaderElectionConfig {
     /// | `leader_election_terms_total` | counter | terms that began; not in client-go |
     /// | `leader_election_renewals_total` | counter | renewals that moved a deadline; not in client-go |
     pub metrics: Option<Arc<dyn Provider>>,
+    /// Is called at each term's beginning and end, so that it can record an Event about the lock: client-go's `RecordEvent`.
+    pub events: Option<EventHook>,
+    /// Where the time is read. Timers are tokio's in any case.
+    pub clocks: Arc<dyn Clocks>,
 }
+
+/// Called with what is worth an Event.
+pub(crate) type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
 impl Default for LeaderElectionConfig {
     /// A contender with [an identity of its own](unique_identity) and the default durations: 15 s, 10 s and 2 s.
@@ -73,7 +83,23 @@ impl Default for LeaderElectionConfig {
             wait_out_deleted: true,
             seed: None,
             metrics: None,
+            events: None,
+            clocks: Arc::new(SystemClocks::new()),
         }
+    }
+}
+
+impl fmt::Debug for LeaderElectionConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderElectionConfig")
+            .field("identity", &self.identity)
+            .field("lease_duration", &self.lease_duration)
+            .field("renew_deadline", &self.renew_deadline)
+            .field("retry_period", &self.retry_period)
+            .field("release_on_cancel", &self.release_on_cancel)
+            .field("reuse_identity", &self.reuse_identity)
+            .field("wait_out_deleted", &self.wait_out_deleted)
+            .finish_non_exhaustive()
     }
 }
 

@@ -58,12 +58,11 @@ impl<L: Lock> Driver<L> {
     pub(crate) fn new(
         lock: Arc<L>,
         config: LeaderElectionConfig,
-        clocks: Arc<dyn Clocks>,
         observed: watch::Sender<Observed>,
         notices: mpsc::UnboundedSender<Notice>,
         metrics: Option<Weak<Instruments>>,
     ) -> Self {
-        let renew_deadline = config.renew_deadline;
+        let (renew_deadline, clocks) = (config.renew_deadline, config.clocks.clone());
         let machine = Machine::new(config, lock.time_precision(), clocks.now());
         let name = lock.key().as_str().into();
         let (object, request, term) = (None, None, None);

@@ -5,20 +5,19 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
-use pintle_meta::{ListWatch, ObjectApi};
 use pintle_ratelimit::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::config::EventHook;
 use crate::driver::{Driver, Notice};
-use crate::hint::{Hints, watch_lease};
 use crate::leadership::TermState;
 use crate::metrics::Instruments;
 use crate::status::Observed;
 use crate::{
-    Clocks, ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind,
-    Leadership, Lease, LeaseLock, Lock, LossReason, SystemClocks,
+    ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind, Leadership,
+    Lock, LossReason,
 };
 
 /// Contends for a lock and runs the work of the leader: the `LeaderElector` of client-go.
@@ -27,13 +26,13 @@ use crate::{
 ///
 /// ```
 /// use pintle_leaderelect::{InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeadershipLost};
-/// use pintle_leaderelect::{Lease, LeaseLock, unique_identity};
+/// use pintle_leaderelect::{Lease, LeaseLock};
 /// use pintle_meta::ObjectApi;
 /// use tokio_util::sync::CancellationToken;
 ///
 /// async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), InvalidConfig> {
 ///     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
-///     let mut elector = LeaderElector::new(lock, LeaderElectionConfig { identity: unique_identity().into(), ..LeaderElectionConfig::default() })?;
+///     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
 ///     let status = elector.status(); // for health checks and others that ask
 ///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
 ///     let last_term = elector.run(&stop, work).await;
@@ -46,15 +45,9 @@ use crate::{
 pub struct LeaderElector<L> {
     lock: Arc<L>,
     config: LeaderElectionConfig,
-    clocks: Arc<dyn Clocks>,
-    hints: Option<Hints>,
-    events: Option<EventHook>,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
 }
-
-/// Called with what is worth an Event.
-type EventHook = Arc<dyn Fn(&LeaderEvent) + Send + Sync>;
 
 impl<L: Lock> LeaderElector<L> {
     /// An elector for `lock`. Nothing happens before it [runs](LeaderElector::run).
@@ -67,33 +60,12 @@ impl<L: Lock> LeaderElector<L> {
         for warning in config.warnings() {
             tracing::warn!(lock = %lock.key(), "{warning}");
         }
-        let mut elector = Self {
-            lock: Arc::new(lock),
-            config,
-            clocks: Arc::new(SystemClocks::new()),
-            hints: None,
-            events: None,
-            observed: watch::Sender::new(Observed::default()),
-            metrics: None,
-        };
+        let mut elector =
+            Self { lock: Arc::new(lock), config, observed: watch::Sender::new(Observed::default()), metrics: None };
         let provider = elector.config.metrics.as_deref();
         let instruments = provider.map(|it| Instruments::new(it, elector.lock.key().name(), elector.status()));
         elector.metrics = instruments.map(Arc::new);
         Ok(elector)
-    }
-
-    /// Reads the time from other clocks. Timers are tokio's in any case.
-    #[must_use]
-    pub fn with_clock(mut self, clocks: Arc<dyn Clocks>) -> Self {
-        self.clocks = clocks;
-        self
-    }
-
-    /// Calls `record` at each term's beginning and end, so that it can record an Event about the lock: client-go's `RecordEvent`.
-    #[must_use]
-    pub fn with_events(mut self, record: impl Fn(&LeaderEvent) + Send + Sync + 'static) -> Self {
-        self.events = Some(Arc::new(record));
-        self
     }
 
     /// What this elector knows, for others to ask.
@@ -101,7 +73,7 @@ impl<L: Lock> LeaderElector<L> {
         ElectionStatus::new(
             self.lock.key().clone(),
             self.config.lease_duration,
-            self.clocks.clone(),
+            self.config.clocks.clone(),
             self.observed.subscribe(),
         )
     }
@@ -168,14 +140,14 @@ impl<L: Lock> LeaderElector<L> {
         let driver = Driver::new(
             self.lock.clone(),
             self.config.clone(),
-            self.clocks.clone(),
             self.observed.clone(),
             to_us,
             self.metrics.as_ref().map(Arc::downgrade),
         );
-        let hints = self.hints.as_ref().map(|hints| {
+        let hints = self.lock.watch().map(|watch| {
             let (to_driver, hinted) = mpsc::channel(8);
-            (hints(Backoff::new(self.config.watch_retries(), self.config.seed()), to_driver), hinted)
+            let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
+            (watch.start(self.lock.key().clone(), pauses, to_driver), hinted)
         });
         let driver = AbortOnDropHandle::new(tokio::spawn(driver.run(stop.clone(), ends, hints)));
         let mut last = None;
@@ -192,7 +164,7 @@ impl<L: Lock> LeaderElector<L> {
                     state,
                     observed: self.observed.clone(),
                     event: self.event(&leadership),
-                    events: self.events.clone(),
+                    events: self.config.events.clone(),
                     on_stopped: &mut *on_stopped_leading,
                     reason: LossReason::Abandoned,
                 };
@@ -239,21 +211,6 @@ impl<L: Lock> LeaderElector<L> {
             key: self.lock.key().clone(),
             version: leadership.token().clone(),
         }
-    }
-}
-
-impl<A: ObjectApi<Lease>> LeaderElector<LeaseLock<A>> {
-    /// Watches the lease too, so that the elector notices at once when the lease is released or taken by another one. While the
-    /// watch works, a candidate reads only when the lease would expire. Without it, or when it fails, it polls.
-    #[must_use]
-    pub fn with_watch<W: ListWatch<Object = Lease>>(mut self, watch: W) -> Self {
-        let watch = Arc::new(watch);
-        let key = self.lock.key().clone();
-        self.hints = Some(Box::new(move |pauses, hints| {
-            let (watch, key) = (watch.clone(), key.clone());
-            Box::pin(async move { watch_lease(&*watch, &key, pauses, hints).await })
-        }));
-        self
     }
 }
 

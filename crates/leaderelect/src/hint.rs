@@ -1,7 +1,9 @@
 //! A watch of the lock, as a hint to look sooner.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_core::Stream;
@@ -13,12 +15,38 @@ use crate::Lease;
 use crate::lock::state_of;
 use crate::machine::Hint;
 
-/// Starts to watch, with the pauses after failures, and tells hints until it is dropped.
-pub(crate) type Hints =
-    Box<dyn Fn(Backoff, mpsc::Sender<Hint>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+/// A watch of the [`Lease`] that a lock is kept in, so that an elector notices at once when it is released or taken by another one.
+///
+/// While the watch works, a candidate reads only when the lease would expire. While it fails, the elector polls.
+#[derive(Clone)]
+pub struct LeaseWatch(Arc<dyn Fn(ObjectKey, Backoff, mpsc::Sender<Hint>) -> Watching + Send + Sync>);
+
+type Watching = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl LeaseWatch {
+    /// A watch of one of the leases that `leases` watches.
+    pub fn new(leases: impl ListWatch<Object = Lease>) -> Self {
+        let leases = Arc::new(leases);
+        Self(Arc::new(move |key, pauses, hints| {
+            let leases = leases.clone();
+            Box::pin(async move { watch_lease(&*leases, &key, pauses, hints).await })
+        }))
+    }
+
+    /// Watches the lease of that key, with these pauses after failures, and tells hints until it is dropped.
+    pub(crate) fn start(&self, key: ObjectKey, pauses: Backoff, hints: mpsc::Sender<Hint>) -> Watching {
+        (self.0)(key, pauses, hints)
+    }
+}
+
+impl fmt::Debug for LeaseWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseWatch").finish_non_exhaustive()
+    }
+}
 
 /// Watches the one lease of `key`, again and again, until the receiver is gone.
-pub(crate) async fn watch_lease<W: ListWatch<Object = Lease>>(
+async fn watch_lease<W: ListWatch<Object = Lease>>(
     watch: &W,
     key: &ObjectKey,
     mut pauses: Backoff,

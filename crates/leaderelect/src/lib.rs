@@ -3,20 +3,20 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Lease, LeaseLock, unique_identity};
+//! use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
 //! use pintle_meta::ObjectApi;
 //! use tokio_util::sync::CancellationToken;
 //!
 //! async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
 //!     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
-//!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig { identity: unique_identity().into(), ..LeaderElectionConfig::default() })?;
-//!     let callbacks = LeaderCallbacks::new(async |leadership| {
+//!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
+//!     let work = LeaderCallbacks::new(async |leadership| {
 //!         while !leadership.is_cancelled() {
 //!             // What only one replica may do. It is dropped, at whatever await it is, when the term is over.
 //!             tokio::time::sleep(Duration::from_secs(1)).await;
 //!         }
-//!     })
-//!     .on_new_leader(|identity| println!("{identity} leads"));
+//!     });
+//!     let callbacks = LeaderCallbacks { on_new_leader: Box::new(|identity| println!("{identity} leads")), ..work };
 //!     elector.run(&stop, callbacks).await;
 //!     Ok(())
 //! }
@@ -24,8 +24,9 @@
 //!
 //! # Nouns
 //!
-//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. Use a [`LeaseLock`]; an
-//!   [`AnnotationLock`] is for clusters and programs from before there were leases.
+//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. Use a [`LeaseLock`], with a
+//!   [`LeaseWatch`] where takeovers are to be quick; an [`AnnotationLock`] is for clusters and programs from before there were
+//!   leases.
 //! - [`Leadership`] is the right to act, until a [`Deadline`]; a [`Term`] is one stretch of it, and [`LossReason`] says how it
 //!   ended.
 //! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it reports for people; [`ElectionStatus`] is what
@@ -63,6 +64,7 @@ pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind};
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};
 pub use config::{InvalidConfig, LeaderElectionConfig, unique_identity};
 pub use elector::LeaderElector;
+pub use hint::LeaseWatch;
 pub use leadership::{Leadership, LeadershipLost};
 pub use lease::{Lease, LeaseSpec};
 pub use lock::{LeaseLock, Lock, Locked};

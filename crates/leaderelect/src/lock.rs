@@ -5,7 +5,7 @@ use std::future::Future;
 
 use pintle_meta::{ApiError, ApiResource, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
 
-use crate::{LeaderElectionRecord, Lease, LockState, TimePrecision, Version};
+use crate::{LeaderElectionRecord, Lease, LeaseWatch, LockState, TimePrecision, Version};
 
 /// Where the record is kept: the `resourcelock.Interface` of client-go.
 ///
@@ -78,7 +78,7 @@ use crate::{LeaderElectionRecord, Lease, LockState, TimePrecision, Version};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let lock = InMemory { key: ObjectKey::new("kube-system", "website-controller"), stored: Mutex::default() };
-/// let mut elector = LeaderElector::new(lock, LeaderElectionConfig { identity: "replica-1".into(), ..LeaderElectionConfig::default() })?;
+/// let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
 /// let work = LeaderCallbacks::new(async |leadership: Leadership| println!("{:?}", leadership.term()));
 /// let ended = elector.run(&CancellationToken::new(), work).await;
 /// assert_eq!(ended, Some(LossReason::Completed));
@@ -98,6 +98,11 @@ pub trait Lock: Send + Sync + 'static {
     /// How finely it stores times.
     fn time_precision(&self) -> TimePrecision {
         TimePrecision::Micros
+    }
+
+    /// What tells of changes of the object, if that is a [`Lease`] and somebody watches it. Without it, an elector polls.
+    fn watch(&self) -> Option<LeaseWatch> {
+        None
     }
 
     /// Reads the newest state; none if the object does not exist.
@@ -134,32 +139,31 @@ pub struct Locked<O> {
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{Lease, LeaseLock};
-/// use pintle_meta::ObjectApi;
+/// use pintle_leaderelect::{Lease, LeaseLock, LeaseWatch};
+/// use pintle_meta::{ListWatch, ObjectApi};
 ///
-/// fn lock<A: ObjectApi<Lease>>(leases: A) -> LeaseLock<A> {
+/// fn lock<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone>(leases: A) -> LeaseLock<A> {
 ///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
-///     LeaseLock::new(leases, "kube-system", "website-controller").with_labels(labels)
+///     let watch = Some(LeaseWatch::new(leases.clone()));
+///     LeaseLock { labels, watch, ..LeaseLock::new(leases, "kube-system", "website-controller") }
 /// }
 /// ```
 #[derive(Debug)]
 pub struct LeaseLock<A> {
-    api: A,
-    key: ObjectKey,
-    labels: BTreeMap<String, String>,
+    /// Reads and writes the lease.
+    pub api: A,
+    /// The lease. The elector creates it if it does not exist.
+    pub key: ObjectKey,
+    /// The labels to put on the lease with each write. Its other labels are kept.
+    pub labels: BTreeMap<String, String>,
+    /// Watches the lease too. None, the default: the elector polls.
+    pub watch: Option<LeaseWatch>,
 }
 
 impl<A: ObjectApi<Lease>> LeaseLock<A> {
-    /// The lease `name` in `namespace`. The elector creates it if it does not exist.
+    /// The lease `name` in `namespace`, without labels, and not watched.
     pub fn new(api: A, namespace: &str, name: &str) -> Self {
-        Self { api, key: ObjectKey::new(namespace, name), labels: BTreeMap::new() }
-    }
-
-    /// Sets the labels to put on the lease with each write. Its other labels are kept.
-    #[must_use]
-    pub fn with_labels(mut self, labels: BTreeMap<String, String>) -> Self {
-        self.labels = labels;
-        self
+        Self { api, key: ObjectKey::new(namespace, name), labels: BTreeMap::new(), watch: None }
     }
 }
 
@@ -172,6 +176,10 @@ impl<A: ObjectApi<Lease>> Lock for LeaseLock<A> {
 
     fn key(&self) -> &ObjectKey {
         &self.key
+    }
+
+    fn watch(&self) -> Option<LeaseWatch> {
+        self.watch.clone()
     }
 
     async fn get(&self) -> Result<Option<Locked<Lease>>, ApiError> {

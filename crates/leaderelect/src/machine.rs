@@ -41,7 +41,7 @@ use crate::term::{LossReason, Term};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// let now = SystemClocks::new().now();
-/// let mut machine = Machine::new(LeaderElectionConfig { identity: "replica-1".into(), ..LeaderElectionConfig::default() }, TimePrecision::Micros, now);
+/// let mut machine = Machine::new(LeaderElectionConfig::default(), TimePrecision::Micros, now);
 ///
 /// // It looks, finds no lock, creates one, and leads.
 /// let instructions = machine.step(Signal::Tick, now);

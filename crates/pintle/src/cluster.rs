@@ -11,7 +11,7 @@ use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSou
 use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock, LossReason,
+    LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock, LeaseWatch, LossReason,
 };
 use pintle_meta::{ClientConfig, NamespaceScope, ObjectKey, Resource};
 use pintle_metrics::Provider;
@@ -239,7 +239,7 @@ impl Cluster {
     /// An elector for the Lease of that name, in the configuration's namespace unless the key names one: client-go's
     /// `NewFromKubeconfig`. It has a client of its own, with connections that nothing else uses, no rate limit and a deadline
     /// of half the renew deadline a request; it watches the Lease, so that a release is noticed at once; and it records its terms
-    /// as Events about the Lease.
+    /// as Events about the Lease, unless `config` has [another use](LeaderElectionConfig::events) for them.
     ///
     /// # Errors
     ///
@@ -261,9 +261,10 @@ impl Cluster {
         let own = client(own, self.inner.metrics.as_ref())?;
         let leases: Api<Lease> = Api::namespaced(own, lease.namespace().unwrap_or_default());
         let namespace = leases.namespace().unwrap_or_default().to_owned();
-        let lock = LeaseLock::new(leases.clone(), &namespace, lease.name());
-        let elector = LeaderElector::new(lock, config).map_err(Error::Election)?;
-        Ok(elector.with_watch(leases).with_events(leader_events(self.recorder("leader-election"))))
+        let watch = Some(LeaseWatch::new(leases.clone()));
+        let lock = LeaseLock { watch, ..LeaseLock::new(leases, &namespace, lease.name()) };
+        config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
+        LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
     /// Works while it leads, for one term, and answers how that ended; `None` if `stop` came before any: client-go's

@@ -50,7 +50,7 @@ impl SteppedClock {
     /// A clock that goes with tokio's, which may be paused.
     ///
     /// A step then is time that passes while the whole process stands still: tokio's own timers know nothing of it.
-    pub fn with_tokio() -> Self {
+    pub fn beside_tokio() -> Self {
         Self { tokio: Some(TokioClock.now()), ..Self::new() }
     }
 

@@ -14,21 +14,23 @@ use crate::panic::caught;
 /// What it is called in errors.
 pub(super) const NAME: &str = "the leader election";
 
-/// Records who became leader and who stopped, as Events about the lock: for `LeaderElector::with_events`.
+/// Records who became leader and who stopped, as Events about the lock: for [`LeaderElectionConfig::events`].
 ///
 /// # Examples
 ///
 /// ```
 /// use pintle_controller::leader_events;
 /// use pintle_events::EventRecorder;
-/// use pintle_leaderelect::{LeaderElector, Lock};
+/// use pintle_leaderelect::LeaderElectionConfig;
 ///
-/// fn told<L: Lock>(elector: LeaderElector<L>, recorder: EventRecorder) -> LeaderElector<L> {
-///     elector.with_events(leader_events(recorder))
+/// fn told(recorder: EventRecorder) -> LeaderElectionConfig {
+///     LeaderElectionConfig { events: Some(leader_events(recorder)), ..LeaderElectionConfig::default() }
 /// }
 /// ```
-pub fn leader_events(recorder: EventRecorder) -> impl Fn(&LeaderEvent) + Send + Sync + 'static {
-    move |event| {
+///
+/// [`LeaderElectionConfig::events`]: pintle_leaderelect::LeaderElectionConfig::events
+pub fn leader_events(recorder: EventRecorder) -> Arc<dyn Fn(&LeaderEvent) + Send + Sync> {
+    Arc::new(move |event| {
         let lock = ObjectReference {
             api_version: event.resource.group_version.to_string(),
             kind: event.resource.kind.clone(),
@@ -39,7 +41,7 @@ pub fn leader_events(recorder: EventRecorder) -> impl Fn(&LeaderEvent) + Send + 
             field_path: String::new(),
         };
         recorder.event(lock, EventType::Normal, "LeaderElection", event.to_string());
-    }
+    })
 }
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;

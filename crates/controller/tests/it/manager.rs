@@ -9,14 +9,14 @@ use std::time::Duration;
 use pintle_controller::{Controller, Manager, ManagerError, ManagerStatus, leader_events};
 use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory};
-use pintle_leaderelect::Lease;
+use pintle_leaderelect::{LeaderElectionConfig, Lease};
 use pintle_meta::Resource;
 use pintle_testing::{Call, Client, Collection};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::recorder::{Recorder, Told, pass};
-use crate::support::{Site, elector, elector_told, forbid, holder, informer, sites_named};
+use crate::support::{Site, elector, elector_of, forbid, holder, informer, sites_named};
 
 struct Replica {
     calls: Recorder,
@@ -151,8 +151,15 @@ async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
     let told = Told::default();
     let informer = informer(&sites_named(&["x"]));
     let manager = Manager::new().controller(Controller::of(&informer).reconciler(Recorder::new()));
-    let manager =
-        manager.leader_election(elector_told(&leases.client("a"), "a", &told).with_events(leader_events(recorder)));
+    let manager = manager.leader_election(elector_of(
+        &leases.client("a"),
+        LeaderElectionConfig {
+            identity: "a".into(),
+            metrics: told.provider(),
+            events: Some(leader_events(recorder)),
+            ..LeaderElectionConfig::default()
+        },
+    ));
     let stop = CancellationToken::new();
     let task = tokio::spawn({
         let stop = stop.clone();

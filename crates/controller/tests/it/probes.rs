@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use pintle_controller::{Controller, ControllerConfig, Health, Manager, ManagerStatus, Trigger};
-use pintle_leaderelect::Lease;
+use pintle_leaderelect::{LeaderElectionConfig, Lease};
 use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
 use pintle_testing::Collection;
 use prometheus_client::encoding::text::encode;
@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::recorder::{Recorder, Told, pass};
-use crate::support::{elector_told, forbid, informer, sites_named};
+use crate::support::{elector_of, forbid, informer, sites_named};
 
 async fn serve(
     listener: TcpListener,
@@ -53,10 +53,11 @@ async fn a_service_answers_probes_and_scrapes_from_the_status() {
     let manager = Manager::new();
     let (status, told, mut registry) = (manager.status(), Told::default(), Registry::default());
     registry.register_collector(Box::new(told.0.clone()));
+    let election = LeaderElectionConfig { metrics: told.provider(), ..LeaderElectionConfig::default() };
     let manager = manager
         .service("probes", move |stop| serve(listener, status, registry, stop))
         .controller(Controller::of(&informer(&sites)).config(told.config()).reconciler(Recorder::new()))
-        .leader_election(elector_told(&leases.client("a"), "a", &told));
+        .leader_election(elector_of(&leases.client("a"), election));
     let stop = CancellationToken::new();
     let token = stop.clone();
     let task = tokio::spawn(async move { manager.run(&token).await });

@@ -7,8 +7,6 @@ use pintle_testing::{Break, Client, Collection, FaultScript, Outcome};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::recorder::Told;
-
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Site {
     pub(crate) metadata: ObjectMeta,
@@ -70,17 +68,14 @@ pub(crate) fn forbid(faults: &FaultScript) {
 }
 
 pub(crate) fn elector(client: &Client<Lease>, identity: &str) -> LeaderElector<LeaseLock<Client<Lease>>> {
-    elector_told(client, identity, &Told::default())
+    elector_of(client, LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() })
 }
 
-pub(crate) fn elector_told(
+pub(crate) fn elector_of(
     client: &Client<Lease>,
-    identity: &str,
-    told: &Told,
+    config: LeaderElectionConfig,
 ) -> LeaderElector<LeaseLock<Client<Lease>>> {
-    let mut config = LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() };
-    config.seed = Some(7);
-    config.metrics = told.provider();
+    let config = LeaderElectionConfig { seed: Some(7), ..config };
     LeaderElector::new(LeaseLock::new(client.clone(), "ns", "lock"), config).unwrap()
 }
 

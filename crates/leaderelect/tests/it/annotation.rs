@@ -69,17 +69,18 @@ struct Contender {
 
 fn contend(lock: AnnotationLock<Server>) -> Contender {
     let seconds = Duration::from_secs;
-    let mut config = LeaderElectionConfig {
+    let memory = Memory::new();
+    let config = LeaderElectionConfig {
         identity: "baz".into(),
+        seed: Some(7),
+        metrics: Some(Arc::new(memory.clone())),
+        clocks: TestClock::new(),
         lease_duration: seconds(10),
         renew_deadline: seconds(8),
         retry_period: seconds(2),
         ..LeaderElectionConfig::default()
     };
-    config.seed = Some(7);
-    let memory = Memory::new();
-    config.metrics = Some(Arc::new(memory.clone()));
-    let mut elector = LeaderElector::new(lock, config).unwrap().with_clock(TestClock::new());
+    let mut elector = LeaderElector::new(lock, config).unwrap();
     let (status, stop) = (elector.status(), CancellationToken::new());
     let run = tokio::spawn({
         let stop = stop.clone();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pintle_leaderelect::{
     Clocks, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock,
-    LossReason, Now,
+    LeaseWatch, LossReason, Now,
 };
 use pintle_metrics::Memory;
 use pintle_testing::{Client, Collection, SteppedClock};
@@ -21,7 +21,7 @@ pub(crate) struct TestClock(pub(crate) SteppedClock);
 
 impl TestClock {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(SteppedClock::with_tokio()))
+        Arc::new(Self(SteppedClock::beside_tokio()))
     }
 }
 
@@ -105,25 +105,26 @@ impl Setup {
         let clock = self.clock.unwrap_or_else(TestClock::new);
         let stop = CancellationToken::new();
         let who = config.identity.clone();
-        let lock = LeaseLock::new(client.clone(), NAMESPACE, NAME);
-        let mut elector = LeaderElector::new(lock, config).unwrap().with_clock(clock.clone());
-        if watch {
-            elector = elector.with_watch(client.clone());
-        }
+        let watch = watch.then(|| LeaseWatch::new(client.clone()));
+        let lock = LeaseLock { watch, ..LeaseLock::new(client.clone(), NAMESPACE, NAME) };
+        let config = LeaderElectionConfig { clocks: clock.clone(), ..config };
+        let mut elector = LeaderElector::new(lock, config).unwrap();
         let status = elector.status();
         let leadership = Arc::new(Mutex::new(None));
         let callbacks = {
             let (story, who, leadership) = (story.clone(), who.clone(), leadership.clone());
             let (told, me) = (story.clone(), who.clone());
-            LeaderCallbacks::new(move |guard: Leadership| {
-                *leadership.lock().unwrap() = Some(guard.clone());
-                work_of(guard, story.clone(), who.clone(), drain, work)
-            })
-            .on_new_leader({
-                let (told, me) = (told.clone(), me.clone());
-                move |leader| told.tell(&format!("{me} sees {leader:?}"))
-            })
-            .on_stopped_leading(move |reason| told.tell(&format!("{me} stopped: {reason:?}")))
+            LeaderCallbacks {
+                on_new_leader: Box::new({
+                    let (told, me) = (told.clone(), me.clone());
+                    move |leader| told.tell(&format!("{me} sees {leader:?}"))
+                }),
+                on_stopped_leading: Box::new(move |reason| told.tell(&format!("{me} stopped: {reason:?}"))),
+                ..LeaderCallbacks::new(move |guard: Leadership| {
+                    *leadership.lock().unwrap() = Some(guard.clone());
+                    work_of(guard, story.clone(), who.clone(), drain, work)
+                })
+            }
         };
         let run = tokio::spawn({
             let stop = stop.clone();

@@ -320,13 +320,14 @@ async fn nothing_is_left_running_after_the_run_is_dropped() {
 async fn a_panic_of_the_work_is_passed_on_and_the_lock_expires() {
     let server = server();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
-    let mut elector =
-        LeaderElector::new(lock, LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() })
-            .unwrap();
+    let config = LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() };
+    let mut elector = LeaderElector::new(lock, config).unwrap();
     let stopped = Arc::new(Mutex::new(None));
     let told = stopped.clone();
-    let callbacks = LeaderCallbacks::new(async |_: Leadership| panic!("the work fell over"))
-        .on_stopped_leading(move |reason| *told.lock().unwrap() = Some(reason.clone()));
+    let callbacks = LeaderCallbacks {
+        on_stopped_leading: Box::new(move |reason| *told.lock().unwrap() = Some(reason.clone())),
+        ..LeaderCallbacks::new(async |_: Leadership| panic!("the work fell over"))
+    };
     let run = tokio::spawn(async move { elector.run(&CancellationToken::new(), callbacks).await });
     assert!(run.await.unwrap_err().is_panic());
     assert_eq!(*stopped.lock().unwrap(), Some(LossReason::Abandoned));
@@ -356,10 +357,12 @@ async fn each_term_is_worth_two_events_about_the_lock() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let record = events.clone();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
-    let mut elector =
-        LeaderElector::new(lock, LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() })
-            .unwrap()
-            .with_events(move |event| record.lock().unwrap().push(event.clone()));
+    let config = LeaderElectionConfig {
+        identity: "a".into(),
+        events: Some(Arc::new(move |event| record.lock().unwrap().push(event.clone()))),
+        ..LeaderElectionConfig::default()
+    };
+    let mut elector = LeaderElector::new(lock, config).unwrap();
     let stop = CancellationToken::new();
     let run = tokio::spawn({
         let stop = stop.clone();

@@ -228,8 +228,8 @@ async fn without_release_on_cancel_the_record_stays() {
 async fn labels_are_set_and_foreign_ones_kept() {
     use pintle_leaderelect::{LeaseLock, Lock};
     let server = server(&Given::Nothing);
-    let ours = || [("team".to_owned(), "us".to_owned())].into();
-    let lock = LeaseLock::new(server.client("a"), "kube-system", "lock").with_labels(ours());
+    let labels = [("team".to_owned(), "us".to_owned())].into();
+    let lock = LeaseLock { labels, ..LeaseLock::new(server.client("a"), "kube-system", "lock") };
     let record = LeaderElectionRecord { holder_identity: "a".into(), ..Default::default() };
     assert_eq!(
         (lock.key().as_str(), lock.resource().to_string().as_str()),

@@ -58,7 +58,7 @@ fn threads_can_wait_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn it_may_go_with_tokios_clock_and_be_stepped_beside_it() {
-    let clock = SteppedClock::with_tokio();
+    let clock = SteppedClock::beside_tokio();
     tokio::time::sleep(5 * SECOND).await;
     assert_eq!((clock.elapsed(), clock.wall().to_string()), (5 * SECOND, "2027-01-15T08:00:05Z".into()));
     let start = tokio::time::Instant::now();

@@ -10,7 +10,7 @@ use pintle_controller::{
     Action, Controller, Feed, Manager, ManagerConfig, ManagerError, ReconcileRequest, Requests, Source, Trigger,
 };
 use pintle_informer::{InformerConfig, InformerFactory};
-use pintle_leaderelect::Lease;
+use pintle_leaderelect::{LeaderElectionConfig, Lease};
 use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{replica, replica_with, service};
 use crate::log::Log;
 use crate::recorder::{Recorder, Told, pass};
-use crate::support::{elector, holder, informer, sites_named, touch, usurp};
+use crate::support::{elector, elector_of, holder, informer, sites_named, touch, usurp};
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
@@ -211,9 +211,11 @@ async fn a_lease_is_not_released_while_a_call_holds_its_thread() {
 async fn an_election_that_panics_stops_the_manager_in_order() {
     let log = Arc::default();
     let told = AtomicBool::new(false);
-    let elector = elector(&Collection::new().client("a"), "a").with_events(move |_| {
-        assert!(told.swap(true, Ordering::Relaxed), "no events here");
-    });
+    let config = LeaderElectionConfig {
+        events: Some(Arc::new(move |_| assert!(told.swap(true, Ordering::Relaxed), "no events here"))),
+        ..LeaderElectionConfig::default()
+    };
+    let elector = elector_of(&Collection::new().client("a"), config);
     let manager = service(&log)(Manager::new()).leader_election(elector);
     let manager = manager.service("deaf", |_| std::future::pending());
     let error = tokio::spawn(async move { manager.run(&CancellationToken::new()).await }).await.unwrap().unwrap_err();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_controller::{Action, Controller, ControllerConfig, Manager, QueueSetup, Trigger};
-use pintle_leaderelect::{Clocks, Lease, Now, SystemClocks};
+use pintle_leaderelect::{Clocks, LeaderElectionConfig, Lease, Now, SystemClocks};
 use pintle_meta::ObjectKey;
 use pintle_testing::Collection;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::replica;
 use crate::log::Log;
 use crate::recorder::{Recorder, pass};
-use crate::support::{elector, sites_named, usurp};
+use crate::support::{elector, elector_of, sites_named, usurp};
 
 #[tokio::test(start_paused = true)]
 async fn when_the_leader_is_killed_another_takes_over_all_objects() {
@@ -82,8 +82,8 @@ async fn no_key_is_taken_in_vain_after_the_end_of_a_term() {
         Ok(Action::await_change())
     });
     let controller = Controller::named("hand").source(trigger.clone()).reconciler(calls.clone());
-    let manager =
-        Manager::new().controller(controller).leader_election(elector(&leases.client("a"), "a").with_clock(clock));
+    let config = LeaderElectionConfig { clocks: clock, ..LeaderElectionConfig::default() };
+    let manager = Manager::new().controller(controller).leader_election(elector_of(&leases.client("a"), config));
     let _task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     ["x", "y", "z"].into_iter().for_each(|name| trigger.trigger(ObjectKey::new("ns", name)));
     pass(60.0).await;
@@ -99,8 +99,8 @@ async fn a_term_that_ends_before_its_elector_knows_is_followed_by_another() {
     let setup: QueueSetup = Arc::new(move |_| jumps.1.store(true, Ordering::Relaxed));
     let config = ControllerConfig { queue: Some(setup), ..Default::default() };
     let controller = Controller::named("hand").source(trigger.clone()).config(config).reconciler(calls.clone());
-    let manager =
-        Manager::new().controller(controller).leader_election(elector(&leases.client("a"), "a").with_clock(clock));
+    let config = LeaderElectionConfig { clocks: clock, ..LeaderElectionConfig::default() };
+    let manager = Manager::new().controller(controller).leader_election(elector_of(&leases.client("a"), config));
     let task = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     trigger.trigger(ObjectKey::new("ns", "x"));
     pass(60.0).await;
