@@ -70,23 +70,21 @@ impl<T: Object> Handler<T> for EnqueueObject {
 /// ```
 #[derive(Clone, Debug)]
 pub struct EnqueueOwner {
-    group: String,
-    kind: String,
-    scope: Scope,
-    controllers_only: bool,
+    /// The owners' API group.
+    pub group: String,
+    /// Their kind.
+    pub kind: String,
+    /// Where they live: in the namespace of what they own, or in none.
+    pub scope: Scope,
+    /// Whether only those owners count that manage the object, whose reference says `controller`: true by default.
+    pub controllers_only: bool,
 }
 
 impl EnqueueOwner {
-    /// Owners of a kind that manage the object: its reference to them says `controller`.
+    /// The owners of a kind that manage the object.
     pub fn new(owner: &ApiResource) -> Self {
         let ApiResource { group_version, kind, scope, .. } = owner.clone();
         Self { group: group_version.group, kind, scope, controllers_only: true }
-    }
-
-    /// Those owners too that do not manage the object.
-    #[must_use]
-    pub fn all_owners(self) -> Self {
-        Self { controllers_only: false, ..self }
     }
 
     fn owners_of(&self, dependent: &dyn Metadata, enqueue: &mut dyn FnMut(ObjectKey)) {
@@ -211,7 +209,8 @@ mod tests {
         ]));
         let handler = EnqueueOwner::new(&sites(Scope::Namespaced));
         assert_eq!(keys(&handler, &object), ["ns/old-version"]);
-        assert_eq!(keys(&handler.all_owners(), &object), ["ns/old-version", "ns/no-controller"]);
+        let all = EnqueueOwner { controllers_only: false, ..handler };
+        assert_eq!(keys(&all, &object), ["ns/old-version", "ns/no-controller"]);
         assert_eq!(keys(&EnqueueOwner::new(&sites(Scope::Cluster)), &object), ["old-version"]);
     }
 

@@ -210,7 +210,7 @@ impl<A: ObjectApi<Event>> Writer<A> {
 
 /// What the server has refused it would refuse again.
 fn is_worth_a_retry(error: &ApiError) -> bool {
-    !matches!(error.kind(), ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
+    !matches!(error.kind, ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
 }
 
 fn refused(event: &Event, error: &ApiError) {

@@ -71,7 +71,7 @@ pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
 /// pintle_meta::resource!(Website, "example.com/v1", "Website", "websites", Namespaced);
 ///
 /// let site = Website { metadata: ObjectMeta::new("team-a", "blog") };
-/// let part = ObjectReference::from(&site).with_field_path("spec.template");
+/// let part = ObjectReference { field_path: "spec.template".into(), ..ObjectReference::from(&site) };
 /// assert_eq!((part.kind.as_str(), part.name.as_str()), ("Website", "blog"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
@@ -98,15 +98,6 @@ pub struct ObjectReference {
     /// The part of the object: `spec.containers{web}`; empty for all of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_path: String,
-}
-
-impl ObjectReference {
-    /// The same object, but a part of it.
-    #[must_use]
-    pub fn with_field_path(mut self, field_path: impl Into<String>) -> Self {
-        self.field_path = field_path.into();
-        self
-    }
 }
 
 impl<T: Resource> From<&T> for ObjectReference {

@@ -46,7 +46,7 @@ pub struct InformerConfig<T> {
     /// How to list and watch, and which objects.
     pub reflector: ReflectorConfig,
     /// How often subscribers are reminded of all objects, unless they say otherwise: see
-    /// [`Subscription::with_resync`](crate::Subscription::with_resync). `None`, the default: never.
+    /// [`Subscription::set_resync`](crate::Subscription::set_resync). `None`, the default: never.
     pub resync: Option<Duration>,
     /// Changes each object once, before it goes into the cache; to leave out what nobody reads, say. The last state of a
     /// deleted object is changed as well.

@@ -67,7 +67,7 @@ impl ReflectorError {
             let cause = error.cause();
             (
                 discriminant(error),
-                cause.map(|cause| discriminant(cause.kind())),
+                cause.map(|cause| discriminant(&cause.kind)),
                 cause.and_then(ApiError::reason).cloned(),
             )
         };

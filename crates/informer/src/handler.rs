@@ -140,7 +140,7 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Calls `handler` with the events of this subscription to the informer, such as one with
-    /// [a resync period of its own](Subscription::with_resync).
+    /// [a resync period of its own](Subscription::set_resync).
     ///
     /// # Panics
     ///

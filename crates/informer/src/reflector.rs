@@ -258,7 +258,7 @@ impl<T: Object> Reflector<T> {
 
     /// Waits, since of `error` or, without one, since of something that is nobody's fault.
     fn delay(&mut self, now: Instant, error: Option<ReflectorError>, then: Then) -> Step<T> {
-        let asked = error.as_ref().and_then(ReflectorError::cause).and_then(ApiError::retry_after);
+        let asked = error.as_ref().and_then(ReflectorError::cause).and_then(|cause| cause.retry_after);
         if let Some(cause) = &error {
             let since = self.trouble.as_ref().map_or(now, |(_, since)| *since);
             self.trouble = Some((cause.clone(), since));

@@ -134,7 +134,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.tasks.wait().await;
     }
 
-    /// Subscribes, with the informer's resync period, unless the subscription [gets another](Subscription::with_resync).
+    /// Subscribes, with the informer's resync period, unless the subscription [gets another](Subscription::set_resync).
     pub fn subscribe(&self) -> Subscription<T> {
         self.owner.publisher.subscribe(now(), self.owner.resync.map(at_least_the_shortest))
     }

@@ -83,13 +83,12 @@ impl<T: Object> Subscription<T> {
         Self { queue, resyncs_changed }
     }
 
-    /// Gives it a resync period of its own: each time that long passes, each object is told as an update of itself, so that the
-    /// listener may look at it again. This does not ask the server for anything. `None` for never; less than a second counts as
-    /// a second.
-    pub fn with_resync(self, period: Option<Duration>) -> Self {
+    /// Gives it a resync period of its own: each time that long passes, from now on, each object is told as an update of itself,
+    /// so that the listener may look at it again. This does not ask the server for anything. `None` for never; less than a
+    /// second counts as a second.
+    pub fn set_resync(&mut self, period: Option<Duration>) {
         self.queue.lock().set_resync(now(), period.map(at_least_the_shortest));
         self.resyncs_changed.notify_one();
-        self
     }
 
     /// Waits for the next event. None: the informer has stopped, and everything has been told.

@@ -71,7 +71,7 @@ async fn watch_lease<W: ListWatch<Object = Lease>>(
             }
             Err(error) => {
                 tracing::debug!(lease = %key, %error, "cannot watch the lock; polling instead");
-                error.retry_after()
+                error.retry_after
             }
         };
         tokio::time::sleep(pauses.next(asked)).await;

@@ -23,10 +23,15 @@ use crate::{Reason, Status};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ApiError {
-    kind: ErrorKind,
-    request: Option<Arc<RequestLine>>,
-    retry_after: Option<Duration>,
-    earlier_may_have_acted: bool,
+    /// What kind of failure it is.
+    pub kind: ErrorKind,
+    /// The request that failed, if the client said which.
+    pub request: Option<Arc<RequestLine>>,
+    /// How long the server asks to be left alone, if it says so.
+    pub retry_after: Option<Duration>,
+    /// Whether an earlier attempt of the same request may have done what was asked for, whatever became of the last one. A
+    /// conflict may then be a conflict with oneself.
+    pub earlier_may_have_acted: bool,
 }
 
 /// What kind of failure an [`ApiError`] is.
@@ -37,7 +42,7 @@ pub struct ApiError {
 /// use pintle_meta::{ApiError, ErrorKind};
 ///
 /// fn advice(error: &ApiError) -> &'static str {
-///     match error.kind() {
+///     match &error.kind {
 ///         ErrorKind::Connect { refused: true, .. } => "start the server",
 ///         ErrorKind::Status(status) if status.code == 403 => "ask for the right to do it",
 ///         ErrorKind::Unauthenticated(_) => "log in again",
@@ -125,37 +130,6 @@ impl ApiError {
         ErrorKind::Connect { refused: true, cause: cause.into().into() }.into()
     }
 
-    /// Names the request that failed.
-    #[must_use]
-    pub fn with_request(mut self, request: Arc<RequestLine>) -> Self {
-        self.request = Some(request);
-        self
-    }
-
-    /// Says how long the server asks to be left alone, in place of what its status says.
-    #[must_use]
-    pub fn with_retry_after(mut self, wait: Duration) -> Self {
-        self.retry_after = Some(wait);
-        self
-    }
-
-    /// Says that an earlier attempt of the same request may have done what this last one is told off for.
-    #[must_use]
-    pub fn after_attempt_that_may_have_acted(mut self) -> Self {
-        self.earlier_may_have_acted = true;
-        self
-    }
-
-    /// What kind of failure it is.
-    pub fn kind(&self) -> &ErrorKind {
-        &self.kind
-    }
-
-    /// The request that failed, if the client said which.
-    pub fn request(&self) -> Option<&RequestLine> {
-        self.request.as_deref()
-    }
-
     /// The server's answer, if it gave one.
     pub fn status(&self) -> Option<&Status> {
         match &self.kind {
@@ -167,15 +141,6 @@ impl ApiError {
     /// The reason in the server's answer, if it gave one.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
-    }
-
-    /// How long the server asks to be left alone, if it says so.
-    pub fn retry_after(&self) -> Option<Duration> {
-        let told = || {
-            let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
-            (seconds > 0).then(|| Duration::from_secs(seconds.into()))
-        };
-        self.retry_after.or_else(told)
     }
 
     /// Whether the server may have done what was asked for, in this attempt or an earlier one. For a read this means nothing.
@@ -198,12 +163,6 @@ impl ApiError {
             },
         };
         this || self.earlier_may_have_acted
-    }
-
-    /// Whether an earlier attempt of the same request may have done what was asked for, whatever became of the last one. A
-    /// conflict may then be a conflict with oneself.
-    pub fn earlier_may_have_acted(&self) -> bool {
-        self.earlier_may_have_acted
     }
 
     /// Nothing listens there.
@@ -381,7 +340,13 @@ impl Error for ApiError {
 
 impl From<ErrorKind> for ApiError {
     fn from(kind: ErrorKind) -> Self {
-        Self { kind, request: None, retry_after: None, earlier_may_have_acted: false }
+        let details = match &kind {
+            ErrorKind::Status(status) => status.details.as_ref(),
+            _ => None,
+        };
+        let seconds = details.map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
+        let retry_after = seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        Self { kind, request: None, retry_after, earlier_may_have_acted: false }
     }
 }
 
@@ -426,7 +391,7 @@ mod tests {
             (ApiError::timeout("late"), true),
             (ApiError::connection_refused("nobody"), false),
             (ApiError::invalid_request("no name"), false),
-            (answer(409, Some(Reason::Conflict)).after_attempt_that_may_have_acted(), true),
+            (ApiError { earlier_may_have_acted: true, ..answer(409, Some(Reason::Conflict)) }, true),
         ] {
             assert_eq!(error.may_have_acted(), expected, "{error}");
         }
@@ -436,7 +401,7 @@ mod tests {
     fn an_error_names_its_request_and_no_query() {
         let line = RequestLine { method: "PUT".into(), url: "https://host/api/v1/pods/a?dryRun=All".into() };
         assert_eq!(line.path(), "/api/v1/pods/a");
-        let error = answer(409, Some(Reason::Conflict)).with_request(Arc::new(line));
+        let error = ApiError { request: Some(Arc::new(line)), ..answer(409, Some(Reason::Conflict)) };
         assert!(error.to_string().starts_with("PUT https://host/api/v1/pods/a"), "{error}");
     }
 }

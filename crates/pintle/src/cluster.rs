@@ -15,7 +15,7 @@ use pintle_leaderelect::{
 };
 use pintle_meta::{ClientConfig, NamespaceScope, ObjectKey, Resource};
 use pintle_metrics::Provider;
-use pintle_restreq::{Api, RestClient};
+use pintle_restreq::{Api, RestClient, RestClientConfig};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
@@ -312,11 +312,7 @@ impl Cluster {
 }
 
 fn client(config: ClientConfig, metrics: Option<&Arc<dyn Provider>>) -> Result<RestClient, Error> {
-    let mut client = RestClient::builder(config);
-    if let Some(provider) = metrics {
-        client = client.metrics(provider.clone());
-    }
-    client.build().map_err(Error::Client)
+    RestClient::new(RestClientConfig { metrics: metrics.cloned(), ..config.into() }).map_err(Error::Client)
 }
 
 impl fmt::Debug for Cluster {

@@ -30,7 +30,7 @@ pub struct ClusterConfig {
     ///
     /// | what | names |
     /// |---|---|
-    /// | [clients](pintle_restreq::RestClientBuilder::metrics), those of electors included | `rest_client_*` |
+    /// | [clients](pintle_restreq::RestClientConfig::metrics), those of electors included | `rest_client_*` |
     /// | [informers](pintle_informer::InformerConfig::metrics) | `reflector_*`, `informer_*` |
     /// | [electors](pintle_leaderelect::LeaderElectionConfig::metrics), unless their configuration names another provider | `leader_election_*` |
     /// | [the writer of Events](pintle_events::BroadcasterConfig::metrics) | `event_broadcaster_*` |

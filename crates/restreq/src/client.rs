@@ -66,11 +66,11 @@ struct Shared {
 /// ```
 /// use std::time::Duration;
 /// use pintle_meta::ClientConfig;
-/// use pintle_restreq::{RestClient, Timeouts};
+/// use pintle_restreq::{RestClient, RestClientConfig, Timeouts};
 ///
 /// let timeouts = Timeouts { connect: Duration::from_secs(5), idle: None, ..Timeouts::default() };
 /// assert_eq!(timeouts.headers, Some(Duration::from_secs(75)));
-/// let client = RestClient::builder(ClientConfig::new("https://10.0.0.1:6443")).timeouts(timeouts).build()?;
+/// let client = RestClient::new(RestClientConfig { timeouts, ..ClientConfig::new("https://10.0.0.1:6443").into() })?;
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,30 +98,107 @@ impl Default for Timeouts {
     }
 }
 
-/// The largest answer that a client takes: a list of 150 000 large pods fits.
-const MAX_BODY: usize = 1 << 30;
+/// A [`ClientConfig`], and the settings that a configuration file does not have.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use pintle_meta::ClientConfig;
+/// use pintle_metrics::Memory;
+/// use pintle_restreq::{IgnoreWarnings, RestClient, RestClientConfig};
+///
+/// let client = RestClient::new(RestClientConfig {
+///     max_body: 64 << 20,
+///     warning_handler: Arc::new(IgnoreWarnings),
+///     metrics: Some(Arc::new(Memory::new())),
+///     ..ClientConfig::new("https://10.0.0.1:6443").into()
+/// })?;
+/// # Ok::<(), pintle_restreq::ConfigError>(())
+/// ```
+#[derive(Clone)]
+pub struct RestClientConfig {
+    /// The server, how to reach it, and as whom.
+    pub server: ClientConfig,
+    /// All deadlines. By default the [total](Timeouts::total) one is [`ClientConfig::timeout`].
+    pub timeouts: Timeouts,
+    /// The `Accept` of all requests: `application/json, */*`.
+    pub accept: String,
+    /// The largest answer to take, in bytes: 1 GiB, so that a list of 150 000 large pods fits. Items of a list and frames of a
+    /// watch may have 16 MiB, where the request sets no other limit.
+    pub max_body: usize,
+    /// Who hears of the server's warnings. By default they are logged.
+    pub warning_handler: Arc<dyn WarningHandler>,
+    /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody.
+    ///
+    /// | name | kind | labels | says |
+    /// |---|---|---|---|
+    /// | `rest_client_requests_total` | counter | `code`, `method`, `host` | attempts, by the code of the answer, `<error>` without one |
+    /// | `rest_client_request_retries_total` | counter | `code`, `verb`, `host` | those of them after the first of a request |
+    /// | `rest_client_request_duration_seconds` | histogram | `verb`, `host` | from the call to the end of the answer, waits and all attempts included; of a list to the head of the answer; not of streams and watches |
+    /// | `rest_client_rate_limiter_duration_seconds` | histogram | `verb`, `host` | waits for the client's own rate limit, 0 where there is none to wait for |
+    pub metrics: Option<Arc<dyn Provider>>,
+}
+
+impl From<ClientConfig> for RestClientConfig {
+    fn from(server: ClientConfig) -> Self {
+        Self {
+            timeouts: Timeouts { total: server.timeout, ..Timeouts::default() },
+            server,
+            accept: "application/json, */*".into(),
+            max_body: 1 << 30,
+            warning_handler: Arc::new(LogWarnings),
+            metrics: None,
+        }
+    }
+}
+
+impl fmt::Debug for RestClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RestClientConfig")
+            .field("server", &self.server)
+            .field("timeouts", &self.timeouts)
+            .field("accept", &self.accept)
+            .field("max_body", &self.max_body)
+            .field("metrics", &self.metrics)
+            .finish_non_exhaustive()
+    }
+}
 
 impl RestClient {
-    /// Makes a client, with all that the configuration leaves open at its default.
+    /// Makes a client: of a [`ClientConfig`], with all that this leaves open at its default, or of a [`RestClientConfig`]. Reads
+    /// the certificate files.
     ///
     /// # Errors
     ///
     /// The configuration contradicts itself, or a certificate or key in it cannot be used. Nothing is sent yet: whether the
     /// server is there, the first request tells.
-    pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
-        Self::builder(config).build()
-    }
-
-    /// For settings that a configuration file does not have.
-    pub fn builder(config: ClientConfig) -> RestClientBuilder {
-        RestClientBuilder {
-            timeouts: Timeouts { total: config.timeout, ..Timeouts::default() },
-            config,
-            accept: None,
-            max_body: MAX_BODY,
-            warnings: Arc::new(LogWarnings),
-            metrics: None,
-        }
+    pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
+        let RestClientConfig { server: config, timeouts, accept, max_body, warning_handler, metrics } = config.into();
+        let tls = &config.tls;
+        let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
+        let base = Base::parse(&config.server, has_tls)?;
+        let header = |field, text: &str| {
+            let value = HeaderValue::from_str(text);
+            value.map_err(|_| ConfigError::Value { field, why: "it holds what a header may not hold".into() })
+        };
+        let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
+        let shared = Shared {
+            default_namespace: config.default_namespace().to_owned(),
+            transport: Transport::new(&base, &config, timeouts.connect)?,
+            credentials: Credentials::new(&config)?,
+            impersonation: Impersonation::new(config.impersonate.as_ref())?,
+            throttle: Throttle::new(config.qps, config.burst),
+            user_agent,
+            accept: header("accept", &accept)?,
+            timeouts,
+            max_body,
+            warnings: warning_handler,
+            metrics: metrics.map(|provider| Instruments::new(provider, base.authority.clone())),
+            base,
+        };
+        let root = format!("{}/", shared.base.path).into();
+        Ok(Self { shared: Arc::new(shared), root })
     }
 
     /// A request with the method GET.
@@ -220,107 +297,6 @@ impl fmt::Debug for RestClient {
         f.debug_struct("RestClient")
             .field("server", &format_args!("{}://{}{}", base.scheme(), base.authority, base.path))
             .finish_non_exhaustive()
-    }
-}
-
-/// Makes a [`RestClient`].
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::Arc;
-/// use pintle_meta::ClientConfig;
-/// use pintle_metrics::Memory;
-/// use pintle_restreq::{IgnoreWarnings, RestClient};
-///
-/// let client = RestClient::builder(ClientConfig::new("https://10.0.0.1:6443"))
-///     .max_body(64 << 20)
-///     .warning_handler(Arc::new(IgnoreWarnings))
-///     .metrics(Arc::new(Memory::new()))
-///     .build()?;
-/// # Ok::<(), pintle_restreq::ConfigError>(())
-/// ```
-#[must_use = "a builder does nothing until it builds"]
-pub struct RestClientBuilder {
-    config: ClientConfig,
-    timeouts: Timeouts,
-    accept: Option<String>,
-    max_body: usize,
-    warnings: Arc<dyn WarningHandler>,
-    metrics: Option<Arc<dyn Provider>>,
-}
-
-impl RestClientBuilder {
-    /// Replaces all deadlines.
-    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
-        self.timeouts = timeouts;
-        self
-    }
-
-    /// The `Accept` of all requests, in place of `application/json, */*`.
-    pub fn accept(mut self, accept: impl Into<String>) -> Self {
-        self.accept = Some(accept.into());
-        self
-    }
-
-    /// The largest answer to take, in bytes; 1 GiB by default. Items of a list and frames of a watch
-    /// may have 16 MiB, where the request sets no other limit.
-    pub fn max_body(mut self, bytes: usize) -> Self {
-        self.max_body = bytes;
-        self
-    }
-
-    /// Who hears of the server's warnings. By default they are logged.
-    pub fn warning_handler(mut self, handler: Arc<dyn WarningHandler>) -> Self {
-        self.warnings = handler;
-        self
-    }
-
-    /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody.
-    ///
-    /// | name | kind | labels | says |
-    /// |---|---|---|---|
-    /// | `rest_client_requests_total` | counter | `code`, `method`, `host` | attempts, by the code of the answer, `<error>` without one |
-    /// | `rest_client_request_retries_total` | counter | `code`, `verb`, `host` | those of them after the first of a request |
-    /// | `rest_client_request_duration_seconds` | histogram | `verb`, `host` | from the call to the end of the answer, waits and all attempts included; of a list to the head of the answer; not of streams and watches |
-    /// | `rest_client_rate_limiter_duration_seconds` | histogram | `verb`, `host` | waits for the client's own rate limit, 0 where there is none to wait for |
-    pub fn metrics(mut self, provider: Arc<dyn Provider>) -> Self {
-        self.metrics = Some(provider);
-        self
-    }
-
-    /// Makes the client. Reads the certificate files.
-    ///
-    /// # Errors
-    ///
-    /// As [`RestClient::new`].
-    pub fn build(self) -> Result<RestClient, ConfigError> {
-        let config = self.config;
-        let tls = &config.tls;
-        let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
-        let base = Base::parse(&config.server, has_tls)?;
-        let header = |field, text: &str| {
-            let value = HeaderValue::from_str(text);
-            value.map_err(|_| ConfigError::Value { field, why: "it holds what a header may not hold".into() })
-        };
-        let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
-        let accept = header("accept", self.accept.as_deref().unwrap_or("application/json, */*"))?;
-        let shared = Shared {
-            default_namespace: config.default_namespace().to_owned(),
-            transport: Transport::new(&base, &config, self.timeouts.connect)?,
-            credentials: Credentials::new(&config)?,
-            impersonation: Impersonation::new(config.impersonate.as_ref())?,
-            throttle: Throttle::new(config.qps, config.burst),
-            user_agent,
-            accept,
-            timeouts: self.timeouts,
-            max_body: self.max_body,
-            warnings: self.warnings,
-            metrics: self.metrics.map(|provider| Instruments::new(provider, base.authority.clone())),
-            base,
-        };
-        let root = format!("{}/", shared.base.path).into();
-        Ok(RestClient { shared: Arc::new(shared), root })
     }
 }
 

@@ -164,8 +164,8 @@ impl Error {
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let kind: fn(Arc<Error>) -> ErrorKind = match error {
-            Error::Retried { last, .. } => return Self::from(*last).after_attempt_that_may_have_acted(),
-            Error::Status { request, status, .. } => return Self::from(*status).with_request(request),
+            Error::Retried { last, .. } => return Self { earlier_may_have_acted: true, ..Self::from(*last) },
+            Error::Status { request, status, .. } => return Self { request: Some(request), ..Self::from(*status) },
             Error::Auth { .. } => |cause| ErrorKind::Unauthenticated(cause),
             Error::Invalid { .. } | Error::Throttled { .. } => |cause| ErrorKind::InvalidRequest(cause),
             Error::Connect { refused: true, .. } => |cause| ErrorKind::Connect { refused: true, cause },
@@ -177,7 +177,7 @@ impl From<Error> for ApiError {
             Error::Timeout { .. } => |cause| ErrorKind::Timeout(cause),
         };
         let request = error.request().clone();
-        Self::from(kind(Arc::new(error))).with_request(request)
+        Self { request: Some(request), ..Self::from(kind(Arc::new(error))) }
     }
 }
 

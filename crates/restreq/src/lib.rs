@@ -40,7 +40,7 @@
 //!   [`ObjectApi`](pintle_meta::ObjectApi) of an elector or controller.
 //! - [`Pages`] are a long list in pieces.
 //! - [`Error`] is how a request fails; [`ConfigError`] is why a client cannot be made.
-//! - [`RestClientBuilder::metrics`] says who is told how many requests there are and how long they take.
+//! - [`RestClientConfig::metrics`] says who is told how many requests there are and how long they take.
 //! - [`Warning`]s are what a server has to remark on requests that it served.
 
 mod api;
@@ -63,7 +63,7 @@ mod warning;
 mod watch;
 
 pub use api::{Api, EventStream, PageStream, RawEventStream};
-pub use client::{RestClient, RestClientBuilder, Timeouts};
+pub use client::{RestClient, RestClientConfig, Timeouts};
 pub use error::{AuthError, ConfigError, Error, InvalidRequest, Phase};
 pub use list::ListStream;
 pub use pages::Pages;

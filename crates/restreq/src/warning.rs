@@ -31,7 +31,7 @@ impl fmt::Display for Warning {
 /// ```
 /// use std::sync::Arc;
 /// use pintle_meta::ClientConfig;
-/// use pintle_restreq::{RestClient, Warning, WarningHandler};
+/// use pintle_restreq::{RestClient, RestClientConfig, Warning, WarningHandler};
 ///
 /// struct Print;
 ///
@@ -42,7 +42,7 @@ impl fmt::Display for Warning {
 /// }
 ///
 /// let config = ClientConfig::new("https://10.0.0.1:6443");
-/// let client = RestClient::builder(config).warning_handler(Arc::new(Print)).build()?;
+/// let client = RestClient::new(RestClientConfig { warning_handler: Arc::new(Print), ..config.into() })?;
 /// # Ok::<(), pintle_restreq::ConfigError>(())
 /// ```
 pub trait WarningHandler: Send + Sync {

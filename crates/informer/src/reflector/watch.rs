@@ -262,7 +262,7 @@ impl<T: Object> Reflector<T> {
 
 /// The stream broke off, which is a common way for one to end.
 fn is_cut(error: &ApiError) -> bool {
-    matches!(error.kind(), ErrorKind::Transport(_) | ErrorKind::Timeout(_))
+    matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
 /// Says nothing of what the server holds: the same request may do later.

@@ -131,7 +131,9 @@ async fn a_handler_may_have_a_resync_period_of_its_own() {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = count.clone();
     let handler = move |_: &ResourceEvent<Pod>| _ = counter.fetch_add(1, Ordering::Relaxed);
-    let _guard = informer.handle(informer.subscribe().with_resync(Some(Duration::from_secs(10))), handler);
+    let mut events = informer.subscribe();
+    events.set_resync(Some(Duration::from_secs(10)));
+    let _guard = informer.handle(events, handler);
     informer.start();
     tokio::time::sleep(Duration::from_secs(35)).await;
     assert_eq!(count.load(Ordering::Relaxed), 1 + 3);

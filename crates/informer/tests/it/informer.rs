@@ -154,14 +154,19 @@ async fn a_resync_reminds_each_subscriber_at_its_own_period() {
     );
     informer.start();
     informer.wait_for_sync().await.unwrap();
-    let forever = informer.subscribe().with_resync(Some(Duration::MAX));
+    let subscribe = |resync| {
+        let mut events = informer.subscribe();
+        events.set_resync(resync);
+        events
+    };
+    let forever = subscribe(Some(Duration::MAX));
     assert_eq!(forever.len(), 1, "a period beyond all clocks is never");
-    let _rarely = informer.subscribe().with_resync(Some(Duration::from_secs(3600)));
+    let _rarely = subscribe(Some(Duration::from_secs(3600)));
     settle().await;
-    let mut never = informer.subscribe().with_resync(None);
-    let mut two = informer.subscribe().with_resync(Some(Duration::from_secs(2)));
+    let mut never = subscribe(None);
+    let mut two = subscribe(Some(Duration::from_secs(2)));
     let mut three = informer.subscribe();
-    let mut often = informer.subscribe().with_resync(Some(Duration::from_millis(1)));
+    let mut often = subscribe(Some(Duration::from_millis(1)));
     for events in [&mut never, &mut two, &mut three, &mut often] {
         assert_eq!(drain(events).await, ["A! a@1"]);
     }

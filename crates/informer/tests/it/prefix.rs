@@ -142,7 +142,11 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
         },
     );
     let resync = seed.is_multiple_of(4).then_some(Duration::from_secs(60));
-    let subscribe = || Folder { events: informer.subscribe().with_resync(resync), known: BTreeMap::new() };
+    let subscribe = || {
+        let mut events = informer.subscribe();
+        events.set_resync(resync);
+        Folder { events, known: BTreeMap::new() }
+    };
     let mut folders = vec![subscribe()];
     let mut told_of = 0;
     informer.start();

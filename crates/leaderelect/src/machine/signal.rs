@@ -121,7 +121,7 @@ impl From<&ApiError> for Failure {
             _ if error.is_not_found() => Effect::NotFound,
             _ => Effect::None,
         };
-        Self { effect, retry_after: error.retry_after() }
+        Self { effect, retry_after: error.retry_after }
     }
 }
 
@@ -134,6 +134,7 @@ mod tests {
     #[test]
     fn a_refusal_after_an_attempt_that_may_have_acted_proves_nothing() {
         let refusal = |code, reason| ApiError::from(Status::failure(code, reason, "no"));
+        let after_doubt = |error| ApiError { earlier_may_have_acted: true, ..error };
         for (error, expected) in [
             (refusal(409, Reason::Conflict), Effect::Conflict),
             (refusal(409, Reason::AlreadyExists), Effect::Conflict),
@@ -142,9 +143,9 @@ mod tests {
             (ApiError::connection_refused("nobody"), Effect::None),
             (refusal(504, Reason::Timeout), Effect::Unknown),
             (ApiError::transport("cut"), Effect::Unknown),
-            (refusal(409, Reason::Conflict).after_attempt_that_may_have_acted(), Effect::Unknown),
-            (refusal(403, Reason::Forbidden).after_attempt_that_may_have_acted(), Effect::Unknown),
-            (ApiError::connection_refused("nobody").after_attempt_that_may_have_acted(), Effect::Unknown),
+            (after_doubt(refusal(409, Reason::Conflict)), Effect::Unknown),
+            (after_doubt(refusal(403, Reason::Forbidden)), Effect::Unknown),
+            (after_doubt(ApiError::connection_refused("nobody")), Effect::Unknown),
         ] {
             assert_eq!(Failure::from(&error).effect, expected, "{error}");
         }

@@ -258,7 +258,7 @@ async fn an_update_without_uid_or_version_is_never_sent() {
         let mut base = Lease::new(ObjectMeta::new("kube-system", "lock"), &record);
         (base.metadata.uid, base.metadata.resource_version) = (uid.into(), version.into());
         let error = lock.update(&base, &record).await.unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::InvalidRequest(_)), "{error}");
+        assert!(matches!(error.kind, ErrorKind::InvalidRequest(_)), "{error}");
         assert!(error.to_string().contains("kube-system/lock"), "{error}");
     }
     assert!(take_log(&server).is_empty());

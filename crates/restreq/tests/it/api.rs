@@ -162,7 +162,7 @@ async fn keys_and_handles_have_to_agree_on_the_namespace() {
     ] {
         let error = error.unwrap_err();
         assert!(
-            matches!(error.kind(), ErrorKind::InvalidRequest(_)) && error.to_string().contains(word),
+            matches!(error.kind, ErrorKind::InvalidRequest(_)) && error.to_string().contains(word),
             "{word}: {error}"
         );
     }
@@ -223,7 +223,7 @@ async fn a_watch_outlives_its_time_by_little() {
     let options = WatchOptions { timeout: Some(Duration::from_secs(60)), ..WatchOptions::default() };
     let mut events = api.watch(&options).await.unwrap();
     let error = tokio::time::timeout(Duration::from_secs(120), events.next()).await.unwrap().unwrap().unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Timeout(_)), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Timeout(_)), "{error}");
 }
 
 /// A page with these names, and the token of the next one.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pintle_meta::{ClientConfig, GroupVersion};
-use pintle_restreq::{Error, InvalidRequest, Request, RestClient};
+use pintle_restreq::{Error, InvalidRequest, Request, RestClient, RestClientConfig};
 use serde_json::json;
 
 use crate::support::{Server, soon};
@@ -231,7 +231,8 @@ async fn a_body_is_a_file_bytes_a_stream_or_an_object() {
 async fn accept_and_user_agent_are_sent_unless_they_are_set() {
     let server = Server::start([]).await;
     soon(server.client().get().send()).await.unwrap();
-    let custom = RestClient::builder(server.config()).accept("application/x").build().unwrap();
+    let custom =
+        RestClient::new(RestClientConfig { accept: "application/x".into(), ..server.config().into() }).unwrap();
     soon(custom.get().header("user-agent", "me").send()).await.unwrap();
     soon(custom.get().header("accept", "a").header("accept", "b").send()).await.unwrap();
     let seen = server.seen();

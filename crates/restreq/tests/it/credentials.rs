@@ -66,6 +66,6 @@ async fn a_token_file_that_never_was_is_named_and_nothing_is_sent() {
     let error = soon(RestClient::new(config).unwrap().get().send()).await.unwrap_err();
     assert!(matches!(&error, Error::Auth { source: AuthError::TokenFile { .. }, .. }), "{error}");
     assert!(error.to_string().contains("/nonexistent/token"), "{error}");
-    assert!(matches!(ApiError::from(error).kind(), ErrorKind::Unauthenticated(_)));
+    assert!(matches!(ApiError::from(error).kind, ErrorKind::Unauthenticated(_)));
     assert!(server.seen().is_empty());
 }

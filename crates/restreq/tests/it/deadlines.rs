@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pintle_meta::{ApiError, ErrorKind};
-use pintle_restreq::{Error, Phase, RestClient, Timeouts};
+use pintle_restreq::{Error, Phase, RestClient, RestClientConfig, Timeouts};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ fn phase(error: Error) -> (Phase, Duration) {
     let Error::Timeout { phase, after, .. } = &error else { panic!("{error}") };
     let found = (*phase, *after);
     assert!(error.to_string().starts_with("GET http"), "{error}");
-    let is_unsent = matches!(ApiError::from(error.clone()).kind(), ErrorKind::Connect { refused: false, .. });
+    let is_unsent = matches!(ApiError::from(error.clone()).kind, ErrorKind::Connect { refused: false, .. });
     assert_eq!(is_unsent, *phase == Phase::Connect);
     found
 }
@@ -51,7 +51,7 @@ async fn the_head_and_the_rests_of_an_answer_have_deadlines_too() {
     ] {
         let server = Server::always(reply).await;
         let timeouts = Timeouts { headers: Some(7 * SECOND), idle: Some(3 * SECOND), ..Timeouts::default() };
-        let client = RestClient::builder(server.config()).timeouts(timeouts).build().unwrap();
+        let client = RestClient::new(RestClientConfig { timeouts, ..server.config().into() }).unwrap();
         assert_eq!(phase(client.get().send().await.unwrap_err()), expected);
     }
 }
@@ -75,7 +75,7 @@ async fn connecting_has_a_deadline() {
     let mut config = pintle_meta::ClientConfig::new(url);
     config.tls.insecure_skip_verify = true;
     let timeouts = Timeouts { connect: 4 * SECOND, ..Timeouts::default() };
-    let client = RestClient::builder(config).timeouts(timeouts).build().unwrap();
+    let client = RestClient::new(RestClientConfig { timeouts, ..config.into() }).unwrap();
     assert_eq!(phase(client.get().send().await.unwrap_err()), (Phase::Connect, 4 * SECOND));
 }
 

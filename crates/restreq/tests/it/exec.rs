@@ -79,7 +79,7 @@ async fn why(program: &Program, change: impl FnOnce(&mut ExecConfig)) -> String 
     assert!(server.seen().is_empty(), "nothing is sent without credentials");
     let Error::Auth { source: AuthError::Exec { why, .. }, .. } = &error else { panic!("{error}") };
     let why = why.clone();
-    assert!(matches!(ApiError::from(error).kind(), ErrorKind::Unauthenticated(_)));
+    assert!(matches!(ApiError::from(error).kind, ErrorKind::Unauthenticated(_)));
     why
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_meta::{ListMeta, ListPart, Reason};
-use pintle_restreq::{Error, ListStream};
+use pintle_restreq::{Error, ListStream, RestClient, RestClientConfig};
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
@@ -106,7 +106,7 @@ async fn a_list_of_any_size_streams_through_in_bounded_memory() {
     let expected = (chunks.len() - 1) / 2 * 8;
     let headers = vec![("content-type", "application/json".into())];
     let server = Server::always(Reply::Answer { status: 200, headers, chunks, end: End::Proper }).await;
-    let client = pintle_restreq::RestClient::builder(server.config()).max_body(1 << 20).build().unwrap();
+    let client = RestClient::new(RestClientConfig { max_body: 1 << 20, ..server.config().into() }).unwrap();
 
     let before = peak_memory();
     let mut stream = soon(client.get().list()).await.unwrap();

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_metrics::{Memory, MetricKind};
-use pintle_restreq::RestClient;
+use pintle_restreq::{RestClient, RestClientConfig};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::support::{Reply, Server, closed_port, soon, steady_clock};
 
 fn client(server: &Server, memory: &Memory) -> RestClient {
-    RestClient::builder(server.config()).metrics(Arc::new(memory.clone())).build().unwrap()
+    RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..server.config().into() }).unwrap()
 }
 
 /// A counter of requests or retries, by the code and the method.
@@ -81,7 +81,8 @@ async fn no_answer_counts_as_an_error() {
     let memory = Memory::new();
     let mut config = Server::start([]).await.config();
     config.server = format!("http://{}", closed_port().await);
-    let client = RestClient::builder(config).metrics(Arc::new(memory.clone())).build().unwrap();
+    let client =
+        RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..config.into() }).unwrap();
     soon(client.get().send()).await.unwrap_err();
     assert_eq!(count(&memory, "requests_total", "<error>", "GET"), Some(1.0));
 }
@@ -126,7 +127,8 @@ async fn waits_for_the_rate_limit_are_told() {
     // One in 100 s, so that it matters little what else takes time.
     (config.qps, config.burst) = (Some(0.01), Some(1));
     let start = Instant::now();
-    let client = RestClient::builder(config).metrics(Arc::new(memory.clone())).build().unwrap();
+    let client =
+        RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..config.into() }).unwrap();
     for _ in 0..3 {
         client.get().send().await.unwrap();
     }

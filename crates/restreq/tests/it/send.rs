@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use http::Method;
 use pintle_meta::{ApiError, ErrorKind, Reason, Secret, Status};
-use pintle_restreq::{Error, IgnoreWarnings, RestClient, Warning, WarningHandler};
+use pintle_restreq::{Error, IgnoreWarnings, RestClient, RestClientConfig, Warning, WarningHandler};
 use serde_json::{Value, json};
 
 use crate::support::{End, Reply, Server, closed_port, soon, steady_clock};
@@ -107,7 +107,7 @@ async fn a_failure_within_a_success_is_a_failure() {
     assert!(matches!(&empty, Error::Decode { .. }) && empty.to_string().contains("0-length response"), "{empty}");
     let garbage = soon(request.object::<Value>()).await.unwrap_err();
     assert!(matches!(&garbage, Error::Decode { .. }), "{garbage}");
-    assert!(matches!(ApiError::from(garbage).kind(), ErrorKind::Decode(_)));
+    assert!(matches!(ApiError::from(garbage).kind, ErrorKind::Decode(_)));
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn a_retried_write_tells_that_an_earlier_attempt_may_have_been_done() {
         let error = ApiError::from(error);
         assert!(error.is_conflict());
         assert_eq!(
-            (error.may_have_acted(), error.earlier_may_have_acted()),
+            (error.may_have_acted(), error.earlier_may_have_acted),
             (in_doubt, in_doubt),
             "{method} {first}: {error}"
         );
@@ -205,7 +205,7 @@ async fn doubt_outlives_a_retry_that_is_never_sent() {
     assert!(matches!(**last, Error::Throttled { .. }), "{last}");
     assert_eq!(earlier.status().unwrap().code, 504);
     let error = ApiError::from(error);
-    assert!(error.may_have_acted() && error.earlier_may_have_acted(), "{error}");
+    assert!(error.may_have_acted() && error.earlier_may_have_acted, "{error}");
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -222,7 +222,7 @@ async fn an_answer_that_is_no_status_is_told_from_the_servers_own() {
 async fn an_error_above_the_network_names_its_request() {
     let server = Server::always(Reply::later(429, 0)).await;
     let error = ApiError::from(soon(server.client().put().max_retries(0).abs_path(["/a/b"]).send()).await.unwrap_err());
-    let line = error.request().unwrap();
+    let line = error.request.as_ref().unwrap();
     assert_eq!((&*line.method, line.path()), ("PUT", "/a/b"));
     assert!(error.to_string().contains("PUT http://127.0.0.1"), "{error}");
 }
@@ -231,7 +231,7 @@ async fn an_error_above_the_network_names_its_request() {
 async fn the_delay_that_was_not_waited_for_reaches_the_caller() {
     let server = Server::always(Reply::later(429, 7)).await;
     let error = soon(server.client().post().max_retries(0).send()).await.unwrap_err();
-    assert_eq!(ApiError::from(error).retry_after(), Some(std::time::Duration::from_secs(7)));
+    assert_eq!(ApiError::from(error).retry_after, Some(std::time::Duration::from_secs(7)));
 }
 
 #[tokio::test]
@@ -256,7 +256,7 @@ async fn a_read_survives_lost_connections_and_a_write_does_not() {
         let server = Server::always(Reply::Hang).await;
         let error = server.client().verb(method).body("x").send().await.unwrap_err();
         assert!(matches!(&error, Error::Transport { .. }), "{error}");
-        assert!(matches!(ApiError::from(error).kind(), ErrorKind::Transport(_)));
+        assert!(matches!(ApiError::from(error).kind, ErrorKind::Transport(_)));
         assert_eq!(server.seen().len(), 1);
     }
 
@@ -296,7 +296,7 @@ async fn an_answer_that_is_too_large_is_refused() {
     soon(request.clone().max_body(1000).send()).await.unwrap();
     let error = soon(request.max_body(999).send()).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { limit: 999, .. }), "{error}");
-    let client = RestClient::builder(server.config()).max_body(10).build().unwrap();
+    let client = RestClient::new(RestClientConfig { max_body: 10, ..server.config().into() }).unwrap();
     soon(client.get().send()).await.unwrap_err();
 }
 
@@ -354,7 +354,8 @@ async fn warnings_reach_their_handler_once_and_the_response() {
         |status| Reply::json(status, "{}").header("warning", "299 - \"old\"").header("warning", "299 - \"older\"");
     let server = Server::start([warned(200), warned(400), warned(200), warned(200)]).await;
     let heard = Arc::new(Heard::default());
-    let client = RestClient::builder(server.config()).warning_handler(heard.clone()).build().unwrap();
+    let client =
+        RestClient::new(RestClientConfig { warning_handler: heard.clone(), ..server.config().into() }).unwrap();
     let answer = soon(client.get().send()).await.unwrap();
     assert_eq!(answer.warnings().iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(), ["old", "older"]);
     soon(client.get().send()).await.unwrap_err();

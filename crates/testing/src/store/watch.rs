@@ -185,7 +185,7 @@ impl Entry {
 
 /// How the stream tells of it: what a server says comes as an event.
 fn failing(error: ApiError) -> Item {
-    match error.kind() {
+    match &error.kind {
         ErrorKind::Status(status) => Ok(WatchEvent::Error(status.clone())),
         _ => Err(error),
     }

@@ -56,7 +56,7 @@ fn an_object_that_cannot_be_decoded_is_one_object() {
     let sites = sites(&["a"]);
     sites.put_raw(json!({"metadata": {"namespace": "ns", "name": "broken"}, "spec": 7}));
     let error: ApiError = now(sites.get(&key("broken"))).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::Decode(_)) && error.to_string().contains("ns/broken"), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Decode(_)) && error.to_string().contains("ns/broken"), "{error}");
     assert_eq!(page(&sites, &ListOptions::default()).0, "at 2 a@1 broken@2");
 }
 

@@ -66,7 +66,7 @@ fn a_list_is_at_least_as_new_as_asked_or_exactly_so_old() {
 fn a_list_from_the_future_the_forgotten_past_or_nowhere_is_refused() {
     let sites = sites(&["a", "b", "c"]);
     let error = fails(&sites, &options("9", 0));
-    assert!(error.is_too_large_resource_version() && error.retry_after().is_some(), "{error}");
+    assert!(error.is_too_large_resource_version() && error.retry_after.is_some(), "{error}");
     let (_, token) = page(&sites, &options("", 1));
     sites.put(site("d"));
     sites.compact();

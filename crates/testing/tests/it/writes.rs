@@ -122,7 +122,7 @@ fn a_key_of_the_wrong_scope_is_not_sent() {
         now(sites.create(&nowhere, &post())).unwrap_err(),
         now(sites.delete(&everywhere, &DeleteOptions::default())).unwrap_err(),
     ] {
-        assert!(matches!(error.kind(), ErrorKind::InvalidRequest(_)), "{error}");
+        assert!(matches!(error.kind, ErrorKind::InvalidRequest(_)), "{error}");
     }
 }
 

@@ -109,7 +109,7 @@ impl Rig {
 
     /// An error event.
     pub(crate) fn receive_error(&mut self, error: ApiError) -> String {
-        match error.kind() {
+        match &error.kind {
             ErrorKind::Status(status) => self.receive(WatchEvent::Error(status.clone())),
             _ => self.answer(Input::Received(Some(Err(error)))),
         }
