@@ -21,8 +21,8 @@ use crate::{Controller, ControllerConfig, Reconciler};
 ///
 /// let kind = |api_version, kind, plural| {
 ///     let resource = ApiResource::new(api_version, kind, plural, Scope::Namespaced);
-///     let objects = Collection::<PartialObject>::of_resource(resource.clone(), CollectionConfig::default());
-///     Kind::dynamic(&resource, &SharedInformer::new(objects, InformerConfig::default()))
+///     let objects = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
+///     Kind::of(&SharedInformer::new(objects, InformerConfig::default()))
 /// };
 /// let controller = Controller::of(kind("example.com/v1", "Website", "websites").when(GenerationChanged))
 ///     .owns(kind("apps/v1", "Deployment", "deployments"))

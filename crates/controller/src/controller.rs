@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pintle_leaderelect::Leadership;
 use pintle_meta::ObjectKey;
-use pintle_workqueue::ShutdownMode;
+use pintle_workqueue::{AddOptions, ShutdownMode};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -111,6 +111,8 @@ impl Controller {
     /// [`graceful_shutdown_timeout`](ControllerConfig::graceful_shutdown_timeout) at most. Then it drops them. One that holds its
     /// thread ends at its next await, and the run not before.
     ///
+    /// For leader election, give it to a [`Manager`](crate::Manager).
+    ///
     /// It can be run again afterwards, with a new queue: every object is reconciled anew, and so is each key that this run has
     /// left undone.
     ///
@@ -128,31 +130,11 @@ impl Controller {
     /// Dropping the future ends the run. Its reconciliations are tasks, which the runtime drops as soon as it gets to it; one that
     /// another thread is polling just then goes on until its next await. The next run waits for them.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), ControllerError> {
-        self.run_under(stop, None).await
+        self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), None).await
     }
 
-    /// As [`Controller::run`], with each reconciliation inside `leadership`: it is dropped when the term is over.
-    ///
-    /// # Errors
-    ///
-    /// As [`Controller::run`].
-    ///
-    /// # Panics
-    ///
-    /// As [`Controller::run`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Controller::run`].
-    pub async fn run_under(
-        &self,
-        stop: &CancellationToken,
-        leadership: Option<&Leadership>,
-    ) -> Result<(), ControllerError> {
-        self.run_within(&Stop::new(stop, self.inner.config.graceful_shutdown_timeout), leadership).await
-    }
-
-    /// As [`Controller::run_under`], with a stop that others share. A failure gives it.
+    /// As [`Controller::run`], with a stop that others share, which a failure gives; and with each reconciliation inside
+    /// `leadership`: it is dropped when the term is over.
     pub(crate) async fn run_within(&self, stop: &Stop, leadership: Option<&Leadership>) -> Result<(), ControllerError> {
         let panic = OnceLock::new();
         let ended = Run::begin(&self.inner, &panic)?.work(stop, leadership).await;
@@ -325,7 +307,8 @@ impl<'a> Run<'a> {
             fault = self.fault() => return fault,
             synced = inner.sync(syncs) => synced?,
         }
-        inner.left.take().into_iter().for_each(|key| self.requests.add_with_priority(key, LOW_PRIORITY));
+        let low = AddOptions { priority: LOW_PRIORITY, ..AddOptions::default() };
+        inner.left.take().into_iter().for_each(|key| self.requests.add_with(key, low));
         tracing::info!(controller = inner.name, "caches are complete; reconciling");
         for _ in 0..inner.config.max_concurrent_reconciles.max(1) {
             let worker = Worker {

@@ -27,7 +27,7 @@
 //!     // Anything that lists and watches a resource will do: what a REST client makes, or objects in memory.
 //!     let websites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog") }]);
 //!     let sites = SharedInformer::new(websites, InformerConfig::default());
-//!     let deployments = SharedInformer::new(Collection::<Deployment>::new(), InformerConfig::default());
+//!     let deployments = SharedInformer::new(Collection::<Deployment>::default(), InformerConfig::default());
 //!
 //!     let stop = CancellationToken::new();
 //!     let (lister, done) = (sites.lister(), stop.clone());

@@ -39,7 +39,7 @@ use pintle_meta::ObjectKey;
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 ///     let informer = SharedInformer::new(pods, InformerConfig::default());
 ///     let request = ReconcileRequest::new(ObjectKey::new("team-a", "web-1"));
 ///     assert_eq!(Pods(informer.lister()).reconcile(request).await.unwrap(), Action::await_change());

@@ -18,6 +18,7 @@ pub(crate) type Queue = WorkQueue<ObjectKey, TokioClock>;
 ///
 /// use pintle_controller::{Action, Controller, Feed, LOW_PRIORITY, ReconcileRequest, Requests, Source};
 /// use pintle_meta::ObjectKey;
+/// use pintle_workqueue::AddOptions;
 /// use tokio_util::sync::CancellationToken;
 ///
 /// struct Startup;
@@ -30,7 +31,8 @@ pub(crate) type Queue = WorkQueue<ObjectKey, TokioClock>;
 ///     fn start(&self, requests: Requests) -> Feed {
 ///         let run = async move {
 ///             requests.add(ObjectKey::new("team-a", "now"));
-///             requests.add_with_priority(ObjectKey::new("team-a", "now-or-later"), LOW_PRIORITY);
+///             let low = AddOptions { priority: LOW_PRIORITY, ..AddOptions::default() };
+///             requests.add_with(ObjectKey::new("team-a", "now-or-later"), low);
 ///             requests.add_after(ObjectKey::new("team-a", "later"), Duration::from_secs(60));
 ///             future::pending().await
 ///         };
@@ -68,14 +70,14 @@ impl Requests {
         self.queue.add(key);
     }
 
-    /// [`add`](Self::add) with a priority, for a queue whose order looks at it. Larger is sooner; a plain add has 0.
-    pub fn add_with_priority(&self, key: ObjectKey, priority: i32) {
-        self.queue.add_with(key, AddOptions { priority, ..AddOptions::default() });
-    }
-
     /// Has `key` reconciled after a time, or sooner if it is added in another way.
     pub fn add_after(&self, key: ObjectKey, after: Duration) {
         self.queue.add_after(key, after);
+    }
+
+    /// Has `key` reconciled as the options say: with a priority, say, for a queue whose order looks at it.
+    pub fn add_with(&self, key: ObjectKey, options: AddOptions) {
+        self.queue.add_with(key, options);
     }
 
     pub(crate) fn queue(&self) -> &Queue {

@@ -21,7 +21,7 @@ use crate::{ReflectorConfig, ReflectorError};
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 ///     let labels = json!({"app": "web"});
 ///     pods.put_raw(json!({"metadata": {"namespace": "a", "name": "web", "labels": labels, "annotations": {"a": "note"}}}));
 ///     pods.put_raw(json!({"metadata": {"namespace": "a", "name": "db", "labels": {"app": "db"}}}));

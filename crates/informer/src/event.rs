@@ -22,7 +22,7 @@ use pintle_meta::{Object, ObjectKey};
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 ///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1"}}));
 ///     let informer = SharedInformer::new(pods.clone(), InformerConfig::default());
 ///     let mut events = informer.subscribe();

@@ -27,7 +27,7 @@ use crate::{InformerConfig, InformerState, NotSynced, SharedInformer};
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 ///
 ///     let factory = InformerFactory::new();
 ///     let one = factory.informer(None, pods.clone(), InformerConfig::default());

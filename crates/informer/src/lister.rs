@@ -23,7 +23,7 @@ use crate::{Cache, NAMESPACE_INDEX, NotReached, Snapshot, Undecodable, UnknownIn
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 ///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1", "labels": {"app": "web"}}}));
 ///     pods.put_raw(json!({"metadata": {"namespace": "team-b", "name": "db-1", "labels": {"app": "db"}}}));
 ///     let informer = SharedInformer::new(pods, InformerConfig::default());

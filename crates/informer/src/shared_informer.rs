@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pintle_meta::{ListWatch, Object};
+use pintle_meta::{ApiResource, ListWatch, Object};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,7 @@ use crate::{IndexExists, InformerConfig, InformerState, Lister, NotSynced, Subsc
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 ///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1"}}));
 ///
 ///     let informer = SharedInformer::new(pods, InformerConfig::default());
@@ -59,6 +59,7 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = (
 
 struct Owner<T: Object> {
     name: String,
+    resource: ApiResource,
     publisher: Arc<Publisher<T>>,
     state: watch::Sender<InformerState>,
     resync: Option<Duration>,
@@ -78,8 +79,8 @@ impl<T: Object> SharedInformer<T> {
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
         let publisher = Arc::new(Publisher::new());
         let state = watch::Sender::new(InformerState::Starting);
-        let metrics = metrics
-            .map(|provider| Metrics::new(&*provider, &name, &list_watch.api_resource(), &publisher, state.subscribe()));
+        let resource = list_watch.api_resource();
+        let metrics = metrics.map(|provider| Metrics::new(&*provider, &name, &resource, &publisher, state.subscribe()));
         let driver = Driver {
             name: name.clone(),
             list_watch,
@@ -93,6 +94,7 @@ impl<T: Object> SharedInformer<T> {
         let launch: Launch = Box::new(|stop| Box::pin(driver.run(stop)));
         let owner = Owner {
             name,
+            resource,
             publisher,
             state,
             resync,
@@ -191,6 +193,11 @@ impl<T: Object> SharedInformer<T> {
     /// How it is getting on, to be watched for changes.
     pub fn states(&self) -> watch::Receiver<InformerState> {
         self.owner.state.subscribe()
+    }
+
+    /// What the objects are.
+    pub fn resource(&self) -> &ApiResource {
+        &self.owner.resource
     }
 
     /// The name it goes by in logs and metrics.

@@ -19,7 +19,7 @@ use crate::ReflectorError;
 /// #[tokio::main(flavor = "current_thread")]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-///     let pods = Collection::<PartialObject>::of_resource(resource, CollectionConfig::default());
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 ///     pods.faults().when(|_| Some(Outcome::refused(403, Reason::Forbidden)));
 ///     let informer = SharedInformer::new(pods, InformerConfig::default());
 ///     let mut states = informer.states();

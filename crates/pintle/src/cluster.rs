@@ -8,12 +8,12 @@ use std::time::Duration;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_controller::leader_events;
 use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
-use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
+use pintle_informer::{InformerConfig, InformerFactory, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_leaderelect::{
     LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock, LeaseWatch, LossReason,
 };
-use pintle_meta::{ClientConfig, NamespaceScope, ObjectKey, Resource};
+use pintle_meta::{ClientConfig, NamespaceScope, Object, ObjectKey, Resource};
 use pintle_metrics::Provider;
 use pintle_restreq::{Api, RestClient, RestClientConfig};
 use serde::de::DeserializeOwned;
@@ -170,35 +170,41 @@ impl Cluster {
     ///
     /// Outside of a tokio runtime.
     pub fn informer<T: Resource + DeserializeOwned>(&self) -> SharedInformer<T> {
-        self.select(ReflectorConfig::default())
+        self.select(self.api(), InformerConfig::default())
     }
 
-    /// The informer of the objects that the selectors of `reflector` match: the same one for everybody who asks for the same
-    /// selectors; what else is set counts for who asks first. It runs.
+    /// The informer of the objects of `api` that the selectors in `config` match: the same one for everybody who asks for the same
+    /// resource, namespace and selectors; what else is set counts for who asks first. It runs, as
+    /// [`informer`](Self::informer)'s does. `api` is [`api`](Self::api), [`namespaced`](Self::namespaced), or a dynamic one of the
+    /// cluster's [`client`](Self::client).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle::informer::{InformerConfig, ReflectorConfig};
+    /// use pintle::prelude::*;
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Clone, Debug, Deserialize, Serialize)]
+    /// # struct Pod { metadata: ObjectMeta }
+    /// # pintle::meta::resource!(Pod, "v1", "Pod", "pods", Namespaced);
+    ///
+    /// fn web_pods(cluster: &Cluster) -> Result<SharedInformer<Pod>, Box<dyn std::error::Error>> {
+    ///     let reflector = ReflectorConfig { label_selector: "app=web".parse()?, ..ReflectorConfig::default() };
+    ///     let config = InformerConfig { reflector, ..InformerConfig::default() };
+    ///     Ok(cluster.select(cluster.namespaced("team-a"), config))
+    /// }
+    /// ```
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub fn select<T: Resource + DeserializeOwned>(&self, reflector: ReflectorConfig) -> SharedInformer<T> {
-        self.share(self.api(), reflector)
-    }
-
-    /// As [`select`](Self::select), in one namespace; an empty text stands for the configuration's.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a tokio runtime.
-    pub fn select_in<T: Resource<Scope = NamespaceScope> + DeserializeOwned>(
+    pub fn select<T: Object + DeserializeOwned>(
         &self,
-        namespace: &str,
-        reflector: ReflectorConfig,
+        api: Api<T>,
+        mut config: InformerConfig<T>,
     ) -> SharedInformer<T> {
-        self.share(self.namespaced(namespace), reflector)
-    }
-
-    fn share<T: Resource + DeserializeOwned>(&self, api: Api<T>, reflector: ReflectorConfig) -> SharedInformer<T> {
+        config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
         let namespace = api.namespace().map(str::to_owned);
-        let config = InformerConfig { reflector, metrics: self.inner.metrics.clone(), ..InformerConfig::default() };
         let informer = self.inner.informers.informer(namespace.as_deref(), api, config);
         // It knows whether there was a shutdown.
         self.inner.informers.start();

@@ -27,7 +27,7 @@ use crate::{Call, Collection, Events, FaultScript, Outcome, Page, RecordedReques
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), ApiError> {
 /// let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
-/// let maps = Collection::<DynamicObject>::of_resource(resource, CollectionConfig::default());
+/// let maps = Collection::<DynamicObject>::dynamic(resource, CollectionConfig::default());
 /// maps.put_raw(json!({"metadata": {"namespace": "ns", "name": "a"}, "data": {"key": "old"}}));
 ///
 /// let (one, other) = (maps.client("one"), maps.client("other"));

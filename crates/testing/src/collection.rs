@@ -80,20 +80,15 @@ impl Default for CollectionConfig {
 }
 
 impl<T: Resource> Collection<T> {
-    /// An empty one.
-    pub fn new() -> Self {
-        Self::with_config(CollectionConfig::default())
-    }
-
-    /// An empty one that is not as usual.
-    pub fn with_config(config: CollectionConfig) -> Self {
-        Self::of_resource(T::api_resource(), config)
+    /// An empty one. [`default`](Self::default) gives one that is as usual.
+    pub fn new(config: CollectionConfig) -> Self {
+        Self::dynamic(T::api_resource(), config)
     }
 }
 
 impl<T> Collection<T> {
     /// An empty one of a resource that its type does not tell: say, of [`DynamicObject`](pintle_meta::DynamicObject)s.
-    pub fn of_resource(resource: ApiResource, config: CollectionConfig) -> Self {
+    pub fn dynamic(resource: ApiResource, config: CollectionConfig) -> Self {
         let CollectionConfig { clock, watch_cache } = config;
         let store = Mutex::new(Store::new(resource, watch_cache));
         Self { shared: Arc::new(Shared { store, clock, faults: FaultScript::default() }), object: PhantomData }
@@ -289,14 +284,14 @@ impl<T> Clone for Collection<T> {
 
 impl<T: Resource> Default for Collection<T> {
     fn default() -> Self {
-        Self::new()
+        Self::new(CollectionConfig::default())
     }
 }
 
 impl<T: Resource + Serialize + DeserializeOwned> FromIterator<T> for Collection<T> {
     /// A collection of these objects, [`put`](Collection::put) in their order.
     fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
-        let collection = Self::new();
+        let collection = Self::default();
         objects.into_iter().for_each(|object| _ = collection.put(object));
         collection
     }

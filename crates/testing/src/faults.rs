@@ -81,7 +81,7 @@ impl Break {
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
-/// let maps = Collection::<DynamicObject>::of_resource(resource, CollectionConfig::default());
+/// let maps = Collection::<DynamicObject>::dynamic(resource, CollectionConfig::default());
 /// maps.faults().next_of(Verb::List, [Outcome::refused(429, Reason::TooManyRequests)]);
 /// assert!(maps.list(&ListOptions::default()).await.is_err());
 /// assert!(maps.list(&ListOptions::default()).await.is_ok());

@@ -16,15 +16,15 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 /// # Examples
 ///
 /// ```
-/// use pintle_controller::{Action, Controller, Kind, Manager, ReconcileRequest};
+/// use pintle_controller::{Action, Controller, Manager, ReconcileRequest};
 /// use pintle_informer::{InformerConfig, SharedInformer};
 /// use pintle_meta::{ApiResource, PartialObject, Scope};
 /// use pintle_testing::{Collection, CollectionConfig};
 ///
 /// let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
-/// let pods = Collection::<PartialObject>::of_resource(resource.clone(), CollectionConfig::default());
+/// let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 /// let pods = SharedInformer::new(pods, InformerConfig { name: "pods".into(), ..InformerConfig::default() });
-/// let controller = Controller::of(Kind::dynamic(&resource, &pods))
+/// let controller = Controller::of(&pods)
 ///     .reconciler(|_: ReconcileRequest| async { Ok(Action::await_change()) });
 ///
 /// let status = Manager::new().controller(controller).status();

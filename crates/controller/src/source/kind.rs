@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use pintle_informer::{InformerState, ResourceEvent, SharedInformer};
-use pintle_meta::{ApiResource, Object, Resource};
+use pintle_meta::{ApiResource, Object};
+use pintle_workqueue::AddOptions;
 
 use super::{Feed, Source};
 use crate::handler::Handler;
@@ -14,7 +15,7 @@ use crate::{LOW_PRIORITY, Requests, predicate};
 
 /// The objects of an informer, as a source: all of them, or those events that a [`Predicate`] lets pass.
 ///
-/// A `&SharedInformer` turns into one wherever one is asked for, if its type knows its resource.
+/// A `&SharedInformer` turns into one wherever one is asked for.
 ///
 /// # Examples
 ///
@@ -25,32 +26,23 @@ use crate::{LOW_PRIORITY, Requests, predicate};
 /// use pintle_testing::{Collection, CollectionConfig};
 ///
 /// let resource = ApiResource::new("apps/v1", "Deployment", "deployments", Scope::Namespaced);
-/// let objects = Collection::<PartialObject>::of_resource(resource.clone(), CollectionConfig::default());
+/// let objects = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 /// let deployments = SharedInformer::new(objects, InformerConfig::default());
 ///
-/// // For a type that is a `Resource`: `Kind::of(&deployments)`.
-/// let kind = Kind::dynamic(&resource, &deployments)
+/// let kind = Kind::of(&deployments)
 ///     .when(GenerationChanged)
 ///     .when(|event: &ResourceEvent<PartialObject>| event.object().metadata.namespace != "kube-system");
 /// assert_eq!(kind.resource().kind, "Deployment");
 /// ```
 pub struct Kind<T: Object> {
-    resource: ApiResource,
     informer: SharedInformer<T>,
     predicate: Option<Arc<dyn Predicate<T>>>,
 }
 
-impl<T: Resource> Kind<T> {
+impl<T: Object> Kind<T> {
     /// All events of `informer`.
     pub fn of(informer: &SharedInformer<T>) -> Self {
-        Self::dynamic(&T::api_resource(), informer)
-    }
-}
-
-impl<T: Object> Kind<T> {
-    /// All events of `informer`, whose resource is known at run time only.
-    pub fn dynamic(resource: &ApiResource, informer: &SharedInformer<T>) -> Self {
-        Self { resource: resource.clone(), informer: informer.clone(), predicate: None }
+        Self { informer: informer.clone(), predicate: None }
     }
 
     /// Only the events that `predicate` lets pass, and those before it.
@@ -65,7 +57,7 @@ impl<T: Object> Kind<T> {
 
     /// What the objects are.
     pub fn resource(&self) -> &ApiResource {
-        &self.resource
+        self.informer.resource()
     }
 
     /// The informer.
@@ -74,7 +66,7 @@ impl<T: Object> Kind<T> {
     }
 }
 
-impl<T: Resource> From<&SharedInformer<T>> for Kind<T> {
+impl<T: Object> From<&SharedInformer<T>> for Kind<T> {
     fn from(informer: &SharedInformer<T>) -> Self {
         Self::of(informer)
     }
@@ -126,8 +118,8 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
                 // What a user's function does to one event must not cost all others.
                 let handled = catch(|| {
                     if predicate.as_ref().is_none_or(|predicate| predicate.allows(&event)) {
-                        let priority = priority(&event);
-                        handler.handle(&event, &mut |key| requests.add_with_priority(key, priority));
+                        let options = AddOptions { priority: priority(&event), ..AddOptions::default() };
+                        handler.handle(&event, &mut |key| requests.add_with(key, options));
                     }
                 });
                 if let Err(panic) = handled {

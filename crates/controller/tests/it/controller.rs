@@ -60,7 +60,7 @@ async fn a_deletion_that_no_watch_told_is_reconciled() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_reconciled_before_all_caches_are_complete() {
     let sites = sites_named(&["a"]);
-    let children = Collection::<Child>::new();
+    let children = Collection::<Child>::default();
     forbid(children.faults());
     let calls = Recorder::new();
     let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
@@ -81,7 +81,7 @@ async fn nothing_is_reconciled_before_all_caches_are_complete() {
 async fn a_change_of_a_dependent_reconciles_its_owner() {
     let sites = sites_named(&[]);
     let site = sites.put(Site::named("site"));
-    let children = Collection::<Child>::new();
+    let children = Collection::<Child>::default();
     let calls = Recorder::new();
     let controller = Controller::of(&informer(&sites)).owns(&informer(&children)).reconciler(calls.clone());
     let _running = run(&controller).await;
@@ -100,7 +100,7 @@ async fn a_change_of_a_dependent_reconciles_its_owner() {
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_was_made_anew_hears_of_the_end_of_its_old_child() {
     let sites = sites_named(&[]);
-    let children = Collection::<Child>::new();
+    let children = Collection::<Child>::default();
     let old = sites.put(Site::named("site"));
     children.put(Child::of(&old, "child"));
     let calls = Recorder::new();
@@ -120,7 +120,7 @@ async fn an_owner_that_was_made_anew_hears_of_the_end_of_its_old_child() {
 #[tokio::test(start_paused = true)]
 async fn a_watched_object_reconciles_what_a_function_names() {
     let sites = sites_named(&["a"]);
-    let children = Collection::<Child>::new();
+    let children = Collection::<Child>::default();
     let calls = Recorder::new();
     let named = EnqueueMapped::new(|child: &Child| {
         child.metadata.labels.values().map(|name| ObjectKey::new("ns", name)).collect::<Vec<_>>()

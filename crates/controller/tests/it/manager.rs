@@ -53,7 +53,7 @@ fn replica_with(
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_works_and_a_standby_is_warm() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x", "y"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y"]));
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
     let b = replica("b", &leases, &sites, 0.0);
@@ -88,7 +88,7 @@ fn service(log: &Arc<Mutex<Vec<&'static str>>>) -> impl FnOnce(Manager) -> Manag
 
 #[tokio::test(start_paused = true)]
 async fn services_run_on_every_replica_and_outlive_the_controllers() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 10.0, service(&log));
     let b = replica_with("b", &leases, &sites, 10.0, service(&log));
@@ -130,7 +130,7 @@ async fn without_an_election_the_controllers_just_run() {
 
 #[tokio::test(start_paused = true)]
 async fn readiness_tells_which_source_is_not_complete_and_why() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     forbid(sites.faults());
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
@@ -145,7 +145,7 @@ async fn readiness_tells_which_source_is_not_complete_and_why() {
 
 #[tokio::test(start_paused = true)]
 async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
-    let (leases, sink) = (Collection::<Lease>::new(), Collection::<Event>::new());
+    let (leases, sink) = (Collection::<Lease>::default(), Collection::<Event>::default());
     let broadcaster = EventBroadcaster::start(sink.clone(), BroadcasterConfig::default());
     let recorder = broadcaster.recorder(EventSource { component: "site".into(), host: String::new() });
     let told = Told::default();
@@ -181,7 +181,7 @@ async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
 #[tokio::test(start_paused = true)]
 async fn a_manager_of_nothing_runs_until_its_stop() {
     for election in [false, true] {
-        let leases = Collection::<Lease>::new();
+        let leases = Collection::<Lease>::default();
         let mut manager = Manager::new();
         if election {
             manager = manager.leader_election(elector(&leases.client("a"), "a"));

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use pintle_controller::{Action, Controller, ControllerConfig, Kind, QueueSetup, ReconcileError};
-use pintle_meta::Resource;
+use pintle_controller::{Action, Controller, ControllerConfig, QueueSetup, ReconcileError};
 use pintle_workqueue::MetricsStyle;
 
 use crate::recorder::{Recorder, Told, pass, run};
-use crate::support::{Site, informer, sites_named, touch};
+use crate::support::{informer, sites_named, touch};
 
 #[tokio::test(start_paused = true)]
 async fn the_metrics_tell_what_happened() {
     let sites = sites_named(&["a", "b", "c", "d"]);
     let (calls, told) = (Recorder::taking(1.0), Told::default());
-    let controller = Controller::of(Kind::dynamic(&Site::api_resource(), &informer(&sites)));
+    let controller = Controller::of(&informer(&sites));
     let controller = controller.config(told.config()).reconciler(calls);
     let _running = run(&controller).await;
     let queue = |name: &str| told.0.value(&format!("workqueue_{name}"), &[("name", "site"), ("controller", "site")]);

@@ -46,7 +46,7 @@ async fn serve(
 
 #[tokio::test(start_paused = true)]
 async fn a_service_answers_probes_and_scrapes_from_the_status() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     forbid(sites.faults());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -16,7 +16,7 @@ fn server() -> Collection<Event> {
 
 /// One to which happens what `fault` says of the nth try of each message, from 1.
 fn failing(fault: impl Fn(u32) -> Option<Outcome> + Send + Sync + 'static) -> Collection<Event> {
-    let server = Collection::new();
+    let server = Collection::default();
     let tries = Mutex::new(BTreeMap::new());
     server.faults().when(move |request| {
         let nth = {

@@ -26,7 +26,7 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
     assert_eq!(again.name(), "all");
     let one = informer(&source, Some("ns"), "one");
     let resource = ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced);
-    let elsewhere = Collection::of_resource(resource, CollectionConfig::default());
+    let elsewhere = Collection::dynamic(resource, CollectionConfig::default());
     elsewhere.put(pod("a", ""));
     let other = informer(&elsewhere, None, "other");
     assert_eq!(other.name(), "other", "another resource is another informer");

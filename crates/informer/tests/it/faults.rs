@@ -192,7 +192,7 @@ async fn a_streaming_list_takes_one_request() {
 #[tokio::test(start_paused = true)]
 async fn pages_are_followed_to_the_end() {
     let names: Vec<String> = (0..1234).map(|number| format!("p{number:04}")).collect();
-    let source = Collection::with_config(CollectionConfig { watch_cache: false, ..CollectionConfig::default() });
+    let source = Collection::new(CollectionConfig { watch_cache: false, ..CollectionConfig::default() });
     names.iter().for_each(|name| _ = source.put(pod(name, "")));
     let informer = SharedInformer::<Pod>::new(source.clone(), InformerConfig::default());
     informer.start();

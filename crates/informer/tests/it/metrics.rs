@@ -222,7 +222,7 @@ async fn an_undecodable_object_shows_until_it_heals() {
     let put = |source: &Collection<Pod>, name: &str, node: serde_json::Value| {
         source.put_raw(json!({"metadata": {"namespace": "ns", "name": name}, "node": node}));
     };
-    let (memory, source) = (Memory::new(), Collection::new());
+    let (memory, source) = (Memory::new(), Collection::default());
     put(&source, "listed", 7.into());
     let _informer = synced(&source, telling(&memory)).await;
     assert_eq!(value(&memory, "informer_undecodable_objects"), 1.0);

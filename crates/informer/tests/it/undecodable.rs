@@ -12,7 +12,7 @@ use crate::support::{Pod, drain, drain_sorted, key, settle};
 
 /// A source at revision 7, with pods of these names, uids and nodes.
 fn listing(pods: &[(&str, &str, Value)]) -> Collection<Pod> {
-    let source = Collection::new();
+    let source = Collection::default();
     pods.iter().for_each(|(name, uid, node)| put(&source, name, uid, node.clone()));
     (source.revision()..7).for_each(|_| source.advance());
     source

@@ -21,7 +21,7 @@ type Server = Collection<DynamicObject>;
 
 fn server() -> Server {
     let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
-    Collection::of_resource(resource, CollectionConfig::default())
+    Collection::dynamic(resource, CollectionConfig::default())
 }
 
 /// One that holds an object with this annotation, if any, and other things beside it.

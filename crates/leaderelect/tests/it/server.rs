@@ -12,7 +12,7 @@ pub(crate) fn key() -> ObjectKey {
 }
 
 pub(crate) fn server() -> Collection<Lease> {
-    let server = Collection::new();
+    let server = Collection::default();
     server.faults().when(|request| {
         check(request);
         None

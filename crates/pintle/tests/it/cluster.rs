@@ -1,7 +1,7 @@
 //! The front door: what a cluster shares, and what it keeps apart.
 
 use pintle::events::Event;
-use pintle::informer::ReflectorConfig;
+use pintle::informer::{InformerConfig, ReflectorConfig};
 use pintle::leaderelect::{LeaderCallbacks, LossReason};
 use pintle::meta::ClientConfig;
 use pintle::prelude::*;
@@ -18,12 +18,14 @@ async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
     let all = cluster.informer::<ConfigMap>();
     let again = cluster.clone().informer::<ConfigMap>();
     let labelled = ReflectorConfig { label_selector: "a=b".parse().unwrap(), ..ReflectorConfig::default() };
-    let selected = cluster.select::<ConfigMap>(labelled);
-    let one = cluster.select_in::<ConfigMap>("default", ReflectorConfig::default());
+    let selected =
+        cluster.select(cluster.api::<ConfigMap>(), InformerConfig { reflector: labelled, ..InformerConfig::default() });
+    let one = || cluster.select(cluster.namespaced::<ConfigMap>("default"), InformerConfig::default());
     all.add_index("probe", |_| Vec::new()).unwrap();
     again.add_index("probe", |_| Vec::new()).unwrap_err();
     selected.add_index("probe", |_| Vec::new()).unwrap();
-    one.add_index("probe", |_| Vec::new()).unwrap();
+    one().add_index("probe", |_| Vec::new()).unwrap();
+    one().add_index("probe", |_| Vec::new()).unwrap_err();
 
     cluster.api().create(&map("a"), &PostOptions::default()).await.unwrap();
     soon(again.wait_for_sync()).await.unwrap();

@@ -88,7 +88,7 @@ fn the_past_can_be_looked_at_even_after_it_was_compacted() {
 fn times_are_those_of_the_clock() {
     let clock = SteppedClock::new();
     let config = CollectionConfig { clock: clock.clone(), ..CollectionConfig::default() };
-    let sites = Collection::with_config(config);
+    let sites = Collection::new(config);
     let created = |name| sites.put(site(name)).metadata.creation_timestamp.unwrap().to_string();
     assert_eq!(created("a"), "2027-01-15T08:00:00Z");
     clock.advance(Duration::from_secs(90));
@@ -99,7 +99,7 @@ fn times_are_those_of_the_clock() {
 #[test]
 fn objects_of_a_kind_that_is_known_at_run_time_have_their_kind() {
     let resource = ApiResource::new("v1", "Node", "nodes", Scope::Cluster);
-    let nodes = Collection::<DynamicObject>::of_resource(resource, CollectionConfig::default());
+    let nodes = Collection::<DynamicObject>::dynamic(resource, CollectionConfig::default());
     let node = nodes.put(DynamicObject { metadata: ObjectMeta::new("", "a"), ..DynamicObject::default() });
     assert_eq!((node.types.api_version.as_str(), node.types.kind.as_str()), ("v1", "Node"));
     assert_eq!(node.metadata.generation, 0, "it has no spec");

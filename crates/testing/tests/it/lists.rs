@@ -46,7 +46,7 @@ fn a_page_tells_how_many_are_left_unless_it_selects() {
 fn at_revision_0_a_list_is_whole_if_there_is_a_watch_cache() {
     let names = ["a", "b", "c"];
     assert_eq!(page(&sites(&names), &options("0", 2)).0, "at 3 a@1 b@2 c@3");
-    let uncached = Collection::with_config(CollectionConfig { watch_cache: false, ..CollectionConfig::default() });
+    let uncached = Collection::new(CollectionConfig { watch_cache: false, ..CollectionConfig::default() });
     names.iter().for_each(|name| _ = uncached.put(site(name)));
     assert_eq!(page(&uncached, &options("0", 2)).0, "at 3 a@1 b@2");
 }

@@ -122,7 +122,7 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
 
 fn run(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let name = |key: usize| ["a", "b", "c", "d"][key];
-    let sites = Collection::<Website>::new();
+    let sites = Collection::<Website>::default();
     // What the store held after each revision, kept apart from its log.
     let mut history = vec![State::new()];
     let (mut compacted, mut folders) = (0, Vec::new());

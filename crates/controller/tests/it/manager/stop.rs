@@ -22,7 +22,7 @@ use crate::support::{elector, elector_of, holder, informer, sites_named, touch, 
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 21.0);
     pass(1.0).await;
     let b = replica("b", &leases, &sites, 0.0);
@@ -39,7 +39,7 @@ async fn a_stop_lets_calls_end_under_the_lease_and_then_releases_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_fails_stops_the_manager_in_order() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica_with("a", &leases, &sites, 5.0, |manager| {
         manager.service("web", |_| async {
             pass(3.0).await;
@@ -53,7 +53,7 @@ async fn a_service_that_fails_stops_the_manager_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_does_not_stop_is_dropped() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica_with("a", &leases, &sites, 0.0, |manager| {
         let manager = manager.service("deaf", |_| std::future::pending());
         manager.config(ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(7) })
@@ -76,7 +76,7 @@ async fn an_error_of_a_service_whose_display_panics_stops_the_manager_in_order()
         }
     }
     impl std::error::Error for Unspeakable {}
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica_with("a", &leases, &sites, 5.0, |manager| {
         manager.service("web", |_| async {
             pass(3.0).await;
@@ -126,7 +126,7 @@ async fn a_further_error_whose_drop_panics_does_not_keep_the_others_from_their_s
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_panics_stops_the_manager_in_order() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log: Arc<Mutex<Vec<_>>> = Arc::default();
     let noted = log.clone();
     let a = replica_with("a", &leases, &sites, 5.0, |manager| {
@@ -143,7 +143,7 @@ async fn a_service_that_panics_stops_the_manager_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let factory = InformerFactory::new();
     let informer = factory.informer(None, sites.clone(), InformerConfig::default());
@@ -165,7 +165,7 @@ async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_hangs_leaves_time_for_the_services() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 0.0, |manager| {
         service(&log)(manager).config(ManagerConfig { graceful_shutdown_timeout: Duration::from_secs(5) })
@@ -186,7 +186,7 @@ async fn a_lease_is_not_released_while_a_call_holds_its_thread() {
     let (begun, begins) = mpsc::channel();
     let (end, ends) = mpsc::channel::<()>();
     let ends = Mutex::new(ends);
-    let leases = Collection::<Lease>::new();
+    let leases = Collection::<Lease>::default();
     let trigger = Trigger::new();
     let controller = Controller::named("hand").source(trigger.clone()).reconciler(move |_: ReconcileRequest| {
         begun.send(()).unwrap();
@@ -215,7 +215,7 @@ async fn an_election_that_panics_stops_the_manager_in_order() {
         events: Some(Arc::new(move |_| assert!(told.swap(true, Ordering::Relaxed), "no events here"))),
         ..LeaderElectionConfig::default()
     };
-    let elector = elector_of(&Collection::new().client("a"), config);
+    let elector = elector_of(&Collection::default().client("a"), config);
     let manager = service(&log)(Manager::new()).leader_election(elector);
     let manager = manager.service("deaf", |_| std::future::pending());
     let error = tokio::spawn(async move { manager.run(&CancellationToken::new()).await }).await.unwrap().unwrap_err();
@@ -225,7 +225,7 @@ async fn an_election_that_panics_stops_the_manager_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_fails_stops_the_manager_and_releases_the_lease() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let ending = informer(&sites);
     let calls = Recorder::new();
     let controller = Controller::of(&ending).reconciler(calls);
@@ -243,7 +243,7 @@ async fn a_controller_that_fails_stops_the_manager_and_releases_the_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_before_the_start_ends_services_in_order() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 0.0, service(&log));
     a.stop.cancel();
@@ -254,7 +254,7 @@ async fn a_stop_before_the_start_ends_services_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_during_a_stop_drops_the_calls_and_is_left_alone() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let a = replica_with("a", &leases, &sites, 15.0, service(&log));
     pass(1.0).await;
@@ -328,7 +328,7 @@ impl<F: Future> Future for Polls<F> {
 async fn a_run_that_is_dropped_at_any_await_leaves_nothing_at_work() {
     let mut ended = 0;
     for polls in 0..60 {
-        let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x", "y"]));
+        let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y"]));
         let (calls, told) = (Recorder::taking(2.0), Told::default());
         let controller = Controller::of(&informer(&sites)).config(told.config()).reconciler(calls.clone());
         let serving = Arc::new(());

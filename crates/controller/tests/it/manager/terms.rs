@@ -17,7 +17,7 @@ use crate::support::{elector, elector_of, sites_named, usurp};
 
 #[tokio::test(start_paused = true)]
 async fn when_the_leader_is_killed_another_takes_over_all_objects() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x", "y"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x", "y"]));
     let a = replica("a", &leases, &sites, 0.0);
     pass(1.0).await;
     let b = replica("b", &leases, &sites, 0.0);
@@ -31,7 +31,7 @@ async fn when_the_leader_is_killed_another_takes_over_all_objects() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_are_dropped_when_the_term_is_lost_and_begin_anew_with_the_next() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 1_000.0);
     pass(1.0).await;
     usurp(&leases, "stranger");
@@ -44,7 +44,7 @@ async fn calls_are_dropped_when_the_term_is_lost_and_begin_anew_with_the_next() 
 
 #[tokio::test(start_paused = true)]
 async fn keys_that_wait_when_the_term_is_lost_come_in_the_next() {
-    let leases = Collection::<Lease>::new();
+    let leases = Collection::<Lease>::default();
     let (trigger, calls) = (Trigger::new(), Recorder::taking(5.0));
     let controller = Controller::named("hand").source(trigger.clone()).reconciler(calls.clone());
     let manager = Manager::new().controller(controller).leader_election(elector(&leases.client("a"), "a"));
@@ -74,7 +74,7 @@ impl Clocks for Jumps {
 #[tokio::test(start_paused = true)]
 async fn no_key_is_taken_in_vain_after_the_end_of_a_term() {
     let (log, _guard) = Log::here();
-    let leases = Collection::<Lease>::new();
+    let leases = Collection::<Lease>::default();
     let (trigger, calls, clock) = (Trigger::new(), Recorder::new(), Arc::new(Jumps::default()));
     let jumps = clock.clone();
     calls.plan("x", move |_| {
@@ -93,7 +93,7 @@ async fn no_key_is_taken_in_vain_after_the_end_of_a_term() {
 
 #[tokio::test(start_paused = true)]
 async fn a_term_that_ends_before_its_elector_knows_is_followed_by_another() {
-    let leases = Collection::<Lease>::new();
+    let leases = Collection::<Lease>::default();
     let (trigger, calls, clock) = (Trigger::new(), Recorder::new(), Arc::new(Jumps::default()));
     let jumps = clock.clone();
     let setup: QueueSetup = Arc::new(move |_| jumps.1.store(true, Ordering::Relaxed));
@@ -110,7 +110,7 @@ async fn a_term_that_ends_before_its_elector_knows_is_followed_by_another() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_of_a_cut_off_leader_end_before_its_successor_begins() {
-    let (leases, sites) = (Collection::<Lease>::new(), sites_named(&["x"]));
+    let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let a = replica("a", &leases, &sites, 1_000.0);
     pass(1.0).await;
     let b = replica("b", &leases, &sites, 1_000.0);
