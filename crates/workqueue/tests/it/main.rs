@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod bounds;
 mod delaying;
 mod edges;
 mod metrics;
@@ -10,6 +11,7 @@ mod model;
 #[cfg(feature = "tokio")]
 mod on_tokio;
 mod order;
+mod panics;
 mod parallelize;
 mod priority;
 mod queue;

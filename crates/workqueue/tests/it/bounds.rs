@@ -1,0 +1,135 @@
+//! What one step may cost, and whom it wakes.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use pintle_workqueue::ratelimit::ManualClock;
+use pintle_workqueue::{QueueConfig, WorkQueue};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn queue<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wakes {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Each look queues at most 64, and hands out the one that came due first.
+#[test]
+fn a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time() {
+    let (queue, clock) = queue();
+    for key in 0..1000u64 {
+        queue.add_after(key, SECOND + Duration::from_nanos(key));
+    }
+    clock.advance(2 * SECOND);
+    let queued = || queue.snapshot().iter().filter(|state| state.dirty).count();
+    assert_eq!(queued(), 0, "a picture is no look");
+    assert_eq!(*queue.try_get().unwrap(), 0);
+    assert_eq!(queued(), 63);
+    queue.add(5000);
+    assert_eq!(queued(), 64, "an add does not do the work of others");
+    assert_eq!(queue.counts().queued, 1000, "who counts sees all");
+    let rest: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
+    assert_eq!(rest, (1..64).chain([5000]).chain(64..1000).collect::<Vec<_>>());
+}
+
+/// Records of failures do not outlast their time, whether there are more failures or not.
+#[test]
+fn expired_failures_are_forgotten_while_somebody_waits() {
+    let clock = ManualClock::new();
+    let mut config = QueueConfig::new(clock.clone());
+    config.keep_failures = Some(SECOND);
+    let queue = WorkQueue::new(config);
+    for key in 0..1000 {
+        queue.add_rate_limited(key);
+    }
+    clock.advance(SECOND);
+    while let Ok(item) = queue.try_get() {
+        item.done();
+    }
+    assert_eq!(queue.counts().idle, 1000);
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+    let mut get = pin!(queue.get());
+    assert!(get.as_mut().poll(&mut cx).is_pending());
+    clock.advance(2 * SECOND);
+    assert_eq!(wakes.count(), 1, "who waits for a key keeps that time too");
+    assert!(get.as_mut().poll(&mut cx).is_pending());
+    assert!(queue.snapshot().is_empty());
+}
+
+/// One is woken, however many keys come, and the step in which it takes its key wakes the next.
+#[test]
+fn one_waiter_at_a_time_is_woken() {
+    let (queue, _clock) = queue();
+    let wakes = [(); 3].map(|()| Arc::new(Wakes::default()));
+    let wakers = wakes.clone().map(Waker::from);
+    let mut gets = [(); 3].map(|()| Box::pin(queue.get()));
+    for (get, waker) in gets.iter_mut().zip(&wakers) {
+        assert!(get.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+    }
+    let woken = || [0, 1, 2].map(|get: usize| wakes[get].count());
+    (0..10).for_each(|key| queue.add(key));
+    assert_eq!(woken(), [1, 0, 0], "the one who came first");
+    for (get, expected) in [(0, [1, 1, 0]), (1, [1, 1, 1])] {
+        let polled = gets[get].as_mut().poll(&mut Context::from_waker(&wakers[get]));
+        assert!(matches!(polled, Poll::Ready(Some(_))));
+        assert_eq!(woken(), expected);
+    }
+}
+
+/// Somebody else took the key: the waiter that was woken for it waits on, and before all who came later.
+#[test]
+fn who_waits_on_keeps_the_place() {
+    let (queue, _clock) = queue();
+    let wakes = [(); 2].map(|()| Arc::new(Wakes::default()));
+    let wakers = wakes.clone().map(Waker::from);
+    let [mut first, mut second] = [(); 2].map(|()| Box::pin(queue.get()));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&wakers[0])).is_pending());
+    assert!(second.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_pending());
+    queue.add(1);
+    queue.try_get().unwrap().done();
+    assert!(first.as_mut().poll(&mut Context::from_waker(&wakers[0])).is_pending());
+    queue.add(2);
+    assert_eq!([wakes[0].count(), wakes[1].count()], [2, 0]);
+    let Poll::Ready(Some(_)) = first.as_mut().poll(&mut Context::from_waker(&wakers[0])) else { panic!("its turn") };
+}
+
+/// A waiter that was woken may not get to run, because its executor is busy with something else.
+#[test]
+fn a_waiter_that_does_not_come_does_not_hold_up_the_others() {
+    let (queue, clock) = queue();
+    let wakes = [(); 2].map(|()| Arc::new(Wakes::default()));
+    let wakers = wakes.clone().map(Waker::from);
+    let [mut stuck, mut other] = [(); 2].map(|()| Box::pin(queue.get()));
+    assert!(stuck.as_mut().poll(&mut Context::from_waker(&wakers[0])).is_pending());
+    assert!(other.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_pending());
+    queue.add(1);
+    clock.advance(MS / 2);
+    queue.add(2);
+    assert_eq!([wakes[0].count(), wakes[1].count()], [1, 0], "it is given a millisecond");
+    clock.advance(MS);
+    queue.add(3);
+    assert_eq!([wakes[0].count(), wakes[1].count()], [1, 1]);
+    let Poll::Ready(Some(item)) = other.as_mut().poll(&mut Context::from_waker(&wakers[1])) else { panic!("a key") };
+    assert_eq!(*item, 1);
+}

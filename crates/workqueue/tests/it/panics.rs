@@ -1,0 +1,307 @@
+//! Code of the user's that panics, or uses the queue where it may: no key is stuck, and no wait goes on for ever.
+
+use std::fmt::{self, Write};
+use std::hash::{Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pintle_metrics::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
+use pintle_workqueue::ratelimit::{ManualClock, RateLimiter};
+use pintle_workqueue::{Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, WorkQueue};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn panics(call: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(call)).expect_err("it panics");
+    match payload.downcast::<&str>() {
+        Ok(told) => (*told).to_owned(),
+        Err(payload) => *payload.downcast::<String>().expect("a message"),
+    }
+}
+
+/// A key whose `Clone` and `Eq` panic when they are told to, and whose `Drop` calls back.
+struct Key {
+    number: u32,
+    bad_clone: Arc<AtomicBool>,
+    bad_eq: Arc<AtomicBool>,
+    dropped: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
+}
+
+#[derive(Default)]
+struct Keys {
+    bad_clone: Arc<AtomicBool>,
+    bad_eq: Arc<AtomicBool>,
+    dropped: Arc<OnceLock<Box<dyn Fn() + Send + Sync>>>,
+}
+
+impl Keys {
+    fn key(&self, number: u32) -> Key {
+        let (bad_clone, bad_eq) = (Arc::clone(&self.bad_clone), Arc::clone(&self.bad_eq));
+        Key { number, bad_clone, bad_eq, dropped: Arc::clone(&self.dropped) }
+    }
+}
+
+impl Clone for Key {
+    fn clone(&self) -> Self {
+        assert!(!self.bad_clone.load(Ordering::SeqCst), "no copies");
+        let (bad_clone, bad_eq) = (Arc::clone(&self.bad_clone), Arc::clone(&self.bad_eq));
+        Self { number: self.number, bad_clone, bad_eq, dropped: Arc::clone(&self.dropped) }
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        assert!(!self.bad_eq.load(Ordering::SeqCst), "no comparisons");
+        self.number == other.number
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        if let Some(call) = self.dropped.get() {
+            call();
+        }
+    }
+}
+
+/// Nothing is in flight that no guard holds: a drain ends.
+fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
+    let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete), "{queue:?}");
+}
+
+#[test]
+fn a_key_whose_clone_panics_is_done() {
+    let keys = Keys::default();
+    let queue = WorkQueue::new(QueueConfig::new(ManualClock::new()));
+    queue.add(keys.key(1));
+    queue.add(keys.key(2));
+    keys.bad_clone.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| drop(queue.try_get())), "no copies");
+    assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
+    keys.bad_clone.store(false, Ordering::SeqCst);
+    assert_eq!(queue.try_get().unwrap().number, 2, "the others go on");
+    queue.add(keys.key(1));
+    assert_eq!(queue.blocking_get().unwrap().number, 1, "and so does the key, when it is added again");
+    assert_drains(&queue);
+}
+
+#[test]
+fn a_get_whose_key_panics_passes_its_wake_up_on() {
+    let keys = Keys::default();
+    let queue = WorkQueue::new(QueueConfig::new(ManualClock::new()));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut second = pin!(queue.get());
+    {
+        let mut first = pin!(queue.get());
+        assert!(first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending());
+        queue.add(keys.key(1));
+        queue.add(keys.key(2));
+        keys.bad_clone.store(true, Ordering::SeqCst);
+        assert_eq!(panics(|| _ = first.as_mut().poll(&mut cx).is_ready()), "no copies");
+        keys.bad_clone.store(false, Ordering::SeqCst);
+    }
+    assert!(matches!(second.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if item.number == 2));
+}
+
+#[test]
+fn an_add_whose_eq_panics_changes_nothing() {
+    let keys = Keys::default();
+    let queue = WorkQueue::new(QueueConfig::new(ManualClock::new()));
+    queue.add(keys.key(1));
+    keys.bad_eq.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| queue.add(keys.key(1))), "no comparisons");
+    assert_eq!(panics(|| _ = queue.add_rate_limited(keys.key(1))), "no comparisons");
+    keys.bad_eq.store(false, Ordering::SeqCst);
+    assert_eq!((queue.len(), queue.counts().delayed), (1, 0));
+    queue.try_get().unwrap().done();
+    assert_drains(&queue);
+}
+
+/// Whether merged, refused, expired, taken back or done: a key that uses the queue when it is dropped does not meet its own lock.
+#[test]
+fn no_key_is_dropped_under_the_lock() {
+    let (keys, clock) = (Keys::default(), ManualClock::new());
+    let mut config = QueueConfig::new(clock.clone());
+    config.keep_failures = Some(SECOND);
+    let queue = WorkQueue::new(config);
+    let calls_back = queue.clone();
+    keys.dropped.set(Box::new(move || _ = calls_back.counts())).unwrap_or_else(|_| panic!("once"));
+    queue.add(keys.key(1));
+    queue.add(keys.key(1));
+    queue.add_after(keys.key(2), SECOND);
+    queue.cancel(&keys.key(2));
+    queue.add(keys.key(3));
+    assert!(queue.remove(&keys.key(3)));
+    queue.try_get().unwrap().done();
+    for number in 10..20 {
+        queue.add_rate_limited(keys.key(number));
+    }
+    clock.advance(SECOND);
+    while let Ok(item) = queue.try_get() {
+        item.done();
+    }
+    clock.advance(2 * SECOND);
+    assert_eq!(queue.counts().idle, 0, "all failures have expired, ten keys in one step");
+    drop(queue.shut_down(ShutdownMode::FinishBacklog));
+    queue.add(keys.key(4));
+    assert!(queue.snapshot().is_empty());
+}
+
+/// A formatter that uses the queue, as a logger may that is drawn from.
+#[test]
+fn nothing_is_formatted_under_the_lock() {
+    struct Logger<'a>(&'a WorkQueue<u32, ManualClock>, String);
+    impl Write for Logger<'_> {
+        fn write_str(&mut self, told: &str) -> fmt::Result {
+            self.0.counts();
+            self.1.push_str(told);
+            Ok(())
+        }
+    }
+    let queue = WorkQueue::new(QueueConfig { name: "sites".into(), ..QueueConfig::new(ManualClock::new()) });
+    queue.add(1);
+    let mut logger = Logger(&queue, String::new());
+    write!(logger, "{queue:?}").unwrap();
+    assert!(logger.1.contains("\"sites\"") && logger.1.contains("queued: 1"), "{}", logger.1);
+}
+
+#[derive(Debug, Default)]
+struct BadOrder(Fifo, Arc<AtomicBool>);
+
+impl<K> Order<K> for BadOrder {
+    fn push(&mut self, key: Queued<'_, K>) -> u64 {
+        assert!(!self.1.load(Ordering::SeqCst), "no place");
+        self.0.push(key)
+    }
+
+    fn pop(&mut self) -> Option<Ticket> {
+        assert!(!self.1.load(Ordering::SeqCst), "no next one");
+        Order::<K>::pop(&mut self.0)
+    }
+
+    fn remove(&mut self, key: Queued<'_, K>, place: u64) {
+        self.0.remove(key, place);
+    }
+
+    fn len(&self) -> usize {
+        Order::<K>::len(&self.0)
+    }
+}
+
+struct BadLimiter;
+
+impl<K> RateLimiter<K> for BadLimiter {
+    fn delay(&mut self, _: &K, _: u32, _: Instant) -> Duration {
+        panic!("no delay")
+    }
+}
+
+#[test]
+fn an_order_that_panics_loses_the_key_that_it_panicked_about_and_no_other() {
+    let bad = Arc::new(AtomicBool::new(false));
+    let order = BadOrder(Fifo::default(), Arc::clone(&bad));
+    let queue = WorkQueue::new(QueueConfig { order: Box::new(order), ..QueueConfig::new(ManualClock::new()) });
+    queue.add("held");
+    let held = queue.try_get().unwrap();
+    queue.add("held");
+    queue.add("queued");
+    bad.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| queue.add("new")), "no place");
+    assert_eq!(panics(|| drop(queue.try_get())), "no next one");
+    assert_eq!(panics(|| drop(held)), "no place", "it was added again, and has no place now that it is done");
+    bad.store(false, Ordering::SeqCst);
+    assert_eq!((queue.counts().in_flight, queue.counts().idle, queue.len()), (0, 0, 1));
+    assert_eq!(*queue.try_get().unwrap(), "queued");
+    queue.add("new");
+    assert_eq!(*queue.try_get().unwrap(), "new");
+    assert_drains(&queue);
+}
+
+/// The second panic is in the drop of the guard, while the first unwinds: it may not end the process.
+#[test]
+fn a_limiter_and_an_order_may_panic_at_once() {
+    let bad = Arc::new(AtomicBool::new(false));
+    let order = Box::new(BadOrder(Fifo::default(), Arc::clone(&bad)));
+    let limiter = Box::new(BadLimiter);
+    let queue = WorkQueue::new(QueueConfig { order, limiter, ..QueueConfig::new(ManualClock::new()) });
+    queue.add("a");
+    let item = queue.try_get().unwrap();
+    queue.add("a");
+    bad.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| _ = item.retry()), "no delay");
+    bad.store(false, Ordering::SeqCst);
+    assert!(queue.snapshot().is_empty());
+    assert_drains(&queue);
+}
+
+#[test]
+fn a_limiter_that_panics_leaves_nothing_behind() {
+    let limiter = Box::new(BadLimiter);
+    let queue = WorkQueue::new(QueueConfig { limiter, ..QueueConfig::new(ManualClock::new()) });
+    assert_eq!(panics(|| _ = queue.add_rate_limited("new")), "no delay");
+    assert!(queue.snapshot().is_empty());
+}
+
+/// A provider whose instruments panic.
+#[derive(Debug)]
+struct BadProvider;
+
+impl Counter for BadProvider {
+    fn add(&self, _: u64) {
+        panic!("no counter")
+    }
+}
+
+impl Gauge for BadProvider {
+    fn add(&self, _: i64) {}
+}
+
+impl Histogram for BadProvider {
+    fn observe(&self, _: f64) {
+        panic!("no histogram")
+    }
+}
+
+impl Provider for BadProvider {
+    fn counter(&self, _: &'static Metric, _: &[&str]) -> Box<dyn Counter> {
+        Box::new(Self)
+    }
+
+    fn gauge(&self, _: &'static Metric, _: &[&str]) -> Box<dyn Gauge> {
+        Box::new(Self)
+    }
+
+    fn histogram(&self, _: &'static Metric, _: &[&str]) -> Box<dyn Histogram> {
+        Box::new(Self)
+    }
+
+    fn pulled(&self, _: &'static Metric, _: &[&str], _: Pulled) -> Box<dyn std::any::Any + Send + Sync> {
+        Box::new(())
+    }
+}
+
+#[test]
+fn a_provider_that_panics_is_told_nothing_more() {
+    let metrics = Some(Arc::new(BadProvider) as Arc<dyn Provider>);
+    let queue = WorkQueue::new(QueueConfig { metrics, ..QueueConfig::new(ManualClock::new()) });
+    assert_eq!(panics(|| queue.add("a")), "no counter");
+    assert_eq!(queue.len(), 1, "the add is made all the same");
+    queue.add("b");
+    queue.try_get().unwrap().done();
+    assert_eq!(*queue.try_get().unwrap(), "b");
+    assert_drains(&queue);
+}
