@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
+use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta, Oversized, RawObject};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// An object that the server has and that cannot be decoded: an entry of [`Lister::undecodable`](crate::Lister::undecodable).
+/// An object that the server has and that cannot be decoded, or is larger than the source takes: an entry of
+/// [`Lister::undecodable`](crate::Lister::undecodable).
 ///
 /// # Examples
 ///
@@ -57,21 +58,32 @@ pub(crate) enum Decoded<T> {
 }
 
 /// Decodes an object.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Decoded<T> {
-    match serde_json::from_slice(bytes) {
-        Ok(object) => Decoded::Object(object),
-        Err(error) => Decoded::undecodable(identity(bytes), without_value(&error.to_string())),
+pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject) -> Decoded<T> {
+    match object {
+        RawObject::Json(json) => match serde_json::from_slice(json) {
+            Ok(object) => Decoded::Object(object),
+            Err(error) => Decoded::undecodable(identity(json), without_value(&error.to_string())),
+        },
+        RawObject::Oversized(oversized) => {
+            let Oversized { key, uid, resource_version, .. } = &**oversized;
+            let key = key.as_ref().map(|key| (key.namespace().unwrap_or_default(), key.name()));
+            let (namespace, name) = key.unwrap_or_default();
+            let (uid, resource_version) = (uid.clone(), resource_version.clone());
+            let metadata = ObjectMeta { uid, resource_version, ..ObjectMeta::new(namespace, name) };
+            Decoded::undecodable(metadata, oversized.to_string())
+        }
     }
 }
 
-/// What tells an object from others, as far as it can be read. The rest is skipped unread, since it may be the trouble.
-fn identity(bytes: &[u8]) -> ObjectMeta {
+/// What tells an object from others, as far as it can be read. The rest is skipped unread, since it may be the trouble: it need
+/// not even be UTF-8.
+fn identity(json: &[u8]) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Skim<'a> {
         #[serde(borrow)]
-        metadata: Option<&'a RawValue>,
+        metadata: Fields<'a>,
     }
-    #[derive(Default, Deserialize)]
+    #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Fields<'a> {
         #[serde(borrow)]
@@ -83,17 +95,19 @@ fn identity(bytes: &[u8]) -> ObjectMeta {
         #[serde(borrow)]
         resource_version: Option<&'a RawValue>,
     }
-    let skim: Option<Skim<'_>> = serde_json::from_slice(bytes).ok();
-    let metadata = skim.and_then(|skim| skim.metadata);
-    let fields: Fields<'_> =
-        metadata.and_then(|metadata| serde_json::from_str(metadata.get()).ok()).unwrap_or_default();
-    let text = |raw: Option<&RawValue>| -> String {
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    let Ok(Skim { metadata }) = serde_json::from_slice(json) else { return ObjectMeta::default() };
+    let text = |raw: Option<&RawValue>| match raw {
+        None => Some(String::new()),
+        Some(raw) => serde_json::from_str::<Option<String>>(raw.get()).ok().map(Option::unwrap_or_default),
+    };
+    // By half a key it would be taken for another object.
+    let (Some(namespace), Some(name)) = (text(metadata.namespace), text(metadata.name)) else {
+        return ObjectMeta::default();
     };
     ObjectMeta {
-        uid: text(fields.uid),
-        resource_version: text(fields.resource_version),
-        ..ObjectMeta::new(text(fields.namespace), text(fields.name))
+        uid: text(metadata.uid).unwrap_or_default(),
+        resource_version: text(metadata.resource_version).unwrap_or_default(),
+        ..ObjectMeta::new(namespace, name)
     }
 }
 
@@ -164,6 +178,7 @@ fn without_value(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use pintle_meta::PartialObject;
 
     use super::*;
@@ -176,8 +191,12 @@ mod tests {
         _size: u32,
     }
 
-    fn check<T: DeserializeOwned>(bytes: &str, key: &str, error: &str) {
-        let Decoded::Undecodable(entry) = decode::<T>(bytes.as_bytes()) else { panic!("it was decoded: {bytes}") };
+    fn check<T: DeserializeOwned>(json: impl AsRef<[u8]>, key: &str, error: &str) {
+        check_raw::<T>(Bytes::copy_from_slice(json.as_ref()).into(), key, error);
+    }
+
+    fn check_raw<T: DeserializeOwned>(object: RawObject, key: &str, error: &str) {
+        let Decoded::Undecodable(entry) = decode::<T>(&object) else { panic!("it was decoded: {object:?}") };
         assert_eq!(entry.0.key.as_str(), key);
         assert!(entry.0.error.contains(error), "{:?}", entry.0.error);
         assert!(!entry.0.error.contains("hush"), "{:?}", entry.0.error);
@@ -203,5 +222,31 @@ mod tests {
         check::<PartialObject>(r#"{"metadata":{"name":7}}"#, "", "invalid type: integer, expected a string");
         check::<PartialObject>("null", "", "invalid type: null");
         check::<PartialObject>("{", "", "EOF");
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_named() {
+        check::<PartialObject>(
+            b"{\"metadata\":{\"annotations\":{\"x\":\"hush\xff\"},\"namespace\":\"a\",\"name\":\"b\"}}",
+            "a/b",
+            "invalid unicode code point",
+        );
+        check::<PartialObject>(b"{\"metadata\":{\"namespace\":\"a\",\"name\":\"b\xff\"}}", "", "invalid unicode");
+    }
+
+    #[test]
+    fn half_a_key_is_none() {
+        check::<PartialObject>(r#"{"metadata":{"namespace":7,"name":"b"}}"#, "", "invalid type: integer");
+        check::<Sized>(r#"{"metadata":{"namespace":null,"name":"b"}}"#, "b", "missing field `size`");
+    }
+
+    #[test]
+    fn what_is_too_large_goes_by_what_was_found_of_it() {
+        let found = Oversized { uid: "u".into(), resource_version: "7".into(), size: 70, limit: 50, key: None };
+        let named = Oversized { key: Some(ObjectKey::new("a", "b")), ..found.clone() };
+        check_raw::<PartialObject>(named.clone().into(), "a/b", "its size of 70 bytes exceeds the limit of 50");
+        check_raw::<PartialObject>(found.into(), "", "exceeds the limit");
+        let Decoded::Undecodable(entry) = decode::<PartialObject>(&named.into()) else { panic!("it was decoded") };
+        assert_eq!((entry.0.uid.as_str(), entry.0.resource_version.as_str()), ("u", "7"));
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use bytes::Bytes;
 use futures_core::Stream;
 use pintle_delta_fifo::{RealFifo, RealFifoConfig, StoreError};
 use pintle_meta::{
-    ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, ObjectKey, ObjectMeta, TypeMeta, WatchEvent,
+    ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, ObjectKey, ObjectMeta, RawObject, TypeMeta,
+    WatchEvent,
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -227,7 +227,7 @@ async fn read_page<T: DeserializeOwned, L: ListWatch<Object = T>>(
 
 type Event<T> = Option<Result<WatchEvent<T>, ApiError>>;
 
-fn decoded<T: DeserializeOwned>(event: Event<Bytes>) -> Event<Decoded<T>> {
+fn decoded<T: DeserializeOwned>(event: Event<RawObject>) -> Event<Decoded<T>> {
     event.map(|event| {
         event?.try_map(|object| {
             let object = decode(&object);

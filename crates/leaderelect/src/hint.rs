@@ -5,9 +5,8 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_core::Stream;
-use pintle_meta::{ApiError, FieldSelector, ListWatch, Object, ObjectKey, WatchEvent, WatchOptions};
+use pintle_meta::{ApiError, FieldSelector, ListWatch, Object, ObjectKey, RawObject, WatchEvent, WatchOptions};
 use pintle_ratelimit::Backoff;
 use tokio::sync::mpsc;
 
@@ -81,7 +80,7 @@ async fn watch_lease<W: ListWatch<Object = Lease>>(
 /// Sends a hint for each event of one stream until it ends. Returns whether there was any.
 async fn follow<S>(mut events: S, key: &ObjectKey, hints: &mpsc::Sender<Hint>) -> bool
 where
-    S: Stream<Item = Result<WatchEvent<Bytes>, ApiError>> + Unpin,
+    S: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Unpin,
 {
     let mut any = false;
     while let Some(Ok(event)) = poll_fn(|context| Pin::new(&mut events).poll_next(context)).await {

@@ -54,6 +54,10 @@ pub struct ClientConfig {
     pub burst: Option<u32>,
     /// The deadline of a whole exchange, watches excepted. None: none.
     pub timeout: Option<Duration>,
+    /// The most to hold of one object of a list or a watch, in bytes. What is larger is read over in bounded memory, and told as
+    /// [`RawObject::Oversized`](crate::RawObject::Oversized): an informer shows it as an entry that cannot be decoded, and the
+    /// others go on. None: 16 MiB. A cluster's own store takes one and a half; an aggregated server may have more.
+    pub max_object: Option<usize>,
 }
 
 impl ClientConfig {

@@ -28,7 +28,7 @@
 //! - [`LabelSelector`] and [`FieldSelector`] tell which objects of a resource are meant.
 //! - [`List`], [`WatchEvent`] and [`Status`] are what a server answers; [`ApiError`] is how a request fails.
 //! - [`ListWatch`] and [`ObjectApi`] are the seams: informers, electors and recorders see the network only through them.
-//!   [`ObjectSource`] is a seam's other side for those who have objects and no network.
+//!   [`RawObject`]s are what comes through, and [`ObjectSource`] is the other side for those who have objects and no network.
 //! - [`ClientConfig`] is what a client has to know to reach a server.
 
 mod client_config;
@@ -41,6 +41,7 @@ mod object;
 mod object_meta;
 mod object_source;
 mod options;
+mod raw_object;
 mod resource;
 mod scope;
 mod seams;
@@ -68,6 +69,7 @@ pub use options::{
     DeleteOptions, FieldValidation, ListOptions, Patch, PostOptions, Preconditions, PropagationPolicy,
     ResourceVersionMatch, WatchOptions,
 };
+pub use raw_object::{Oversized, RawObject};
 pub use resource::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource, InvalidGroupVersion};
 pub use scope::{ClusterScope, NamespaceScope, ResourceScope, Scope};
 pub use seams::{ListPart, ListWatch, ObjectApi};

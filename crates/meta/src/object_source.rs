@@ -5,11 +5,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::vec;
 
-use bytes::Bytes;
 use futures_core::Stream;
 use serde::Serialize;
 
-use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, WatchEvent, WatchOptions};
+use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
 
 /// The reading side of one resource whose objects are at hand, not their JSON: in a test, or for a source of one's own that is
 /// no API server. [`Encoded`] makes it a [`ListWatch`].
@@ -126,7 +125,7 @@ where
     T: Serialize,
     S: Stream<Item = Result<WatchEvent<T>, ApiError>> + Unpin,
 {
-    type Item = Result<WatchEvent<Bytes>, ApiError>;
+    type Item = Result<WatchEvent<RawObject>, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = Pin::new(&mut self.0).poll_next(context);
@@ -134,8 +133,8 @@ where
     }
 }
 
-fn encode(object: &impl Serialize) -> Result<Bytes, ApiError> {
-    serde_json::to_vec(object).map(Bytes::from).map_err(ApiError::decode)
+fn encode(object: &impl Serialize) -> Result<RawObject, ApiError> {
+    serde_json::to_vec(object).map(|json| RawObject::Json(json.into())).map_err(ApiError::decode)
 }
 
 #[cfg(test)]
@@ -197,7 +196,7 @@ mod tests {
     fn an_object_source_is_a_source_of_bytes() {
         let source = Encoded(Two);
         assert_eq!(source.api_resource(), Two.api_resource());
-        let json = |name| Bytes::from(format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}}}}"#));
+        let json = |name| RawObject::Json(format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}}}}"#).into());
         let page = all(ready(source.list(&ListOptions::default())).unwrap()).into_iter().map(Result::unwrap);
         let metadata = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
         let expected = [ListPart::Metadata(metadata), ListPart::Item(json("a")), ListPart::Item(json("b"))];

@@ -2,19 +2,19 @@
 
 use std::future::Future;
 
-use bytes::Bytes;
 use futures_core::Stream;
 
 use crate::{
-    ApiError, ApiResource, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, PostOptions, WatchEvent,
+    ApiError, ApiResource, DeleteOptions, ListMeta, ListOptions, ObjectKey, Patch, PostOptions, RawObject, WatchEvent,
     WatchOptions,
 };
 
 /// The reading side of one resource, as a reflector needs it: client-go's `ListerWatcher`.
 ///
 /// Which resource and which namespace are settled when the value is made; selectors come with the options. Objects cross as
-/// the bytes of their JSON: whoever wants them decodes them, where and as far as it likes, and one that cannot be decoded is
-/// one object and not a failed list. A source that has objects and no bytes is an [`ObjectSource`](crate::ObjectSource).
+/// the bytes of their JSON: whoever wants them decodes them, where and as far as it likes, and one that cannot be decoded, or is
+/// too large to be held, is one object and not a failed list. A source that has objects and no bytes is an
+/// [`ObjectSource`](crate::ObjectSource).
 ///
 /// # Cancel safety
 ///
@@ -33,7 +33,7 @@ use crate::{
 ///     let (mut items, mut revision) = (0, String::new());
 ///     while let Some(part) = poll_fn(|cx| Pin::new(&mut page).poll_next(cx)).await {
 ///         match part? {
-///             ListPart::Item(_json) => items += 1,
+///             ListPart::Item(_object) => items += 1,
 ///             ListPart::Metadata(list) => revision = list.resource_version,
 ///         }
 ///     }
@@ -41,14 +41,14 @@ use crate::{
 /// }
 /// ```
 pub trait ListWatch: Send + Sync + 'static {
-    /// What the bytes are meant to be decoded as.
+    /// What the objects are meant to be decoded as.
     type Object: 'static;
 
     /// A page of a list, part by part. It ends without an item when the page is whole: its metadata has come by then.
     type Page: Stream<Item = Result<ListPart, ApiError>> + Send + Unpin + 'static;
 
     /// The events of a watch. It ends without an item when the server closes it cleanly.
-    type Events: Stream<Item = Result<WatchEvent<Bytes>, ApiError>> + Send + Unpin + 'static;
+    type Events: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Send + Unpin + 'static;
 
     /// Which resource it is.
     fn api_resource(&self) -> ApiResource;
@@ -64,8 +64,8 @@ pub trait ListWatch: Send + Sync + 'static {
 /// A part of a page. The items come in the order of the list; the metadata comes once, before them or after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListPart {
-    /// The JSON of an object.
-    Item(Bytes),
+    /// An object.
+    Item(RawObject),
     /// What the list says of itself.
     Metadata(ListMeta),
 }

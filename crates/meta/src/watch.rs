@@ -1,13 +1,15 @@
 //! What a watch tells, and how a frame of it is read.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::{ApiError, Status, WatchEventType};
+use crate::{ApiError, RawObject, Status, WatchEventType};
 
-/// One thing that a watch tells, its object decoded or, as `WatchEvent<Bytes>`, as it came.
+/// One thing that a watch tells, its object decoded or, as `WatchEvent<RawObject>`, as it came.
 ///
 /// # Examples
 ///
@@ -83,13 +85,14 @@ impl<T> WatchEvent<T> {
     }
 }
 
-impl WatchEvent<Bytes> {
+impl WatchEvent<RawObject> {
     /// Reads a frame: `{"type": …, "object": …}`. The object stays as it is, and shares the frame's memory; what a bookmark or
     /// an error holds is of another type than the rest, and is read.
     ///
     /// # Errors
     ///
-    /// A frame that is no such JSON, or of a type that is unknown.
+    /// A frame that is no such JSON, or of a type that is unknown. Bytes of the object that are no UTF-8 are for its decoder to
+    /// refuse.
     pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Frame<'a> {
@@ -98,18 +101,20 @@ impl WatchEvent<Bytes> {
             #[serde(borrow)]
             object: &'a RawValue,
         }
+        let text = legible(frame);
         let Frame { event, object } =
-            serde_json::from_slice(frame).map_err(|error| ApiError::decode(format!("no watch frame: {error}")))?;
+            serde_json::from_str(&text).map_err(|error| ApiError::decode(format!("no watch frame: {error}")))?;
+        let at = object.get().as_ptr().addr() - text.as_ptr().addr();
+        let json = frame.slice(at..at + object.get().len());
         let unreadable = |error| ApiError::decode(format!("a watch frame of type {event}: {error}"));
-        let bytes = || frame.slice_ref(object.get().as_bytes());
         Ok(match event.parse().map_err(ApiError::decode)? {
-            WatchEventType::Added => Self::Added(bytes()),
-            WatchEventType::Modified => Self::Modified(bytes()),
-            WatchEventType::Deleted => Self::Deleted(bytes()),
+            WatchEventType::Added => Self::Added(json.into()),
+            WatchEventType::Modified => Self::Modified(json.into()),
+            WatchEventType::Deleted => Self::Deleted(json.into()),
             WatchEventType::Bookmark => {
-                Self::Bookmark(serde_json::from_str::<Mark>(object.get()).map_err(unreadable)?.into())
+                Self::Bookmark(serde_json::from_slice::<Mark>(&json).map_err(unreadable)?.into())
             }
-            WatchEventType::Error => Self::Error(serde_json::from_str(object.get()).map_err(unreadable)?),
+            WatchEventType::Error => Self::Error(serde_json::from_slice(&json).map_err(unreadable)?),
         })
     }
 
@@ -117,10 +122,22 @@ impl WatchEvent<Bytes> {
     ///
     /// # Errors
     ///
-    /// The object is no `T`.
+    /// As [`RawObject::decode`].
     pub fn decode<T: DeserializeOwned>(self) -> Result<WatchEvent<T>, ApiError> {
-        self.try_map(|object| serde_json::from_slice(&object).map_err(ApiError::decode))
+        self.try_map(|object| object.decode())
     }
+}
+
+/// The frame as a text of the same length. JSON has no place but in its texts for what is no UTF-8: there it is masked.
+fn legible(frame: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(frame).map(Cow::Borrowed).unwrap_or_else(|_| {
+        let mut text = String::with_capacity(frame.len());
+        for chunk in frame.utf8_chunks() {
+            text.push_str(chunk.valid());
+            text.extend(chunk.invalid().iter().map(|_| '?'));
+        }
+        Cow::Owned(text)
+    })
 }
 
 /// The object of a bookmark, as far as it means anything.
@@ -188,8 +205,30 @@ mod tests {
     #[test]
     fn an_object_shares_the_memory_of_its_frame() {
         let frame = Bytes::from_static(br#"{"type":"ADDED","object":{"spec": 1}}"#);
-        let Ok(WatchEvent::Added(object)) = WatchEvent::parse(&frame) else { panic!("not an added event") };
+        let Ok(WatchEvent::Added(RawObject::Json(object))) = WatchEvent::parse(&frame) else {
+            panic!("not an added event")
+        };
         assert_eq!(object, br#"{"spec": 1}"#.as_slice());
         assert!(frame.as_ptr_range().contains(&object.as_ptr()));
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_its_decoders_to_refuse() {
+        let frame =
+            Bytes::from_static(b"{\"type\":\"ADDED\",\"x\":\"\xe2\x82\",\"object\":{\"spec\":\"\xff\xc3\xa4\xc3\"}}");
+        let Ok(WatchEvent::Added(RawObject::Json(object))) = WatchEvent::parse(&frame) else {
+            panic!("not an added event")
+        };
+        assert_eq!(object, b"{\"spec\":\"\xff\xc3\xa4\xc3\"}".as_slice(), "it is as it came");
+        let frame = |kind: &[u8]| {
+            let object = b"\",\"object\":{\"metadata\":{\"resourceVersion\":\"7\xff\"}}}";
+            Bytes::from([b"{\"type\":\"", kind, object].concat())
+        };
+        assert!(WatchEvent::parse(&frame(b"MODIFIED")).is_ok());
+        assert!(
+            WatchEvent::parse(&frame(b"BOOKMARK")).is_err(),
+            "from a revision that cannot be read no watch goes on"
+        );
+        assert!(WatchEvent::parse(&frame(b"MODI\xff")).is_err());
     }
 }

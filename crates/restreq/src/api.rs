@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_core::Stream;
 use pintle_meta::{
     ApiError, ApiResource, DeleteOptions, FieldValidation, List, ListMeta, ListOptions, ListPart, ListWatch,
-    NamespaceScope, Object, ObjectApi, ObjectKey, Patch, PostOptions, Resource, Scope, TypeMeta, WatchEvent,
+    NamespaceScope, Object, ObjectApi, ObjectKey, Patch, PostOptions, RawObject, Resource, Scope, TypeMeta, WatchEvent,
     WatchOptions,
 };
 use serde::Serialize;
@@ -436,7 +435,7 @@ impl<T: DeserializeOwned> Stream for EventStream<T> {
 }
 
 impl Stream for RawEventStream {
-    type Item = Result<WatchEvent<Bytes>, ApiError>;
+    type Item = Result<WatchEvent<RawObject>, ApiError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         Pin::new(&mut self.0).poll_next(cx).map_err(Error::into)

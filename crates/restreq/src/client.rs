@@ -55,6 +55,7 @@ struct Shared {
     accept: HeaderValue,
     timeouts: Timeouts,
     max_body: usize,
+    max_object: usize,
     warnings: Arc<dyn WarningHandler>,
     metrics: Option<Instruments>,
 }
@@ -98,6 +99,9 @@ impl Default for Timeouts {
     }
 }
 
+/// The most that is held of an object of a list or a watch, where the configuration does not say.
+const MAX_OBJECT: usize = 16 << 20;
+
 /// A [`ClientConfig`], and the settings that a configuration file does not have.
 ///
 /// # Examples
@@ -124,8 +128,8 @@ pub struct RestClientConfig {
     pub timeouts: Timeouts,
     /// The `Accept` of all requests: `application/json, */*`.
     pub accept: String,
-    /// The largest answer to take, in bytes: 1 GiB, so that a list of 150 000 large pods fits. Items of a list and frames of a
-    /// watch may have 16 MiB, where the request sets no other limit.
+    /// The largest answer to take as a whole, in bytes: 1 GiB, so that a list of 150 000 large pods fits. Lists that are read item
+    /// by item and watches have no such limit, but one for each object: [`ClientConfig::max_object`].
     pub max_body: usize,
     /// Who hears of the server's warnings. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
@@ -193,6 +197,7 @@ impl RestClient {
             accept: header("accept", &accept)?,
             timeouts,
             max_body,
+            max_object: config.max_object.unwrap_or(MAX_OBJECT),
             warnings: warning_handler,
             metrics: metrics.map(|provider| Instruments::new(provider, base.authority.clone())),
             base,
@@ -264,6 +269,10 @@ impl RestClient {
 
     pub(crate) fn max_body(&self) -> usize {
         self.shared.max_body
+    }
+
+    pub(crate) fn max_object(&self) -> usize {
+        self.shared.max_object
     }
 
     pub(crate) fn throttle(&self) -> &Throttle {

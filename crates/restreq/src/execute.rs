@@ -36,8 +36,6 @@ enum Mode {
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// The most that is read of a body that nobody wants, so that its connection can be used again.
 const MAX_DRAINED: u64 = 2 << 10;
-/// The largest frame of a watch and the largest item of a list, where the request sets no other.
-const MAX_FRAME: usize = 16 << 20;
 
 impl Request {
     /// Sends the request and reads the whole answer.
@@ -113,7 +111,8 @@ impl Request {
     }
 
     /// Sends the request and takes the list in its answer apart as it comes: no more of it is held than one item, and no limit
-    /// applies to the whole. [`max_body`](Self::max_body) bounds an item.
+    /// applies to the whole. An item above [`max_object`](pintle_meta::ClientConfig::max_object) is told as
+    /// [`RawObject::Oversized`](pintle_meta::RawObject::Oversized).
     ///
     /// # Errors
     ///
@@ -133,7 +132,7 @@ impl Request {
         is_json("a list", &line, &answer)?;
         let idle = self.idle_timeout.or(self.client.timeouts().idle);
         let bytes = ByteStream::new(answer.into_body(), line, idle).with_deadline(deadline);
-        Ok(ListStream::new(bytes, self.max_body.unwrap_or(MAX_FRAME)))
+        Ok(ListStream::new(bytes, self.max_object()))
     }
 
     /// Sends the request and decodes the body as the frames of a watch. The caller sets `watch=true` and whatever else the
@@ -166,12 +165,17 @@ impl Request {
         let answer = self.open(&line, Mode::Watch, None).await?;
         is_json("a watch", &line, &answer)?;
         let bytes = ByteStream::new(answer.into_body(), line, self.idle_timeout);
-        Ok(RawWatch::new(bytes, self.max_body.unwrap_or(MAX_FRAME)))
+        Ok(RawWatch::new(bytes, self.max_object()))
     }
 
     /// When the whole exchange has to be over, from now on, and how long that is.
     fn deadline(&self) -> Option<(Instant, Duration)> {
         self.timeout.map(|timeout| (Instant::now() + timeout, timeout))
+    }
+
+    /// The most that is held of an item of a list, or of a frame of a watch.
+    fn max_object(&self) -> usize {
+        self.max_body.unwrap_or(self.client.max_object())
     }
 
     fn timer(&self) -> Option<Timer<'_>> {

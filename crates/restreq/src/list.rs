@@ -8,32 +8,34 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use pintle_meta::{ListMeta, ListPart, Object as _, PartialObject, RequestLine};
+use pintle_meta::{ListMeta, ListPart, Object as _, PartialObject, RawObject, RequestLine};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use self::splitter::ListSplitter;
+use self::splitter::{Fault, ListSplitter};
 use crate::stream::ByteStream;
 use crate::{Error, status};
 
 /// The parts of a list as they come: the items in their order, and last what the list says of itself.
 ///
-/// No more of the body is held than one item. It ends without an item when the list is whole, and after an error when the
-/// connection is lost, rests for too long, or brings what is no list.
+/// No more of the body is held than one item, and no more of an item than its limit: see
+/// [`max_object`](pintle_meta::ClientConfig::max_object). It ends without an item when the list is whole, and after an error when the
+/// connection is lost, rests for too long, or brings what is no list or no JSON.
 ///
 /// Dropping it gives the request up.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::ListPart;
+/// use pintle_meta::{ListPart, RawObject};
 /// use pintle_restreq::{Error, RestClient};
 ///
 /// async fn sizes(client: &RestClient) -> Result<(), Error> {
 ///     let mut pods = client.get().abs_path(["/api/v1/pods"]).list().await?;
 ///     while let Some(part) = pods.part().await {
 ///         match part? {
-///             ListPart::Item(json) => println!("{} bytes", json.len()),
+///             ListPart::Item(RawObject::Json(json)) => println!("{} bytes", json.len()),
+///             ListPart::Item(RawObject::Oversized(pod)) => println!("{:?}: {pod}", pod.key),
 ///             ListPart::Metadata(list) => println!("at revision {}", list.resource_version),
 ///         }
 ///     }
@@ -76,10 +78,7 @@ impl ListStream {
             match self.splitter.next_item() {
                 Ok(Some(item)) => return Poll::Ready(Ok(ListPart::Item(item))),
                 Ok(None) => {}
-                Err(too_large) => {
-                    let request = self.bytes.request().clone();
-                    return Poll::Ready(Err(Error::TooLarge { request, limit: too_large.limit }));
-                }
+                Err(fault) => return Poll::Ready(Err(self.faulty(fault))),
             }
             match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {
                 Some(Ok(chunk)) => self.splitter.push(chunk),
@@ -95,11 +94,15 @@ impl ListStream {
     /// What stood around the items, now that the body has ended.
     fn metadata(&self) -> Result<ListMeta, Error> {
         let request = || self.bytes.request().clone();
-        let envelope = self.splitter.envelope();
+        let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
         if let Some(status) = status::told_anywhere(envelope) {
             return Err(Error::Status { request: request(), status, body: Bytes::copy_from_slice(envelope) });
         }
         read_envelope(envelope).map_err(|message| Error::Decode { request: request(), message: message.into() })
+    }
+
+    fn faulty(&self, fault: Fault) -> Error {
+        Error::Decode { request: self.bytes.request().clone(), message: fault.to_string().into() }
     }
 }
 
@@ -117,23 +120,27 @@ impl Stream for ListStream {
 }
 
 /// A body that is at hand as a whole, as items and metadata.
-pub(crate) fn split(body: Bytes) -> Result<(Vec<Bytes>, ListMeta), String> {
+pub(crate) fn split(body: Bytes) -> Result<(Vec<RawObject>, ListMeta), String> {
     let mut splitter = ListSplitter::new(body.len());
     splitter.push(body);
     let mut items = Vec::new();
-    while let Some(item) = splitter.next_item().map_err(|too_large| too_large.to_string())? {
+    while let Some(item) = splitter.next_item().map_err(|fault| fault.to_string())? {
         items.push(item);
     }
-    Ok((items, read_envelope(splitter.envelope())?))
+    Ok((items, read_envelope(splitter.finish().map_err(|fault| fault.to_string())?)?))
 }
 
 /// Decodes the item at that place of a list. An error names the place, and the object if that is possible.
-pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(item).map_err(|error| {
-        let object: Result<PartialObject, _> = serde_json::from_slice(item);
-        let name = object.map(|object| format!(" ({})", object.key())).unwrap_or_default();
-        format!("item {at}{name}: {error}")
-    })
+pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &RawObject) -> Result<T, String> {
+    let (key, error) = match item {
+        RawObject::Json(json) => match serde_json::from_slice(json) {
+            Ok(object) => return Ok(object),
+            Err(error) => (item.decode().ok().map(|object: PartialObject| object.key()), error.to_string()),
+        },
+        RawObject::Oversized(oversized) => (oversized.key.clone(), oversized.to_string()),
+    };
+    let name = key.map(|key| format!(" ({key})")).unwrap_or_default();
+    Err(format!("item {at}{name}: {error}"))
 }
 
 fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
@@ -144,9 +151,6 @@ fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
         #[serde(default)]
         metadata: ListMeta,
         items: Option<[(); 0]>,
-    }
-    if envelope.is_empty() {
-        return Err("the answer has no body".into());
     }
     let read: Envelope = serde_json::from_slice(envelope).map_err(|error| error.to_string())?;
     if read.items.is_none() && !read.kind.ends_with("List") {

@@ -269,7 +269,8 @@ impl Request {
         self
     }
 
-    /// The largest answer to take, in bytes; for a watch, the largest frame.
+    /// The largest answer to take, in bytes; of a list that is read item by item, the largest item, and of a watch the largest
+    /// frame. The default is that of the client.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.max_body = Some(bytes);
         self

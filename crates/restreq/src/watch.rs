@@ -6,12 +6,10 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use futures_core::Stream;
-use pintle_meta::WatchEvent;
+use pintle_meta::{RawObject, WatchEvent, WatchEventType};
 use serde::de::DeserializeOwned;
 
-pub(crate) use frames::Scan;
 pub use frames::{FrameSplitter, FrameTooLarge};
 
 use crate::Error;
@@ -49,19 +47,20 @@ pub struct Watch<T> {
     object: PhantomData<fn() -> T>,
 }
 
-/// As [`Watch`], the objects as they came. One that cannot be decoded does not end it.
+/// As [`Watch`], the objects as they came. One that cannot be decoded does not end it, nor does one that is larger than is held of
+/// a frame: see [`max_object`](pintle_meta::ClientConfig::max_object).
 ///
 /// # Examples
 ///
 /// ```
 /// use futures_util::TryStreamExt;
-/// use pintle_meta::WatchEvent;
+/// use pintle_meta::{RawObject, WatchEvent};
 /// use pintle_restreq::{Error, RestClient};
 ///
 /// async fn follow(client: &RestClient) -> Result<(), Error> {
 ///     let mut watch = client.get().abs_path(["/api/v1/pods"]).param("watch", "true").raw_watch().await?;
 ///     while let Some(event) = watch.try_next().await? {
-///         if let WatchEvent::Added(json) = event {
+///         if let WatchEvent::Added(RawObject::Json(json)) = event {
 ///             println!("{} bytes", json.len());
 ///         }
 ///     }
@@ -103,8 +102,14 @@ impl<T: DeserializeOwned> Stream for Watch<T> {
         let decoded = event.and_then(|event| {
             let kind = event.event_type();
             event.try_map(|object| {
-                serde_json::from_slice(&object)
-                    .map_err(|error| self.raw.unreadable(format!("the object of an event of type {kind}: {error}")))
+                let unreadable =
+                    |error: String| self.raw.unreadable(format!("the object of an event of type {kind}: {error}"));
+                match object {
+                    RawObject::Json(json) => {
+                        serde_json::from_slice(&json).map_err(|error| unreadable(error.to_string()))
+                    }
+                    RawObject::Oversized(oversized) => Err(unreadable(oversized.to_string())),
+                }
             })
         });
         self.raw.done |= decoded.is_err();
@@ -123,15 +128,13 @@ impl RawWatch {
         Self { bytes, frames: FrameSplitter::new(max_frame), done: false }
     }
 
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<Bytes>, Error>>> {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<RawObject>, Error>>> {
         loop {
             if let Some(frame) = self.frames.next_frame() {
-                let frame = frame.map_err(|too_large| self.unreadable(too_large.to_string()));
-                return Poll::Ready(Some(
-                    frame.and_then(|frame| {
-                        WatchEvent::parse(&frame).map_err(|error| self.unreadable(error.to_string()))
-                    }),
-                ));
+                return Poll::Ready(Some(match frame {
+                    Ok(frame) => WatchEvent::parse(&frame).map_err(|error| self.unreadable(error.to_string())),
+                    Err(too_large) => told_of(too_large).map_err(|too_large| self.unreadable(too_large.to_string())),
+                }));
             }
             match ready!(Pin::new(&mut self.bytes).poll_next(cx)) {
                 Some(Ok(chunk)) => self.frames.push(chunk),
@@ -148,7 +151,7 @@ impl RawWatch {
 }
 
 impl Stream for RawWatch {
-    type Item = Result<WatchEvent<Bytes>, Error>;
+    type Item = Result<WatchEvent<RawObject>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.done {
@@ -158,4 +161,15 @@ impl Stream for RawWatch {
         self.done = !matches!(next, Some(Ok(_)));
         Poll::Ready(next)
     }
+}
+
+/// The event of a frame that was too large. A bookmark or an error says nothing by its name alone.
+fn told_of(frame: FrameTooLarge) -> Result<WatchEvent<RawObject>, FrameTooLarge> {
+    let event = match frame.event_type {
+        Some(WatchEventType::Added) => WatchEvent::Added,
+        Some(WatchEventType::Modified) => WatchEvent::Modified,
+        Some(WatchEventType::Deleted) => WatchEvent::Deleted,
+        Some(WatchEventType::Bookmark | WatchEventType::Error) | None => return Err(frame),
+    };
+    Ok(event(frame.object.into()))
 }

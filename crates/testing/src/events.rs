@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::vec;
 
-use bytes::Bytes;
 use futures_core::Stream;
-use pintle_meta::{ApiError, ListPart, WatchEvent};
+use pintle_meta::{ApiError, ListPart, RawObject, WatchEvent};
 
 use crate::collection::Shared;
 use crate::{Break, FaultScript};
@@ -80,13 +79,13 @@ impl Events {
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<Result<WatchEvent<Bytes>, ApiError>> {
+    pub async fn next(&mut self) -> Option<Result<WatchEvent<RawObject>, ApiError>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 }
 
 impl Stream for Events {
-    type Item = Result<WatchEvent<Bytes>, ApiError>;
+    type Item = Result<WatchEvent<RawObject>, ApiError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.faults.stall(context.waker()) || self.shared.faults.stall(context.waker()) {

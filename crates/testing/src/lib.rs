@@ -24,8 +24,8 @@
 //!     assert!(sites.list(&ListOptions::default()).await.unwrap_err().is_connection_refused());
 //!     let mut page = sites.list(&ListOptions::default()).await?;
 //!     let Some(Ok(ListPart::Metadata(list))) = page.next().await else { panic!("no metadata") };
-//!     let Some(Ok(ListPart::Item(json))) = page.next().await else { panic!("no item") };
-//!     assert_eq!(serde_json::from_slice::<Website>(&json).unwrap().metadata.name, "blog");
+//!     let Some(Ok(ListPart::Item(object))) = page.next().await else { panic!("no item") };
+//!     assert_eq!(object.decode::<Website>()?.metadata.name, "blog");
 //!
 //!     let from_there = WatchOptions { resource_version: list.resource_version, ..WatchOptions::default() };
 //!     let mut events = sites.watch(&from_there).await?;

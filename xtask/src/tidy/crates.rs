@@ -39,7 +39,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Tests that cannot share a binary with others: those of another build of the crate, or with an allocator that counts.
+/// Tests that cannot share a binary with others: those of another build of the crate, or that measure what their process takes.
 const OWN_BINARIES: &[&str] = &["memory.rs", "shuttle.rs"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {

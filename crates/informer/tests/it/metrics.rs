@@ -289,7 +289,7 @@ async fn of_a_long_resource_version_the_last_15_digits_show() {
         async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
             let pod = r#"{"metadata":{"namespace":"ns","name":"a","uid":"1","resourceVersion":"1"},"node":"x"}"#;
             let metadata = ListMeta { resource_version: self.0.into(), ..ListMeta::default() };
-            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from(pod))), Ok(ListPart::Metadata(metadata))]))
+            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from(pod).into())), Ok(ListPart::Metadata(metadata))]))
         }
         async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
             std::future::pending().await

@@ -55,7 +55,7 @@ async fn list(source: &Collection<Pod>, options: &ListOptions) -> Result<List<Po
     let mut list = List { types: Default::default(), metadata: Default::default(), items: Vec::new() };
     while let Some(part) = page.next().await {
         match part? {
-            ListPart::Item(json) => list.items.push(serde_json::from_slice(&json).unwrap()),
+            ListPart::Item(object) => list.items.push(object.decode().unwrap()),
             ListPart::Metadata(metadata) => list.metadata = metadata,
         }
     }

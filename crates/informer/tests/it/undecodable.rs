@@ -136,7 +136,7 @@ async fn a_list_without_its_metadata_is_no_list() {
         }
         async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
             let pod = br#"{"metadata":{"namespace":"ns","name":"a","uid":"1","resourceVersion":"1"},"node":"x"}"#;
-            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from_static(pod)))]))
+            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from_static(pod).into()))]))
         }
         async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
             unreachable!("there is nothing to watch from")
@@ -165,7 +165,7 @@ async fn from_a_list_with_a_nameless_object_nothing_is_concluded() {
             let nth = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let item = if nth == 0 { good } else { r#"{"metadata":{"name":7}}"#.into() };
             let metadata = pintle_meta::ListMeta { resource_version: "7".into(), ..Default::default() };
-            Ok(Parts::new(vec![Ok(ListPart::Item(item.into())), Ok(ListPart::Metadata(metadata))]))
+            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from(item).into())), Ok(ListPart::Metadata(metadata))]))
         }
         async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
             Err(pintle_meta::Status::failure(410, pintle_meta::Reason::Expired, "too old").into())

@@ -1,8 +1,8 @@
 //! Informers against the embedded server, with faults.
 
 use pintle::apiserver::faults::{Answer, Fault, Rule};
-use pintle::informer::{InformerConfig, SharedInformer};
-use pintle::meta::{DeleteOptions, Object, ObjectKey};
+use pintle::informer::{InformerConfig, ReflectorConfig, SharedInformer};
+use pintle::meta::{DeleteOptions, Object, ObjectKey, PostOptions};
 use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, create, eventually, server};
@@ -64,4 +64,53 @@ async fn a_reader_sees_its_own_write_once_it_waits_for_the_version() {
     }
     informer.shutdown().await;
     server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_object_above_the_limit_is_shown_and_the_others_go_on() {
+    for streaming_list in [false, true] {
+        let server = server().await;
+        let mut config = server.client_config();
+        config.max_object = Some(2000);
+        let maps: Api<ConfigMap> = Api::namespaced(client(config), "default");
+        let put = async |name: &str, size: usize| {
+            let mut map = maps.get(name).await.unwrap();
+            map.data.insert("text".into(), "x".repeat(size));
+            maps.update(&map, &PostOptions::default()).await.unwrap();
+        };
+        for name in ["large", "shrinking", "small"] {
+            create(&maps, name).await;
+        }
+        put("large", 5000).await;
+        put("shrinking", 5000).await;
+        let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
+        let config = InformerConfig { reflector, ..InformerConfig::default() };
+        let informer: SharedInformer<ConfigMap> = SharedInformer::new(maps.clone(), config);
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        let lister = informer.lister();
+        let shown = || -> Vec<String> {
+            let entries = lister.undecodable();
+            assert!(entries.iter().all(|entry| entry.error.contains("exceeds the limit of 2000")), "{entries:?}");
+            entries.iter().map(|entry| entry.key.name().to_owned()).collect()
+        };
+        let size =
+            |name: &str| Some(lister.get(&ObjectKey::new("default", name))?.data.get("text").map_or(0, String::len));
+        assert_eq!((shown(), size("small"), size("large")), (vec!["large".into(), "shrinking".into()], Some(0), None));
+
+        // Events tell as much as the list did.
+        put("shrinking", 1).await;
+        create(&maps, "growing").await;
+        put("growing", 10).await;
+        eventually("one is mended", async || (shown() == ["large"] && size("growing") == Some(10)).then_some(())).await;
+        put("growing", 5000).await;
+        eventually("another is too large", async || (shown() == ["growing", "large"]).then_some(())).await;
+        assert_eq!((size("growing"), size("shrinking")), (Some(10), Some(1)), "the last good state stays");
+        maps.delete("growing", &DeleteOptions::default()).await.unwrap();
+        maps.delete("large", &DeleteOptions::default()).await.unwrap();
+        eventually("they are gone", async || (shown().is_empty() && size("growing").is_none()).then_some(())).await;
+        assert!(informer.state().is_synced(), "{:?}", informer.state());
+        informer.shutdown().await;
+        server.shutdown().await;
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use pintle_meta::{
     ApiResource, DeleteOptions, DynamicObject, ErrorKind, FieldSelector, FieldValidation, LabelSelector, ListMeta,
@@ -210,9 +211,21 @@ async fn it_serves_through_the_seams() {
     .await;
     let (listed, got, events) = soon(read(Api::<Widget>::all(server.client()))).await;
     let metadata = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
-    assert_eq!(listed, [ListPart::Item(WIDGET.into()), ListPart::Metadata(metadata)]);
+    assert_eq!(listed, [ListPart::Item(Bytes::from(WIDGET).into()), ListPart::Metadata(metadata)]);
     assert_eq!(got, 3);
     assert!(matches!(&events[..], [WatchEvent::Deleted(widget)] if widget.size == 1), "{events:?}");
+}
+
+#[tokio::test]
+async fn an_object_that_a_typed_list_cannot_hold_is_named() {
+    let big = format!(r#"{{"metadata":{{"name":"b","namespace":"ns"}},"size":{}1}}"#, " ".repeat(100));
+    let server = Server::always(Reply::json(200, format!(r#"{{"items":[{WIDGET},{big}]}}"#))).await;
+    let error = soon(Api::<Widget>::all(server.narrow_client(100)).list(&ListOptions::default()))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("GET http://127.0.0.1") && error.contains("item 1 (ns/b): its size"), "{error}");
+    assert!(error.contains("exceeds the limit of 100"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

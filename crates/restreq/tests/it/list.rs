@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use pintle_meta::{ListMeta, ListPart, Reason};
-use pintle_restreq::{Error, ListStream, RestClient, RestClientConfig};
+use pintle_meta::{ListMeta, ListPart, RawObject, Reason};
+use pintle_restreq::{Error, ListStream};
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
 
@@ -17,11 +16,11 @@ async fn told(mut stream: ListStream) -> Vec<String> {
     let mut told = Vec::new();
     while let Some(part) = stream.part().await {
         told.push(match part {
-            Ok(ListPart::Item(item)) => String::from_utf8(item.to_vec()).unwrap(),
+            Ok(ListPart::Item(RawObject::Json(json))) => String::from_utf8(json.to_vec()).unwrap(),
+            Ok(ListPart::Item(RawObject::Oversized(found))) => format!("{}: {found}", found.key.as_ref().unwrap()),
             Ok(ListPart::Metadata(ListMeta { resource_version, .. })) => format!("at {resource_version}"),
             Err(Error::Decode { message, .. }) => format!("decode: {message}"),
             Err(Error::Status { status, .. }) => format!("status: {}", status.reason.unwrap()),
-            Err(Error::TooLarge { limit, .. }) => format!("larger than {limit}"),
             Err(Error::Timeout { phase, .. }) => format!("late: {phase}"),
             Err(Error::Transport { .. }) => "cut".into(),
             Err(other) => panic!("{other}"),
@@ -32,7 +31,7 @@ async fn told(mut stream: ListStream) -> Vec<String> {
 
 async fn check(reply: Reply, expected: &[&str]) {
     let server = Server::always(reply).await;
-    let told = told(soon(server.client().get().max_body(50).list()).await.unwrap()).await;
+    let told = told(soon(server.narrow_client(50).get().list()).await.unwrap()).await;
     assert_eq!(told.len(), expected.len(), "{told:?}");
     assert!(told.iter().zip(expected).all(|(told, expected)| told.starts_with(expected)), "{told:?} for {expected:?}");
 }
@@ -68,8 +67,41 @@ async fn a_list_that_is_not_whole_ends_in_an_error() {
         "x".repeat(600)
     );
     check(list(&[late.leak()], End::Proper), &["status: Expired"]).await;
-    let large = r#"{"items":[{"a":"01234567890123456789012345678901234567890123456789"}]}"#;
-    check(list(&[large], End::Proper), &["larger than 50"]).await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_json_is_refused_where_it_ceases_to_be() {
+    for (body, part, offset) in [
+        (r#"{"items":[{"a":1} {"b":2}],"metadata":{}}"#, &[r#"{"a":1}"#][..], 18),
+        (r#"{"items":[{"a":1},,{"b":2}],"metadata":{}}"#, &[r#"{"a":1}"#], 18),
+        (r#"{"items":[,{"a":1}],"metadata":{}}"#, &[], 10),
+        (r#"{"items":[{"a":1},],"metadata":{}}"#, &[r#"{"a":1}"#], 18),
+        (r#"{"items":[{"a":tru}],"metadata":{}}"#, &[], 18),
+        ("upstream connect error", &[], 0),
+    ] {
+        let refused = format!("decode: what comes at byte {offset} is no JSON");
+        check(list(&[body], End::Proper), &[part, &[&refused]].concat()).await;
+    }
+    let server = Server::always(list(&["upstream connect error"], End::Proper)).await;
+    let mut list = soon(server.client().get().abs_path(["/api/v1/pods"]).list()).await.unwrap();
+    let error = list.part().await.unwrap().unwrap_err().to_string();
+    assert!(error.starts_with(&format!("GET {}/api/v1/pods: ", server.url())), "{error}");
+}
+
+#[tokio::test]
+async fn an_item_above_the_limit_is_one_item() {
+    let body = [
+        r#"{"items":[{"a":1},{"metadata":{"name":"b","namespace":"ns"},"text":""#,
+        "01234567890123456789012345678901234567890123456789",
+        r#""},{"c":3}],"metadata":{"resourceVersion":"7"}}"#,
+    ];
+    let expected = [r#"{"a":1}"#, "ns/b: its size of 102 bytes exceeds the limit of 50", r#"{"c":3}"#, "at 7"];
+    check(list(&body, End::Proper), &expected).await;
+    let whole: &str = body.concat().leak();
+    check(list(&[whole], End::Proper), &expected).await;
+    let server = Server::always(list(&[whole], End::Proper)).await;
+    let told = told(soon(server.client().get().list()).await.unwrap()).await;
+    assert!(told[1].starts_with(r#"{"metadata":{"name":"b""#), "by default it is far from too large: {told:?}");
 }
 
 #[tokio::test]
@@ -89,45 +121,4 @@ async fn the_deadlines_of_a_list_bind_its_body() {
     assert_eq!(told(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the whole exchange"]);
     let request = server.client().get().idle_timeout(Duration::from_secs(5));
     assert_eq!(told(request.list().await.unwrap()).await, [r#"{"a":1}"#, "late: the next part of the answer"]);
-}
-
-/// A list of many MiB, through a client that takes no whole body of more than one. `PINTLE_LIST_MIB` sets another size.
-#[tokio::test]
-async fn a_list_of_any_size_streams_through_in_bounded_memory() {
-    const CHUNK: usize = 64 << 10;
-    let mebibytes = std::env::var("PINTLE_LIST_MIB").map_or(48, |size| size.parse().unwrap());
-    let item = format!("{{\"text\":\"{}\"}}", "x".repeat(CHUNK / 8 - 12));
-    let items: Bytes = [item.as_str(); 8].join(",").into();
-    let mut chunks = vec![Bytes::from_static(b"{\"metadata\":{\"resourceVersion\":\"7\"},\"items\":[")];
-    for _ in 0..(mebibytes << 20) / CHUNK {
-        chunks.extend([items.clone(), ",".into()]);
-    }
-    *chunks.last_mut().unwrap() = "]}".into();
-    let expected = (chunks.len() - 1) / 2 * 8;
-    let headers = vec![("content-type", "application/json".into())];
-    let server = Server::always(Reply::Answer { status: 200, headers, chunks, end: End::Proper }).await;
-    let client = RestClient::new(RestClientConfig { max_body: 1 << 20, ..server.config().into() }).unwrap();
-
-    let before = peak_memory();
-    let mut stream = soon(client.get().list()).await.unwrap();
-    let mut seen = 0;
-    while let Some(part) = stream.part().await {
-        match part.unwrap() {
-            ListPart::Item(found) => {
-                assert_eq!(found.len(), item.len());
-                seen += 1;
-            }
-            ListPart::Metadata(metadata) => assert_eq!(metadata.resource_version, "7"),
-        }
-    }
-    assert_eq!(seen, expected);
-    let grown = peak_memory() - before;
-    assert!(grown < 16 << 10, "{grown} KiB for {mebibytes} MiB");
-}
-
-/// The most memory that this process has had, in KiB; 0 where the system does not tell.
-fn peak_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
 }

@@ -156,6 +156,13 @@ impl Server {
         ClientConfig::new(self.url())
     }
 
+    /// A client that holds no more than that of an object.
+    pub(crate) fn narrow_client(&self, max_object: usize) -> RestClient {
+        let mut config = self.config();
+        config.max_object = Some(max_object);
+        RestClient::new(config).unwrap()
+    }
+
     pub(crate) fn client(&self) -> RestClient {
         RestClient::new(self.config()).unwrap()
     }

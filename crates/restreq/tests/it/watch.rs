@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use pintle_meta::{ApiError, DynamicObject, Object, Reason, WatchEvent};
+use futures_util::TryStreamExt;
+use pintle_meta::{ApiError, DynamicObject, Object, RawObject, Reason, WatchEvent};
 use pintle_restreq::{Error, FrameSplitter, Phase, Watch};
 use proptest::prelude::*;
 
@@ -97,6 +98,58 @@ async fn a_frame_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
+async fn a_raw_watch_reads_over_what_is_too_large_and_goes_on() {
+    let big: &str = format!(
+        r#"{{"object":{{"metadata":{{"managedFields":[{{"name":"x","pad":"{}"}}],"name":"b","namespace":"ns","resourceVersion":"7"}}}},"type":"MODIFIED"}}"#,
+        "x".repeat(500)
+    )
+    .leak();
+    let (head, tail) = big.split_at(300);
+    for frames in [vec![ADDED, big, DELETED], vec![ADDED, head, tail, "\n", DELETED]] {
+        let server = Server::always(Reply::watch(&frames, End::Proper)).await;
+        let watch = soon(server.narrow_client(200).get().raw_watch()).await.unwrap();
+        let events: Vec<_> = soon(watch.try_collect()).await.unwrap();
+        let [WatchEvent::Added(_), WatchEvent::Modified(RawObject::Oversized(found)), WatchEvent::Deleted(_)] =
+            &*events
+        else {
+            panic!("{events:?}")
+        };
+        assert_eq!((found.key.as_ref().unwrap().as_str(), &*found.resource_version), ("ns/b", "7"));
+        assert_eq!((found.size, found.limit), (big.len() as u64, 200));
+    }
+}
+
+#[tokio::test]
+async fn a_large_frame_that_does_not_tell_what_happened_to_an_object_ends_the_watch() {
+    for (kind, object) in [
+        ("BOOKMARK", r#"{"metadata":{"name":"a"}"#),
+        ("ERROR", r#"{"metadata":{"name":"a"}"#),
+        ("NEWS", r#"{"metadata":{"name":"a"}"#),
+        // It is no JSON.
+        ("ADDED", r#"{"metadata":{"name":"a"}]"#),
+    ] {
+        let frame = format!(r#"{{"type":"{kind}","object":{object},"pad":"{}"}}}}"#, "x".repeat(500));
+        let server = Server::always(Reply::watch(&[frame.leak(), ADDED], End::Proper)).await;
+        let watch = soon(server.client().get().max_body(200).raw_watch()).await.unwrap();
+        let error = soon(watch.try_collect::<Vec<_>>()).await.unwrap_err().to_string();
+        assert!(error.contains("no watch frame") || error.contains("exceeds the limit of 200"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_no_utf_8_does_not_end_a_raw_watch() {
+    let bad = b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"b\"},\"text\":\"\xff\"}}";
+    let headers = vec![("content-type", "application/json".into())];
+    let chunks = vec![Bytes::from(ADDED), Bytes::from_static(bad), DELETED.into()];
+    let server = Server::always(Reply::Answer { status: 200, headers, chunks, end: End::Proper }).await;
+    let watch = soon(server.client().get().raw_watch()).await.unwrap();
+    let events: Vec<_> = soon(watch.try_collect()).await.unwrap();
+    let [WatchEvent::Added(a), WatchEvent::Added(b), WatchEvent::Deleted(c)] = &*events else { panic!("{events:?}") };
+    assert!(a.decode::<DynamicObject>().is_ok() && c.decode::<DynamicObject>().is_ok());
+    assert!(b.decode::<DynamicObject>().unwrap_err().to_string().contains("unicode"));
+}
+
+#[tokio::test]
 async fn a_watch_wants_json_and_the_status_200() {
     let server = Server::start([
         Reply::watch(&[ADDED], End::Proper).header("content-type", "foobar"),
@@ -187,7 +240,7 @@ fn a_frame_over_the_limit_is_skipped_and_the_next_one_found() {
     }
     assert_eq!(splitter.next_frame(), Some(Ok("{\"a\":1}".into())));
     let too_large = splitter.next_frame().unwrap().unwrap_err();
-    assert_eq!((too_large.size, too_large.limit), (18, 10));
+    assert_eq!((too_large.object.size, too_large.object.limit, too_large.event_type), (18, 10, None));
     assert_eq!(splitter.next_frame(), Some(Ok("{\"c\":3}".into())));
 }
 

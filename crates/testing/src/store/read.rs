@@ -26,7 +26,7 @@ impl Store {
             // A server that selects would have to read on to know.
             remaining_item_count: (left > 0 && selection.is_everything()).then_some(left as i64),
         };
-        let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone()));
+        let items = page.into_iter().map(|(_, stored)| ListPart::Item(stored.bytes.clone().into()));
         Ok([ListPart::Metadata(metadata)].into_iter().chain(items).collect())
     }
 

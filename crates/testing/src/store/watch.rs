@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
 
-use bytes::Bytes;
-use pintle_meta::{ApiError, Bookmark, ErrorKind, WatchEvent, WatchOptions};
+use pintle_meta::{ApiError, Bookmark, ErrorKind, RawObject, WatchEvent, WatchOptions};
 
 use super::select::Selection;
 use super::{Entry, Store, refusal};
 use crate::{Break, Outcome};
 
-pub(crate) type Item = Result<WatchEvent<Bytes>, ApiError>;
+pub(crate) type Item = Result<WatchEvent<RawObject>, ApiError>;
 
 pub(crate) struct Watch {
     selection: Selection,
@@ -52,7 +51,7 @@ impl Store {
             watch.end(refusal::too_large(revision, self.revision));
         } else if options.send_initial_events || revision == 0 {
             let here = self.objects.values().filter(|stored| watch.selection.selects(&stored.json));
-            watch.first.extend(here.map(|stored| Ok(WatchEvent::Added(stored.bytes.clone()))));
+            watch.first.extend(here.map(|stored| Ok(WatchEvent::Added(stored.bytes.clone().into()))));
             if options.send_initial_events && options.allow_bookmarks && !matches!(fault, Some(Outcome::NoBookmark)) {
                 let mark = Bookmark { resource_version: self.revision.to_string(), initial_events_end: true };
                 watch.first.push_back(Ok(WatchEvent::Bookmark(mark)));
@@ -155,7 +154,7 @@ impl Watch {
     }
 
     /// What a change is to those who see only what is selected.
-    fn event(&self, entry: &Entry) -> Option<WatchEvent<Bytes>> {
+    fn event(&self, entry: &Entry) -> Option<WatchEvent<RawObject>> {
         let (revision, before, after) = match entry {
             Entry::Change { revision, .. } if *revision <= self.after => return None,
             Entry::Change { revision, before, after, .. } => (revision, before, after),
@@ -168,9 +167,9 @@ impl Watch {
         let after = after.as_ref().filter(|stored| self.selection.selects(&stored.json));
         match (before, after) {
             (None, None) => None,
-            (None, Some(after)) => Some(WatchEvent::Added(after.bytes.clone())),
-            (Some(_), Some(after)) => Some(WatchEvent::Modified(after.bytes.clone())),
-            (Some(before), None) => Some(WatchEvent::Deleted(before.at(*revision))),
+            (None, Some(after)) => Some(WatchEvent::Added(after.bytes.clone().into())),
+            (Some(_), Some(after)) => Some(WatchEvent::Modified(after.bytes.clone().into())),
+            (Some(before), None) => Some(WatchEvent::Deleted(before.at(*revision).into())),
         }
     }
 }

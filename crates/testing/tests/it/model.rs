@@ -102,8 +102,8 @@ fn list(sites: &Collection<Website>, mut options: ListOptions) -> (State, u64) {
         options.continue_token.clear();
         while let Some(part) = now(page.next()) {
             match part.unwrap() {
-                ListPart::Item(json) => {
-                    let site: Website = serde_json::from_slice(&json).unwrap();
+                ListPart::Item(object) => {
+                    let site: Website = object.decode().unwrap();
                     assert!(state.insert(site.key(), site).is_none(), "it was listed twice");
                 }
                 ListPart::Metadata(list) => {

@@ -70,7 +70,7 @@ pub(crate) fn page<L: ListWatch<Page = pintle_testing::Page>>(source: &L, option
     let (mut items, mut next) = (Vec::new(), String::new());
     while let Some(part) = now(page.next()) {
         match part.unwrap() {
-            ListPart::Item(json) => items.push(text(&serde_json::from_slice(&json).unwrap())),
+            ListPart::Item(object) => items.push(text(&object.decode().unwrap())),
             ListPart::Metadata(list) => {
                 items.push(format!("at {}", list.resource_version));
                 next = list.continue_token;

@@ -297,5 +297,5 @@ fn managed_fields_stay_where_a_write_brings_none() {
     let mut page = now(pintle_meta::ListWatch::list(&sites, &Default::default())).unwrap();
     let item = std::iter::from_fn(|| now(page.next())).last();
     let Some(Ok(pintle_meta::ListPart::Item(item))) = item else { panic!("{item:?}") };
-    assert_eq!(serde_json::from_slice::<serde_json::Value>(&item).unwrap()["metadata"]["managedFields"], managed);
+    assert_eq!(item.decode::<serde_json::Value>().unwrap()["metadata"]["managedFields"], managed);
 }

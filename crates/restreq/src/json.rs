@@ -1,0 +1,359 @@
+//! JSON as it comes: where its values begin and end, and whether it is JSON at all.
+
+/// Follows JSON over chunks that may end anywhere, and holds nothing of it but where it stands and, near its root, the last text.
+///
+/// What it takes is the grammar of RFC 8259, nested as deeply as Go takes it; whether texts are UTF-8 and numbers in range is for
+/// a decoder to say. Stepped: it is given bytes, and says what ends within them.
+#[derive(Debug)]
+pub(crate) struct Json {
+    expects: Expects,
+    /// The open objects and arrays, the innermost last.
+    open: Vec<Container>,
+    /// At which depth texts are still kept.
+    keep: usize,
+    /// What stands between the quotes of the last text that was kept, as far as its limit.
+    text: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Container {
+    Array,
+    Object,
+}
+
+/// What the last bytes have begun or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    Open(Container),
+    Close,
+    /// The name of a member.
+    Name,
+    /// A number, or `true`, `false` or `null`.
+    Scalar,
+    /// A text that is a value.
+    Text,
+}
+
+/// Go's decoder refuses what nests more deeply.
+const MAX_DEPTH: usize = 10_000;
+
+/// Longer texts are not kept. Names of objects have 253 bytes at most.
+const MAX_TEXT: usize = 1024;
+
+/// The bytes at which there is something to see within a text, as a table: texts are most of what comes.
+static STOPS: [bool; 256] = {
+    let mut stops = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        stops[control] = true;
+        control += 1;
+    }
+    stops[b'"' as usize] = true;
+    stops[b'\\' as usize] = true;
+    stops
+};
+
+#[derive(Clone, Copy, Debug)]
+enum Expects {
+    Value,
+    ValueOrEnd,
+    Name,
+    NameOrEnd,
+    Colon,
+    CommaOrEnd,
+    /// More of a text.
+    Text {
+        is_name: bool,
+    },
+    /// What a backslash stands before.
+    Escape {
+        is_name: bool,
+    },
+    Hex {
+        is_name: bool,
+        left: u8,
+    },
+    /// The rest of a word.
+    Word(&'static [u8]),
+    Number(Number),
+}
+
+/// The last byte of a number so far.
+#[derive(Clone, Copy, Debug)]
+enum Number {
+    Minus,
+    Zero,
+    Whole,
+    Point,
+    Fraction,
+    Exponent,
+    Sign,
+    Power,
+}
+
+impl Json {
+    /// At the beginning of a value, whose texts are kept down to that depth; 1 is that of the outermost members.
+    pub(crate) fn new(keep: usize) -> Self {
+        Self { expects: Expects::Value, open: Vec::new(), keep, text: Vec::new() }
+    }
+
+    /// Goes on over `bytes`, past the next token that stands no deeper than that: how many bytes it took, and the token. `None`:
+    /// there is no more such token in them.
+    ///
+    /// # Errors
+    ///
+    /// It is no JSON: the place in `bytes` of the first byte that cannot be.
+    pub(crate) fn next(&mut self, bytes: &[u8], deepest: usize) -> Result<Option<(usize, Token)>, usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let token = self.step(bytes, &mut at)?;
+            if let Some(token) = token {
+                let depth = self.open.len() - usize::from(matches!(token, Token::Open(_)));
+                if depth <= deepest {
+                    return Ok(Some((at, token)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many objects and arrays are open.
+    pub(crate) fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// What stands between the quotes of the text or name that ended last, unless it was too deep or too long to be kept.
+    pub(crate) fn text(&self) -> Option<&[u8]> {
+        (self.open.len() <= self.keep && self.text.len() <= MAX_TEXT).then_some(&self.text)
+    }
+
+    /// Whether a value has ended, and nothing but white space has come since.
+    pub(crate) fn is_whole(&self) -> bool {
+        let has_ended = match self.expects {
+            Expects::CommaOrEnd => true,
+            Expects::Number(number) => number.is_whole(),
+            _ => false,
+        };
+        has_ended && self.open.is_empty()
+    }
+
+    /// Takes a byte or, within a text, as many as there is nothing to see in; none if a number has ended before it.
+    fn step(&mut self, bytes: &[u8], at: &mut usize) -> Result<Option<Token>, usize> {
+        let fault = *at;
+        let byte = bytes[fault];
+        if let Expects::Text { is_name } = self.expects {
+            return self.read_text(bytes, at, is_name);
+        }
+        if let Expects::Number(number) = self.expects {
+            let Some(number) = number.next(byte) else {
+                self.expects = Expects::CommaOrEnd;
+                return if number.is_whole() { Ok(Some(Token::Scalar)) } else { Err(fault) };
+            };
+            *at += 1;
+            self.expects = Expects::Number(number);
+            return Ok(None);
+        }
+        *at += 1;
+        let (expects, token) = match (self.expects, byte) {
+            (Expects::Escape { is_name }, b'u') => (Expects::Hex { is_name, left: 4 }, None),
+            (Expects::Escape { is_name }, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                (Expects::Text { is_name }, None)
+            }
+            (Expects::Hex { is_name, left }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                (if left > 1 { Expects::Hex { is_name, left: left - 1 } } else { Expects::Text { is_name } }, None)
+            }
+            (Expects::Word([expected, rest @ ..]), _) if byte == *expected => match rest {
+                [] => (Expects::CommaOrEnd, Some(Token::Scalar)),
+                _ => (Expects::Word(rest), None),
+            },
+            (Expects::Escape { .. } | Expects::Hex { .. } | Expects::Word(_), _) => return Err(fault),
+            (expects, b' ' | b'\n' | b'\r' | b'\t') => (expects, None),
+            (Expects::Value | Expects::ValueOrEnd, b'{') => self.open(Container::Object).ok_or(fault)?,
+            (Expects::Value | Expects::ValueOrEnd, b'[') => self.open(Container::Array).ok_or(fault)?,
+            (Expects::ValueOrEnd | Expects::CommaOrEnd, b']') => self.close(Container::Array).ok_or(fault)?,
+            (Expects::NameOrEnd | Expects::CommaOrEnd, b'}') => self.close(Container::Object).ok_or(fault)?,
+            (Expects::CommaOrEnd, b',') => match self.open.last().ok_or(fault)? {
+                Container::Array => (Expects::Value, None),
+                Container::Object => (Expects::Name, None),
+            },
+            (Expects::Colon, b':') => (Expects::Value, None),
+            (Expects::Name | Expects::NameOrEnd, b'"') => (self.begin_text(true), None),
+            (Expects::Value | Expects::ValueOrEnd, _) => match byte {
+                b'"' => (self.begin_text(false), None),
+                b'-' => (Expects::Number(Number::Minus), None),
+                b'0' => (Expects::Number(Number::Zero), None),
+                b'1'..=b'9' => (Expects::Number(Number::Whole), None),
+                b'f' => (Expects::Word(b"alse"), None),
+                b'n' => (Expects::Word(b"ull"), None),
+                b't' => (Expects::Word(b"rue"), None),
+                _ => return Err(fault),
+            },
+            _ => return Err(fault),
+        };
+        if matches!(self.expects, Expects::Escape { .. } | Expects::Hex { .. }) {
+            self.keep_text(&[byte]);
+        }
+        self.expects = expects;
+        Ok(token)
+    }
+
+    /// Goes on over a text, up to its end, an escape, or the end of `bytes`.
+    fn read_text(&mut self, bytes: &[u8], at: &mut usize, is_name: bool) -> Result<Option<Token>, usize> {
+        let rest = &bytes[*at..];
+        let end = rest.iter().position(|byte| STOPS[usize::from(*byte)]).unwrap_or(rest.len());
+        self.keep_text(&rest[..end]);
+        *at += end;
+        let Some(byte) = rest.get(end) else { return Ok(None) };
+        match byte {
+            b'"' => {
+                *at += 1;
+                self.expects = if is_name { Expects::Colon } else { Expects::CommaOrEnd };
+                Ok(Some(if is_name { Token::Name } else { Token::Text }))
+            }
+            b'\\' => {
+                *at += 1;
+                self.keep_text(b"\\");
+                self.expects = Expects::Escape { is_name };
+                Ok(None)
+            }
+            _ => Err(*at),
+        }
+    }
+
+    fn open(&mut self, container: Container) -> Option<(Expects, Option<Token>)> {
+        if self.open.len() == MAX_DEPTH {
+            return None;
+        }
+        self.open.push(container);
+        let expects = match container {
+            Container::Array => Expects::ValueOrEnd,
+            Container::Object => Expects::NameOrEnd,
+        };
+        Some((expects, Some(Token::Open(container))))
+    }
+
+    fn close(&mut self, container: Container) -> Option<(Expects, Option<Token>)> {
+        self.open.pop_if(|open| *open == container)?;
+        Some((Expects::CommaOrEnd, Some(Token::Close)))
+    }
+
+    fn begin_text(&mut self, is_name: bool) -> Expects {
+        self.text.clear();
+        Expects::Text { is_name }
+    }
+
+    fn keep_text(&mut self, part: &[u8]) {
+        if self.open.len() <= self.keep {
+            // One byte more than there is to be shows that it is longer.
+            let room = MAX_TEXT + 1 - self.text.len();
+            self.text.extend_from_slice(&part[..part.len().min(room)]);
+        }
+    }
+}
+
+impl Number {
+    /// With one byte more; none if no number goes on like that.
+    fn next(self, byte: u8) -> Option<Self> {
+        use Number::{Exponent, Fraction, Minus, Point, Power, Sign, Whole, Zero};
+        Some(match (self, byte) {
+            (Minus, b'0') => Zero,
+            (Minus, b'1'..=b'9') | (Whole, b'0'..=b'9') => Whole,
+            (Zero | Whole, b'.') => Point,
+            (Point | Fraction, b'0'..=b'9') => Fraction,
+            (Zero | Whole | Fraction, b'e' | b'E') => Exponent,
+            (Exponent, b'+' | b'-') => Sign,
+            (Exponent | Sign | Power, b'0'..=b'9') => Power,
+            _ => return None,
+        })
+    }
+
+    /// Whether it may end here.
+    fn is_whole(self) -> bool {
+        matches!(self, Self::Zero | Self::Whole | Self::Fraction | Self::Power)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::IgnoredAny;
+
+    use super::*;
+
+    /// Where it ceases to be JSON, if it does, cut after every so many bytes; its length if it is not whole.
+    fn fault(text: &[u8], step: usize) -> Option<usize> {
+        let mut json = Json::new(0);
+        for (nth, chunk) in text.chunks(step).enumerate() {
+            let mut at = 0;
+            loop {
+                match json.next(&chunk[at..], usize::MAX) {
+                    Ok(Some((taken, _))) => at += taken,
+                    Ok(None) => break,
+                    Err(place) => return Some(nth * step + at + place),
+                }
+            }
+        }
+        (!json.is_whole()).then_some(text.len())
+    }
+
+    #[test]
+    fn what_is_json_is_as_serde_has_it() {
+        let texts = r#"
+            0 -0 01 - -a 1. 1.5 .5 1.e 1e 1e5 1E+05 1e- 1e-7 +1 1x 12345678901234567890 1e999 0x1 00 -01 0.0e0
+            true tru truex nul null nulL falsehood "a" "a "\u00e4" "\u00e" "\x" "\"" "\\" "\ud800" 'a' a
+            [] [ ] [1] [1,] [,1] [1,,2] [1]2 [1]] [[]] [[] [1} {} {1:2} {"a"} {"a":} {"a":1} {"a":1,} {"a":1,,} {,} {"a":1]
+            {"a":1"b":2} {"a":1,"b":[{},{"c":"}"}]} {"a"::1} {"a",1} {"a":1}} [{"a":[1,{"b":null}]},"",-1.5e+3] : , ] }
+        "#;
+        let more: &[&[u8]] = &[
+            b"",
+            b" ",
+            b"\t[\r\n1 ,\n2 ] ",
+            b"1 2",
+            b"\"a\" \"b\"",
+            b"[1\x0c]",
+            b"\"\x01\"",
+            b"\"\xff\"",
+            b"\xff",
+            b"[1 2]",
+            b"{} {}",
+        ];
+        let deep = ["[".repeat(9_999), "]".repeat(9_999)].concat();
+        let (mut taken, mut refused) = (0, 0);
+        for text in texts.split_whitespace().map(str::as_bytes).chain(more.iter().copied()).chain([deep.as_bytes()]) {
+            let is_json = serde_json::from_slice::<IgnoredAny>(text).is_ok();
+            *if is_json { &mut taken } else { &mut refused } += 1;
+            let whole = fault(text, text.len().max(1));
+            assert_eq!(whole.is_none(), is_json, "{:?}", text.escape_ascii().to_string());
+            for step in 1..text.len().min(100) {
+                assert_eq!(fault(text, step), whole, "{:?} {step}", text.escape_ascii().to_string());
+            }
+        }
+        assert!(taken > 20 && refused > 50, "{taken} {refused}");
+    }
+
+    #[test]
+    fn what_nests_too_deeply_is_refused() {
+        assert_eq!(fault("[".repeat(MAX_DEPTH + 1).as_bytes(), 7), Some(MAX_DEPTH));
+    }
+
+    #[test]
+    fn texts_near_the_root_are_kept_as_far_as_they_are_short() {
+        let (short, long) = ("x".repeat(MAX_TEXT), "x".repeat(MAX_TEXT + 1));
+        for (text, expected) in [("a\\\"b", Some("a\\\"b")), (&*short, Some(&*short)), (&*long, None), ("", Some(""))] {
+            for step in [1, 3, 5000] {
+                let body = format!(r#"{{"{text}":[["deep"]],"name":"value"}}"#);
+                let mut json = Json::new(1);
+                let mut names = Vec::new();
+                for mut chunk in body.as_bytes().chunks(step) {
+                    while let Some((taken, token)) = json.next(chunk, 3).unwrap() {
+                        chunk = &chunk[taken..];
+                        if matches!(token, Token::Name | Token::Text) {
+                            names.push(json.text().map(|text| String::from_utf8(text.to_vec()).unwrap()));
+                        }
+                    }
+                }
+                let expected = [expected, None, Some("name"), Some("value")].map(|text| text.map(str::to_owned));
+                assert_eq!(names, expected, "{step}");
+            }
+        }
+    }
+}

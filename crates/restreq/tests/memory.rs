@@ -1,0 +1,77 @@
+//! What it takes to read a list that is larger than memory is to be. One test, since the peak is that of the whole process.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use pintle_meta::{ClientConfig, ListPart, RawObject};
+use pintle_restreq::{RestClient, RestClientConfig};
+
+const CHUNK: usize = 64 << 10;
+
+/// A list of many MiB and an item in it of as many, through a client that takes no whole body and no item of more than one.
+/// `PINTLE_LIST_MIB` sets another size.
+#[tokio::test]
+async fn a_list_of_any_size_streams_through_in_bounded_memory() {
+    let mebibytes: usize = std::env::var("PINTLE_LIST_MIB").map_or(48, |size| size.parse().unwrap());
+    let chunks = (mebibytes << 20) / CHUNK;
+    let item = format!("{{\"text\":\"{}\"}}", "x".repeat(CHUNK / 8 - 12));
+    let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let mut config = ClientConfig::new(format!("http://{}", server.local_addr().unwrap()));
+    let serving = std::thread::spawn({
+        let items = [item.as_str(); 8].join(",");
+        move || serve(&server, chunks, &items)
+    });
+    config.max_object = Some(1 << 20);
+    let client = RestClient::new(RestClientConfig { max_body: 1 << 20, ..config.into() }).unwrap();
+
+    let before = peak_memory();
+    let mut stream = client.get().list().await.unwrap();
+    let (mut items, mut large) = (0, Vec::new());
+    while let Some(part) = stream.part().await {
+        match part.unwrap() {
+            ListPart::Item(RawObject::Json(found)) => {
+                assert_eq!(found.len(), item.len());
+                items += 1;
+            }
+            ListPart::Item(RawObject::Oversized(found)) => {
+                large.push((found.key.unwrap().to_string(), found.size >> 20));
+            }
+            ListPart::Metadata(metadata) => assert_eq!(metadata.resource_version, "7"),
+        }
+    }
+    let grown = peak_memory() - before;
+    assert_eq!((items, large), (chunks * 8, vec![("large".to_owned(), mebibytes as u64)]));
+    assert!(grown < 16 << 10, "{grown} KiB for {mebibytes} MiB");
+    serving.join().unwrap();
+}
+
+/// Answers one request: a large item, and then so many chunks of items.
+fn serve(server: &TcpListener, chunks: usize, items: &str) {
+    let (mut stream, _) = server.accept().unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.extend_from_slice(&byte);
+    }
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n").unwrap();
+    let beginning = r#"{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"large"},"text":""#;
+    stream.write_all(beginning.as_bytes()).unwrap();
+    for _ in 0..chunks {
+        stream.write_all(&[b'x'; CHUNK]).unwrap();
+    }
+    stream.write_all(b"\"}").unwrap();
+    for _ in 0..chunks {
+        stream.write_all(b",").unwrap();
+        stream.write_all(items.as_bytes()).unwrap();
+    }
+    stream.write_all(b"]}").unwrap();
+}
+
+/// The most memory that this process has had, in KiB; 0 where the system does not tell.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+}
