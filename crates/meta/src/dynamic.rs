@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::null::or_empty;
 use crate::{Metadata, Object, ObjectMeta, TypeMeta};
 
 /// An object of any kind: its metadata is typed, the rest is JSON. client-go's `Unstructured`.
@@ -55,10 +56,10 @@ impl Object for DynamicObject {
 #[serde(rename_all = "camelCase")]
 pub struct PartialObject {
     /// `version` or `group/version` of the answer.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// The kind of the answer.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The metadata.
     #[serde(default)]

@@ -37,6 +37,7 @@ mod error;
 mod group_resource;
 mod key;
 mod list;
+mod null;
 mod object;
 mod object_meta;
 mod object_source;

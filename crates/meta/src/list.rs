@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::TypeMeta;
+use crate::null::or_empty;
 
 /// A page of objects.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -15,7 +16,7 @@ pub struct List<T> {
     #[serde(default)]
     pub metadata: ListMeta,
     /// The objects, in the order of their keys. Go writes an empty list of some kinds as `null`.
-    #[serde(default = "Vec::new", deserialize_with = "items")]
+    #[serde(default = "Vec::new", deserialize_with = "or_empty")]
     pub items: Vec<T>,
 }
 
@@ -24,20 +25,12 @@ pub struct List<T> {
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
     /// The revision at which the list was true: a watch from here misses nothing.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// Where the next page begins; empty on the last page. Opaque.
-    #[serde(default, rename = "continue", skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
     /// How many objects follow this page, where the server can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
-}
-
-fn items<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

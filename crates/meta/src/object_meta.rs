@@ -7,17 +7,26 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::null::{Few, OrEmpty, Texts, or_empty};
 use crate::object::{Metadata, OwnerRef};
 use crate::{Resource, Time};
 
 /// What each object says of itself, under `metadata`.
 ///
-/// Fields that are absent or `null` on the wire are empty here, and are left out again when written. A field that this version
-/// does not know is kept in `other`, so that reading and writing back loses nothing, but for one:
+/// Fields that are absent or `null` on the wire are empty here, and are left out again when written; so is, as in Go, a `null` in a
+/// map or list of strings. A field that this version does not know is kept in `other`, so that reading and writing back loses
+/// nothing, but for one:
 ///
 /// `managedFields` is skipped. It is often the larger part of an object, controllers do not read it, and a server keeps what it
 /// has where a write brings none (`docs/reference/using-api/server-side-apply`, "clearing managedFields"). Who wants to look at it
 /// decodes the object as a type that has it.
+///
+/// # Cost
+///
+/// A struct with this and nothing else, decoded from a pod of 7 KB, allocates at most 2,000 bytes in 31 pieces, itself included:
+/// that pod has five labels, three annotations and an owner. Its 3 KB of managed fields leave nothing behind. More than half are the
+/// two maps: each takes 544 bytes for up to eleven entries, beside their texts. Four fields of one's own, as a [`Metadata`] that
+/// keeps no more, take at most 231 bytes. `tests/memory.rs` holds these figures with an allocator that counts.
 ///
 /// # Examples
 ///
@@ -132,10 +141,10 @@ impl<'de> Deserialize<'de> for ObjectMeta {
                         Field::CreationTimestamp => meta.creation_timestamp = value(&mut map)?,
                         Field::DeletionTimestamp => meta.deletion_timestamp = value(&mut map)?,
                         Field::DeletionGracePeriodSeconds => meta.deletion_grace_period_seconds = value(&mut map)?,
-                        Field::Labels => meta.labels = value(&mut map)?,
-                        Field::Annotations => meta.annotations = value(&mut map)?,
-                        Field::OwnerReferences => meta.owner_references = value(&mut map)?,
-                        Field::Finalizers => meta.finalizers = value(&mut map)?,
+                        Field::Labels => Texts(meta.labels) = value(&mut map)?,
+                        Field::Annotations => Texts(meta.annotations) = value(&mut map)?,
+                        Field::OwnerReferences => Few(meta.owner_references) = value(&mut map)?,
+                        Field::Finalizers => Few(meta.finalizers) = value(&mut map)?,
                         Field::ManagedFields => _ = map.next_value::<IgnoredAny>()?,
                         Field::Other(name) => _ = meta.other.get_or_insert_default().insert(name, map.next_value()?),
                     }
@@ -144,9 +153,8 @@ impl<'de> Deserialize<'de> for ObjectMeta {
             }
         }
 
-        /// Go writes what is empty as `null`.
         fn value<'de, A: MapAccess<'de>, T: Default + Deserialize<'de>>(map: &mut A) -> Result<T, A::Error> {
-            Ok(map.next_value::<Option<T>>()?.unwrap_or_default())
+            map.next_value().map(|OrEmpty(value)| value)
         }
 
         deserializer.deserialize_map(Fields)
@@ -214,12 +222,16 @@ impl Metadata for ObjectMeta {
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
     /// `version` or `group/version` of the owner.
+    #[serde(default, deserialize_with = "or_empty")]
     pub api_version: String,
     /// The kind of the owner.
+    #[serde(default, deserialize_with = "or_empty")]
     pub kind: String,
     /// The name of the owner.
+    #[serde(default, deserialize_with = "or_empty")]
     pub name: String,
     /// The uid of the owner: a later object of the same name is another owner.
+    #[serde(default, deserialize_with = "or_empty")]
     pub uid: String,
     /// Whether the owner manages this object. At most one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,10 +271,10 @@ impl OwnerReference {
 #[serde(rename_all = "camelCase")]
 pub struct TypeMeta {
     /// `version` or `group/version`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// The kind.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
 }
 
@@ -289,10 +301,60 @@ mod tests {
     }
 
     #[test]
-    fn null_is_an_empty_field() {
-        let meta: ObjectMeta =
-            serde_json::from_str(r#"{"name":"a","uid":null,"creationTimestamp":null,"labels":null,"finalizers":null}"#)
-                .unwrap();
-        assert_eq!(meta, ObjectMeta::new("", "a"));
+    fn null_is_the_empty_value_as_in_go() {
+        let texts = |entries: &[(&str, &str)]| {
+            entries.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
+        };
+        let owner = |name: &str| OwnerReference { kind: "Web".into(), name: name.into(), ..OwnerReference::default() };
+        let with = |change: &dyn Fn(&mut ObjectMeta)| {
+            let mut meta = ObjectMeta::new("", "a");
+            change(&mut meta);
+            meta
+        };
+        for (members, expected) in [
+            (r#""namespace":null,"generateName":null,"uid":null,"resourceVersion":null"#, with(&|_| {})),
+            (r#""generation":null,"deletionGracePeriodSeconds":null"#, with(&|_| {})),
+            (r#""creationTimestamp":null,"deletionTimestamp":null"#, with(&|_| {})),
+            (
+                r#""labels":null,"annotations":null,"ownerReferences":null,"finalizers":null,"managedFields":null"#,
+                with(&|_| {}),
+            ),
+            (r#""labels":{"x":null,"y":"z"}"#, with(&|meta| meta.labels = texts(&[("x", ""), ("y", "z")]))),
+            (r#""annotations":{"x":"y","z":null}"#, with(&|meta| meta.annotations = texts(&[("x", "y"), ("z", "")]))),
+            (r#""finalizers":["x",null]"#, with(&|meta| meta.finalizers = vec!["x".into(), "".into()])),
+            (
+                r#""ownerReferences":[{"kind":"Web","name":"b","apiVersion":null,"uid":null,"controller":null},{"kind":"Web"}]"#,
+                with(&|meta| meta.owner_references = vec![owner("b"), owner("")]),
+            ),
+            (r#""ownerReferences":[null]"#, with(&|meta| meta.owner_references = vec![OwnerReference::default()])),
+        ] {
+            let read: ObjectMeta = serde_json::from_str(&format!(r#"{{"name":"a",{members}}}"#)).unwrap();
+            assert_eq!(read, expected, "{members}");
+        }
+        let types: TypeMeta = serde_json::from_str(r#"{"kind":null,"apiVersion":null}"#).unwrap();
+        assert_eq!(types, TypeMeta::default());
+    }
+
+    #[test]
+    fn what_is_of_another_type_is_refused() {
+        for members in [
+            r#""name":7"#,
+            r#""labels":{"x":7}"#,
+            r#""labels":{"x":["y"]}"#,
+            r#""labels":["x"]"#,
+            r#""annotations":"x""#,
+            r#""finalizers":{"x":"y"}"#,
+            r#""finalizers":[7]"#,
+            r#""ownerReferences":["x"]"#,
+            r#""creationTimestamp":"yesterday""#,
+        ] {
+            assert!(serde_json::from_str::<ObjectMeta>(&format!("{{{members}}}")).is_err(), "{members}");
+        }
+    }
+
+    #[test]
+    fn lists_take_what_they_have() {
+        let one: ObjectMeta = serde_json::from_str(r#"{"ownerReferences":[{}],"finalizers":["a","b"]}"#).unwrap();
+        assert_eq!((one.owner_references.capacity(), one.finalizers.capacity()), (1, 2));
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A moment in whole seconds, written as RFC 3339 in UTC: `2026-11-20T08:30:00Z`. The `Time` of `metav1`.
@@ -51,7 +52,21 @@ impl<'de> Deserialize<'de> for MicroTime {
 
 /// Any RFC 3339 text is read, with or without a fraction, in any offset.
 fn parse<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    struct Text;
+
+    impl Visitor<'_> for Text {
+        type Value = Timestamp;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Timestamp, E> {
+            text.parse().map_err(E::custom)
+        }
+    }
+
+    deserializer.deserialize_str(Text)
 }
 
 /// Cuts the rest off, as Go does, so that a written time is never in the future.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::null::or_empty;
 use crate::{ApiError, RawObject, Status, WatchEventType};
 
 /// One thing that a watch tells, its object decoded or, as `WatchEvent<RawObject>`, as it came.
@@ -149,7 +150,7 @@ struct Mark {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct MarkMeta {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_empty")]
     resource_version: String,
     #[serde(default)]
     annotations: Option<Annotations>,
@@ -157,7 +158,7 @@ struct MarkMeta {
 
 #[derive(Deserialize)]
 struct Annotations {
-    #[serde(default, rename = "k8s.io/initial-events-end")]
+    #[serde(default, deserialize_with = "or_empty", rename = "k8s.io/initial-events-end")]
     end: String,
 }
 

@@ -1,0 +1,89 @@
+//! `null`, as Go reads it: the empty value of whatever stands there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// Reads a value, or `null` as its empty one. For `#[serde(deserialize_with)]`.
+pub(crate) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A value, or the empty one.
+pub(crate) struct OrEmpty<T>(pub(crate) T);
+
+impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for OrEmpty<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        or_empty(deserializer).map(Self)
+    }
+}
+
+/// A map of texts. One that is `null` is there, and empty.
+#[derive(Default)]
+pub(crate) struct Texts(pub(crate) BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Texts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
+                let mut texts = BTreeMap::new();
+                while let Some((name, OrEmpty(text))) = map.next_entry()? {
+                    texts.insert(name, text);
+                }
+                Ok(Texts(texts))
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// A list that is short as a rule, and takes no more memory than it has elements. One that is `null` is there, and empty.
+pub(crate) struct Few<T>(pub(crate) Vec<T>);
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Few<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements<T>(PhantomData<T>);
+
+        impl<'de, T: Default + Deserialize<'de>> Visitor<'de> for Elements<T> {
+            type Value = Few<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Few<T>, A::Error> {
+                let mut elements = Vec::new();
+                while let Some(OrEmpty(element)) = seq.next_element()? {
+                    if elements.len() == elements.capacity() {
+                        // A vector by itself would begin with four.
+                        elements.reserve_exact(elements.len().max(1));
+                    }
+                    elements.push(element);
+                }
+                Ok(Few(elements))
+            }
+        }
+
+        deserializer.deserialize_seq(Elements(PhantomData))
+    }
+}
