@@ -96,9 +96,55 @@ pub trait Resource: Object {
     }
 }
 
-/// Read access to metadata: [`ObjectMeta`](crate::ObjectMeta), or the type of another library that means the same.
+/// Read access to metadata: [`ObjectMeta`](crate::ObjectMeta), the type of another library that means the same, or one that keeps
+/// only what its program reads.
 ///
-/// A field that is absent reads as empty or 0.
+/// A field that is absent, or that the type does not keep, reads as empty or 0.
+///
+/// # Examples
+///
+/// Of a million pods, all that is to be in memory is who they are and where they run:
+///
+/// ```
+/// use pintle_meta::{Metadata, Object, ObjectKey};
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize)]
+/// #[serde(rename_all = "camelCase")]
+/// struct Identity {
+///     name: String,
+///     namespace: String,
+///     uid: String,
+///     resource_version: String,
+/// }
+///
+/// impl Metadata for Identity {
+///     fn name(&self) -> &str {
+///         &self.name
+///     }
+///     fn namespace(&self) -> &str {
+///         &self.namespace
+///     }
+///     fn uid(&self) -> &str {
+///         &self.uid
+///     }
+///     fn resource_version(&self) -> &str {
+///         &self.resource_version
+///     }
+/// }
+///
+/// #[derive(Deserialize)]
+/// struct Pod {
+///     metadata: Identity,
+/// }
+/// pintle_meta::resource!(Pod, "v1", "Pod", "pods", Namespaced);
+///
+/// let json = r#"{"metadata": {"name": "web", "namespace": "a", "uid": "4f9a", "resourceVersion": "7", "labels": {"b": "c"}}}"#;
+/// let pod: Pod = serde_json::from_str(json)?;
+/// assert_eq!(pod.key(), ObjectKey::new("a", "web"));
+/// assert!(pod.metadata().labels().is_empty());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub trait Metadata {
     /// The name.
     fn name(&self) -> &str;
@@ -109,23 +155,37 @@ pub trait Metadata {
     /// The resourceVersion.
     fn resource_version(&self) -> &str;
     /// The generation of the desired state.
-    fn generation(&self) -> i64;
+    fn generation(&self) -> i64 {
+        0
+    }
     /// Whether deletion has been asked for.
-    fn is_terminating(&self) -> bool;
+    fn is_terminating(&self) -> bool {
+        false
+    }
     /// The labels.
-    fn labels(&self) -> &BTreeMap<String, String>;
+    fn labels(&self) -> &BTreeMap<String, String> {
+        &NONE
+    }
     /// The annotations.
-    fn annotations(&self) -> &BTreeMap<String, String>;
+    fn annotations(&self) -> &BTreeMap<String, String> {
+        &NONE
+    }
     /// The finalizers.
-    fn finalizers(&self) -> &[String];
+    fn finalizers(&self) -> &[String] {
+        &[]
+    }
     /// The owners.
-    fn owners(&self) -> Vec<OwnerRef<'_>>;
+    fn owners(&self) -> Vec<OwnerRef<'_>> {
+        Vec::new()
+    }
 
     /// The one owner that manages the object, if any.
     fn controller(&self) -> Option<OwnerRef<'_>> {
         self.owners().into_iter().find(|owner| owner.controller)
     }
 }
+
+static NONE: BTreeMap<String, String> = BTreeMap::new();
 
 /// A borrowed view of an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
