@@ -162,6 +162,39 @@ async fn a_program_that_fails_is_named_with_what_it_said() {
 }
 
 #[tokio::test]
+async fn doubt_outlives_credentials_that_cannot_be_renewed() {
+    let once = |status: &str| format!("[ $n -gt 1 ] && {{ echo no luck >&2; exit 73; }}\n{}", printing(V1, status));
+    let lasting = once(r#"{"token":"t"}"#);
+    // Such a one is renewed before each attempt.
+    let expired = once(r#"{"token":"t","expirationTimestamp":"2001-01-01T00:00:00Z"}"#);
+    for (script, replies, in_doubt) in [
+        (&lasting, vec![Reply::later(504, 0), Reply::json(401, "")], true),
+        (&lasting, vec![Reply::later(429, 0), Reply::json(401, "")], false),
+        (&lasting, vec![Reply::json(401, "")], false),
+        (&expired, vec![Reply::later(504, 0)], true),
+        (&expired, vec![Reply::later(429, 0)], false),
+    ] {
+        let program = Program::new(script);
+        let sent = replies.len();
+        let server = Server::start(replies).await;
+        let error = soon(RestClient::new(program.config(&server)).unwrap().put().body("x").send()).await.unwrap_err();
+        assert_eq!((server.seen().len(), program.runs()), (sent, 2), "{error}");
+        assert!(error.to_string().contains("no luck"), "{error}");
+        let last = match &error {
+            Error::Retried { earlier, last } => {
+                assert_eq!(earlier.status().unwrap().code, 504);
+                last
+            }
+            alone => alone,
+        };
+        assert!(matches!(last, Error::Auth { .. }), "{error}");
+        let error = ApiError::from(error);
+        assert!(matches!(error.kind(), ErrorKind::Unauthenticated(_)), "{error}");
+        assert_eq!((error.may_have_acted(), error.earlier_may_have_acted()), (in_doubt, in_doubt), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_credential_is_refused_without_being_shown() {
     for (script, word) in [
         ("echo hush".to_owned(), "no ExecCredential"),
