@@ -10,21 +10,28 @@
 //! Each program does the work it is told by its arguments **once**, and prints one line of JSON, as its last line:
 //!
 //! ```json
-//! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000000}
+//! {"wall_ns": 1200000, "cpu_ns": 1100000, "allocations": 12, "peak_bytes": 4096, "operations": 1000, "adds": 1000, "gets": 1000,
+//!  "figures": {"us, p99 of hand-off": 17.5}}
 //! ```
 //!
 //! all over the measured part alone (not the program's start, nor making its input): wall time, CPU time of all threads,
-//! heap allocations, the peak of the live heap above what stood before the measured part, and how many operations it did.
-//! A figure that a side cannot tell is left out, and the rows that need it stay empty.
+//! heap allocations, the peak of the resident memory above what was resident when the measured part began, how many operations it
+//! did, and how many keys it added and got. `figures` is whatever else the work tells, by the unit that it stands under
+//! ([`Measure::Told`]). What a side cannot tell is left out, and the rows that need it stay empty.
 //!
-//! The frame runs every side of a work in turn (ours, peer, ours, peer, …), at least five times, so that a busy moment of the
-//! machine hits all sides alike, takes the median of each, and makes one row a [`Measure`] that the work asks for.
+//! The frame runs all sides of a work in turn (ours, peer, ours, peer, …), at least nine times for what is to be kept, so that a
+//! busy moment of the machine hits all sides alike, takes the median of each, and makes one row a [`Measure`] that the work asks for.
 //! The *ratio* says how many times better ours is than the best peer: 2.0 is half the cost, 0.5 is double the cost.
 //! A peer whose tool is missing (no `go`), or that does not build, is named, and its column stays empty.
+//!
+//! Figures are published with the commit that they are of: `--docs` wants a clean tree that nobody changes meanwhile, and an idle
+//! machine.
 
 mod build;
+mod conditions;
 mod plot;
 mod queue;
+mod quota;
 mod rows;
 mod sample;
 
@@ -53,12 +60,21 @@ pub(crate) struct Area {
 pub(crate) struct Work {
     /// Unique in its area, and plain enough for a table's first column.
     pub(crate) name: &'static str,
-    /// How our side does it.
-    pub(crate) ours: Run,
-    /// Who else does it, and how. May be empty: then the row stands by itself.
+    /// How our side does it: the first is as the name says, and the others stand beside it.
+    pub(crate) ours: &'static [Variant],
+    /// Who else does it, and how. May be empty: then the rows stand by themselves.
     pub(crate) peers: &'static [(&'static str, Run)],
-    /// One row each, with what we want to reach.
-    pub(crate) rows: &'static [(Measure, Goal)],
+    /// How many CPUs all sides may use, if a control group is to hold them to less than there are.
+    pub(crate) quota: Option<f64>,
+}
+
+/// One way in which our side does a work.
+pub(crate) struct Variant {
+    /// What is different. Empty for the first.
+    pub(crate) name: &'static str,
+    pub(crate) run: Run,
+    /// One row each, with what we want to reach: all of it. Nothing: told for information.
+    pub(crate) rows: &'static [(Measure, &'static [Goal])],
 }
 
 /// A command that does a work once and prints its [`Sample`](sample::Sample).
@@ -88,25 +104,28 @@ pub(crate) enum Measure {
     CpuPerOp,
     /// Heap allocations by operation.
     AllocationsPerOp,
-    /// Peak of the live heap by operation.
+    /// Peak of the resident memory by operation.
     BytesPerOp,
-    /// Peak of the live heap.
+    /// Peak of the resident memory.
     PeakBytes,
     /// Operations by second of wall time.
     OpsPerSecond,
+    /// What the work tells under this unit. More is better if it ends with `/s`, and worse otherwise.
+    Told(&'static str),
 }
 
 /// When a row counts as reached.
 #[derive(Clone, Copy, PartialEq)]
 #[allow(dead_code, reason = "an area need not use every kind of goal")]
 pub(crate) enum Goal {
-    /// At least so many times better than the best peer.
+    /// At least so many times better than the best peer. 1: no worse; 0.5: at most twice the cost.
     Times(f64),
     /// Ours at most this, whatever the peers need.
     AtMost(f64),
-    /// Told for information.
-    None,
 }
+
+/// Fewer runs have no median worth keeping.
+const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     if flags.list {
@@ -119,9 +138,10 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     let Some(name) = &flags.area else { bail!("which area? One of: {}", names()) };
     let area = AREAS.iter().find(|area| area.name == name);
     let area = area.with_context(|| format!("no area {name:?}; there are: {}", names()))?;
-    let runs = flags.runs.unwrap_or(5);
-    if runs < 5 {
-        bail!("--runs {runs}: a median of fewer than 5 runs tells nothing");
+    let runs = flags.runs.unwrap_or(if flags.quick { 1 } else { RUNS });
+    let keep = flags.docs || flags.json.is_some();
+    if runs == 0 || keep && (flags.quick || runs < RUNS) {
+        bail!("--json and --docs are for medians of at least {RUNS} runs of the full size; this is {runs}");
     }
     let works: Vec<&Work> =
         area.works.iter().filter(|work| flags.only.as_ref().is_none_or(|only| work.name.contains(only))).collect();
@@ -130,12 +150,27 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
             area.works.iter().map(|work| work.name).collect::<Vec<_>>().join(", ")
         });
     }
+    if flags.docs && flags.only.is_some() {
+        bail!("--docs is for all works of an area: its page would lose those that are not measured");
+    }
+    let commit = conditions::commit(sh)?;
+    if flags.docs && commit.changed {
+        bail!("what is published is of a commit, and the tree has changes since: commit them first");
+    }
 
     let built = build::build(sh, area, &works)?;
-    let rows = sample::measure(sh, area, &works, &built, runs)?;
-    print!("{}", rows::text_table(&rows));
+    let conditions = conditions::Conditions::now(sh, &commit, runs)?;
+    println!("{conditions}");
+    if flags.docs && conditions.others_are_at_work() {
+        bail!("what is published is measured on a machine that is idle otherwise");
+    }
+    let rows = sample::measure(sh, area, &works, &built, flags.quick, &conditions)?;
+    print!("{}{}", rows::text_table(&rows), rows::text_counts(&rows));
     for (peer, why) in &built.missing {
         println!("column {peer} is empty: {why}");
+    }
+    if keep && conditions::commit(sh)? != commit {
+        bail!("the tree has changed while it was measured: nothing is written");
     }
     if let Some(file) = &flags.json {
         write(file, &(serde_json::to_string_pretty(&rows)? + "\n"))?;
@@ -143,8 +178,7 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     if flags.docs {
         let folder = sh.current_dir().join("docs/bench");
         write(&folder.join(format!("{}.svg", area.name)), &plot::svg(area, &rows))?;
-        let page = rows::page(area, &rows, &build::machine(sh), runs);
-        write(&folder.join(format!("{}.md", area.name)), &page)?;
+        write(&folder.join(format!("{}.md", area.name)), &rows::page(area, &rows, &conditions))?;
     }
     Ok(ExitCode::SUCCESS)
 }

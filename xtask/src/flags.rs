@@ -15,14 +15,16 @@ xflags::xflags! {
 
             /// Name the areas.
             optional --list
-            /// Write the rows to this file as JSON.
+            /// Write the rows to this file as JSON. Wants at least 9 runs, as --docs does.
             optional --json file: PathBuf
-            /// Write docs/bench/AREA.md and docs/bench/AREA.svg from the same rows.
+            /// Write docs/bench/AREA.md and docs/bench/AREA.svg from the same rows. Wants a clean tree.
             optional --docs
             /// Only the works whose name contains this.
             optional --only name: String
-            /// How many times each side runs (at least 5, which is the default).
+            /// How many times each side runs; 9 by default.
             optional --runs n: usize
+            /// Run each side once, and only a small part of each work, to see that all of it works.
+            optional --quick
         }
 
         /// Everything that guards the project, one line a step.
@@ -94,6 +96,7 @@ pub struct Bench {
     pub docs: bool,
     pub only: Option<String>,
     pub runs: Option<usize>,
+    pub quick: bool,
 }
 
 #[derive(Debug)]

@@ -4,5 +4,7 @@
 //! do the peers' programs under `go/`.
 
 mod meter;
+pub mod queue;
+mod stopwatch;
 
-pub use meter::{Sample, measure, measure_left};
+pub use meter::Sample;

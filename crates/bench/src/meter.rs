@@ -1,9 +1,11 @@
 //! What a run of a work costs.
 
 use std::alloc::System;
+use std::collections::BTreeMap;
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -12,7 +14,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// The line that a binary prints.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// Wall time.
     pub wall_ns: f64,
@@ -24,39 +26,88 @@ pub struct Sample {
     pub peak_bytes: f64,
     /// How many operations that was.
     pub operations: f64,
+    /// How many keys were added. An add that was merged into another counts.
+    pub adds: f64,
+    /// How many keys were handed out.
+    pub gets: f64,
+    /// What else the work tells, by the unit that it stands under.
+    pub figures: BTreeMap<&'static str, f64>,
 }
 
-/// Runs `work`, which says how many operations it has done, and measures it alone.
-pub fn measure(work: impl FnOnce() -> usize) -> Sample {
+/// What was done while it was measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tally {
+    pub(crate) operations: usize,
+    pub(crate) adds: usize,
+    pub(crate) gets: usize,
+}
+
+impl Tally {
+    /// Each key was added and taken once, and both together are an operation.
+    pub(crate) fn keys(n: usize) -> Self {
+        Self { operations: n, adds: n, gets: n }
+    }
+
+    /// Each add is an operation, and each get with its done.
+    pub(crate) fn calls(adds: usize, gets: usize) -> Self {
+        Self { operations: adds + gets, adds, gets }
+    }
+}
+
+impl Sample {
+    /// Tells one figure more.
+    pub(crate) fn with(mut self, unit: &'static str, value: f64) -> Self {
+        self.figures.insert(unit, value);
+        self
+    }
+}
+
+/// Runs `work` and measures it alone.
+pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     // From here on the peak is this work's. Where the kernel refuses, the peak includes the preparation.
     let _ = fs::write("/proc/self/clear_refs", "5");
-    let base = resident("VmRSS:");
+    let base = resident();
     let before = ALLOCATOR.stats();
-    let cpu = cpu_ns();
+    let cpu = process_cpu();
     let start = Instant::now();
-    let operations = work();
-    let wall_ns = start.elapsed().as_nanos() as f64;
-    let cpu_ns = cpu_ns() - cpu;
+    let Tally { operations, adds, gets } = work();
+    let wall = start.elapsed();
+    let cpu = process_cpu() - cpu;
     let after = ALLOCATOR.stats();
     let allocations = (after.allocations + after.reallocations) - (before.allocations + before.reallocations);
-    let peak_bytes = resident("VmHWM:") - base;
-    Sample { wall_ns, cpu_ns, allocations: allocations as f64, peak_bytes, operations: operations as f64 }
+    Sample {
+        wall_ns: wall.as_nanos() as f64,
+        cpu_ns: cpu.as_nanos() as f64,
+        allocations: allocations as f64,
+        peak_bytes: status("VmHWM:") - base,
+        operations: operations as f64,
+        adds: adds as f64,
+        gets: gets as f64,
+        figures: BTreeMap::new(),
+    }
 }
 
-/// Like [`measure`], but tells how much more memory is resident after `work` than before it, instead of the peak.
-pub fn measure_left(work: impl FnOnce() -> usize) -> Sample {
-    let base = resident("VmRSS:");
-    let sample = measure(work);
-    Sample { peak_bytes: resident("VmRSS:") - base, ..sample }
+/// What memory is resident now, in bytes.
+pub(crate) fn resident() -> f64 {
+    status("VmRSS:")
 }
 
-fn cpu_ns() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+/// The CPU time that the calling thread has had.
+pub(crate) fn thread_cpu() -> Duration {
+    cpu(ClockId::ThreadCPUTime)
+}
+
+fn process_cpu() -> Duration {
+    cpu(ClockId::ProcessCPUTime)
+}
+
+fn cpu(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
 /// A line of `/proc/self/status`, in bytes; 0 where there is no such file.
-fn resident(field: &str) -> f64 {
+fn status(field: &str) -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()).unwrap_or(0.0) * 1024.0

@@ -29,7 +29,9 @@ impl Built {
 pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<Built> {
     println!("building our side");
     let cargo = crate::cargo();
-    cmd!(sh, "{cargo} build --quiet --locked --release --package pintle-bench --bins").quiet().run()?;
+    // As one who wants it fast builds it; Go has no such choice.
+    let fast = ["--config", "profile.release.lto='fat'", "--config", "profile.release.codegen-units=1"];
+    cmd!(sh, "{cargo} build --quiet --locked --release {fast...} --package pintle-bench --bins").quiet().run()?;
     let target = crate::target_dir(sh)?;
 
     let go_peers: Vec<&'static str> = {
@@ -49,19 +51,6 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
         println!("{peer} is left out: {why}");
     }
     Ok(Built { rust: target.join("release"), go, missing })
-}
-
-/// What the figures were measured on, for the foot of the page.
-pub(crate) fn machine(sh: &Shell) -> String {
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("model name"))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    });
-    let cpu = cpu.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-    let version = |program: &str, arg: &str| cmd!(sh, "{program} {arg}").quiet().ignore_stderr().read().ok();
-    let tools: Vec<String> = [version("rustc", "--version"), version("go", "version")].into_iter().flatten().collect();
-    format!("{cores} cores of {cpu}; {}", tools.join("; "))
 }
 
 fn build_go(sh: &Shell, area: &Area, into: &std::path::Path) -> anyhow::Result<PathBuf> {

@@ -1,11 +1,11 @@
-//! Draws the rows as an SVG: one group of bars a row, each as long as its share of the group's worst.
+//! Draws the rows that have a goal as an SVG: one group of bars a row, each as long as its share of the group's worst.
 
 use std::fmt::Write as _;
 
 use super::Area;
 use super::rows::{Row, figure};
 
-const LABELS: f64 = 330.0;
+const LABELS: f64 = 560.0;
 const BARS: f64 = 480.0;
 const WIDTH: f64 = LABELS + BARS + 150.0;
 const BAR: f64 = 14.0;
@@ -14,7 +14,8 @@ const GAP: f64 = 14.0;
 const COLOURS: [&str; 4] = ["#d9480f", "#5c7cfa", "#868e96", "#2b8a3e"];
 
 pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
-    let groups: Vec<Vec<(String, f64)>> = rows.iter().map(bars).collect();
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.goal.is_some()).collect();
+    let groups: Vec<Vec<(String, f64)>> = rows.iter().map(|row| bars(row)).collect();
     let mut sides: Vec<String> = groups.iter().flatten().map(|(side, _)| side.clone()).collect();
     sides.sort_by_key(|side| (side != "ours", side.clone()));
     sides.dedup();
@@ -31,7 +32,7 @@ pub(crate) fn svg(area: &Area, rows: &[Row]) -> String {
         x += 48.0 + 8.0 * side.len() as f64;
     }
     let mut y = 66.0;
-    for (row, bars) in rows.iter().zip(&groups) {
+    for (row, bars) in rows.into_iter().zip(&groups) {
         let worst = bars.iter().map(|(_, value)| *value).fold(0.0, f64::max);
         let height = BAR * bars.len().max(1) as f64;
         let (middle, label) = (y + height / 2.0 + 4.0, format!("{}, {}", row.work, row.unit));
@@ -86,8 +87,11 @@ mod tests {
     fn a_missing_peer_has_no_bar_and_text_is_escaped() {
         let area = Area { name: "queue", about: "a < b", works: &[] };
         let peers = BTreeMap::from([("client-go".to_owned(), Some(50.0)), ("kube-rs".to_owned(), None)]);
-        let row = Row::new("queue", "add & get", Measure::WallPerOp, Goal::None, Some(10.0), peers);
-        let svg = svg(&area, &[row]);
+        let goals = [Goal::Times(4.0)];
+        let row = Row::new("queue", "add & get", Measure::WallPerOp, &goals, Some(10.0), peers.clone());
+        let aside = Row::new("queue", "without a goal", Measure::CpuPerOp, &[], Some(10.0), peers);
+        let svg = svg(&area, &[row, aside]);
+        assert!(!svg.contains("without a goal"), "{svg}");
         assert!(svg.contains("a &lt; b") && svg.contains("add &amp; get"), "{svg}");
         assert!(svg.contains("10.0 (5.00x)") && svg.contains("width=\"96.0\""), "{svg}");
         assert!(!svg.contains("kube-rs"), "{svg}");

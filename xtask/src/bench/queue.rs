@@ -1,119 +1,295 @@
-//! The area `queue`: workqueue and ratelimit beside client-go.
+//! The area `queue`: workqueue and ratelimit beside client-go, and beside controller-runtime's queue.
 
-use super::{Area, Goal, Measure, Program, Run, Work};
-
-/// The same work on both sides, or two works that are to be compared.
-macro_rules! work {
-    ($name:literal, $work:literal, $rows:expr) => {
-        work!($name, $work, $work, $rows)
-    };
-    ($name:literal, $ours:literal, $theirs:literal, $rows:expr) => {
-        Work {
-            name: $name,
-            ours: Run { program: Program::Rust("queue"), args: &[$ours] },
-            peers: &[("client-go", Run { program: Program::Go("queue"), args: &[$theirs] })],
-            rows: &$rows,
-        }
-    };
-}
+use super::Goal::{AtMost, Times};
+use super::Measure::{AllocationsPerOp, BytesPerOp, CpuPerOp, OpsPerSecond, PeakBytes, Told, WallPerOp};
+use super::{Area, Goal, Measure, Program, Run, Variant, Work};
 
 pub(crate) const AREA: Area = Area {
     name: "queue",
-    about: "pintle-workqueue and pintle-ratelimit beside client-go; the memory is what is resident beyond the start, and no \
-            key's own is counted",
+    about: "pintle-workqueue and pintle-ratelimit beside client-go, and beside controller-runtime's priority queue. Unless a row sets \
+            it otherwise, ours are threads and keys `Arc<str>`, and no metrics; theirs are goroutines always. CPU is counted to the \
+            end of all that the calls bring about. Memory is the peak of what is resident beyond the start, and no key's own is counted",
     works: &[
-        work!(
-            "1 M keys added, then drained by 1 worker",
-            "add-drain-1",
-            [
-                (Measure::WallPerOp, Goal::Times(4.0)),
-                (Measure::CpuPerOp, Goal::None),
-                (Measure::AllocationsPerOp, Goal::None),
-                (Measure::PeakBytes, Goal::None),
-            ]
-        ),
-        work!(
-            "1 M keys added, then drained by 8 workers",
-            "add-drain-8",
-            [(Measure::WallPerOp, Goal::Times(4.0)), (Measure::CpuPerOp, Goal::None),]
-        ),
-        work!("of that, the adding", "add", [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]),
-        work!(
-            "of that, the draining by 1",
-            "drain-1",
-            [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
-        ),
-        work!(
-            "of that, the draining by 8",
-            "drain-8",
-            [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
-        ),
-        work!(
-            "8 producers, 8 consumers, 100 k hot keys",
-            "hot",
-            [(Measure::OpsPerSecond, Goal::Times(3.0)), (Measure::CpuPerOp, Goal::None),]
-        ),
-        work!(
-            "the same, reference-counted keys on our side",
-            "hot-counted",
-            "hot",
-            [(Measure::OpsPerSecond, Goal::None), (Measure::CpuPerOp, Goal::None),]
-        ),
-        work!(
-            "one key: add, get, done",
-            "cycle",
-            [(Measure::WallPerOp, Goal::Times(1.5)), (Measure::AllocationsPerOp, Goal::AtMost(1e-4)),]
-        ),
-        work!(
-            "the same, a reference-counted key on our side",
-            "cycle-counted",
-            "cycle",
-            [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
-        ),
-        work!(
-            "100 keys: a new queue, add, get, done",
-            "fresh",
-            [
-                (Measure::WallPerOp, Goal::None),
-                (Measure::CpuPerOp, Goal::None),
-                (Measure::AllocationsPerOp, Goal::None),
-            ]
-        ),
-        work!(
-            "1 M keys added after 0 to 1 s",
-            "add-after",
-            [
-                (Measure::WallPerOp, Goal::Times(10.0)),
-                (Measure::CpuPerOp, Goal::Times(5.0)),
-                (Measure::PeakBytes, Goal::Times(2.0)),
-                (Measure::AllocationsPerOp, Goal::None),
-            ]
-        ),
-        work!(
-            "the same, until the last is done",
-            "ripen",
-            [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
-        ),
-        work!(
-            "1 M keys added rate-limited",
-            "rate-limited",
-            [
-                (Measure::WallPerOp, Goal::Times(5.0)),
-                (Measure::CpuPerOp, Goal::Times(5.0)),
-                (Measure::PeakBytes, Goal::None),
-            ]
-        ),
-        work!(
-            "the same, until the last is forgotten and done",
-            "retried",
-            [(Measure::WallPerOp, Goal::None), (Measure::CpuPerOp, Goal::None),]
-        ),
-        work!(
-            "item limiter, when and forget",
-            "item-limiter",
-            [(Measure::WallPerOp, Goal::Times(1.5)), (Measure::CpuPerOp, Goal::Times(1.5)),]
-        ),
-        work!("10 M keys queued", "footprint", [(Measure::BytesPerOp, Goal::None)]),
-        work!("what is left of that when they are done", "left-over", [(Measure::PeakBytes, Goal::None)]),
+        Work {
+            name: "1 M keys added, then drained by 1 worker",
+            ours: &[
+                ours("", &["add-drain-1"], DRAIN),
+                ours(STATIC, &["add-drain-1", "--keys", "static"], COST),
+                ours(STRING, &["add-drain-1", "--keys", "string"], COST),
+                ours(NEXT, &["add-drain-1", "--next"], COST),
+            ],
+            peers: &[client_go(&["add-drain-1"])],
+            quota: None,
+        },
+        Work {
+            name: "1 M keys added, then drained by 8 workers",
+            ours: &[ours("", &["add-drain-8"], DRAIN), ours(NEXT, &["add-drain-8", "--next"], COST)],
+            peers: &[client_go(&["add-drain-8"])],
+            quota: None,
+        },
+        Work {
+            name: "8 producers, 8 workers, 100 k hot keys",
+            ours: &[
+                ours("", &["hot"], &[(OpsPerSecond, &[Times(3.0)]), (Told("adds/s"), &[Times(3.0)]), (CpuPerOp, &[])]),
+                ours(STATIC, &["hot", "--keys", "static"], RATE),
+                ours(STRING, &["hot", "--keys", "string"], RATE),
+                ours(NEXT, &["hot", "--next"], RATE),
+                ours(TASKS, &["hot", "--tasks"], RATE),
+            ],
+            peers: &[client_go(&["hot"])],
+            quota: None,
+        },
+        Work {
+            name: "8 producers, 8 workers, 100 k hot keys, metrics",
+            ours: &[
+                ours(
+                    "",
+                    &["hot", "--metrics"],
+                    &[(OpsPerSecond, &[Times(2.5)]), (Told("adds/s"), &[Times(2.5)]), (CpuPerOp, &[])],
+                ),
+                ours(TASKS, &["hot", "--tasks", "--metrics"], RATE),
+            ],
+            peers: &[client_go(&["hot", "--metrics"])],
+            quota: None,
+        },
+        Work {
+            name: "one key of 1 M at a time: add, get, done",
+            ours: &[
+                ours("", &["cycle"], CYCLE),
+                ours(STATIC, &["cycle", "--keys", "static"], COST),
+                ours(STRING, &["cycle", "--keys", "string"], COST),
+            ],
+            peers: &[client_go(&["cycle"])],
+            quota: None,
+        },
+        Work {
+            name: "one key of 1 M at a time, metrics: add, get, done",
+            ours: &[ours("", &["cycle", "--metrics"], COST)],
+            peers: &[client_go(&["cycle", "--metrics"])],
+            quota: None,
+        },
+        Work {
+            name: "always the same key: add, get, done",
+            ours: &[
+                ours("", &["same"], CYCLE),
+                ours(STATIC, &["same", "--keys", "static"], COST),
+                ours(STRING, &["same", "--keys", "string"], COST),
+            ],
+            peers: &[client_go(&["same"])],
+            quota: None,
+        },
+        Work {
+            name: "100 keys: a new queue, add, get, done",
+            ours: &[ours("", &["fresh"], &[(WallPerOp, &[]), (CpuPerOp, &[]), (AllocationsPerOp, &[])])],
+            peers: &[client_go(&["fresh"])],
+            quota: None,
+        },
+        Work {
+            name: "1 M keys added after 0 to 1 s, a worker waiting",
+            ours: &[
+                ours(
+                    "",
+                    &["add-after"],
+                    &[
+                        (Told("ns/call"), &[Times(5.0)]),
+                        (CpuPerOp, &[Times(4.0)]),
+                        (PeakBytes, &[Times(2.0)]),
+                        (AllocationsPerOp, &[]),
+                        (WallPerOp, &[]),
+                    ],
+                ),
+                ours(STRING, &["add-after", "--keys", "string"], CALL),
+                ours(METRICS, &["add-after", "--metrics"], CALL),
+            ],
+            peers: &[client_go(&["add-after"])],
+            quota: None,
+        },
+        Work {
+            name: "1 M keys added rate-limited, a worker waiting",
+            ours: &[
+                ours("", &["rate-limited"], RATE_LIMITED),
+                ours(STRING, &["rate-limited", "--keys", "string"], CALL),
+                ours(METRICS, &["rate-limited", "--metrics"], CALL),
+            ],
+            peers: &[client_go(&["rate-limited"])],
+            quota: None,
+        },
+        Work {
+            name: "1 M keys added by the default limiter, until 100 are done",
+            ours: &[ours("", &["rate-limited-default"], RATE_LIMITED)],
+            peers: &[client_go(&["rate-limited-default"])],
+            quota: None,
+        },
+        Work {
+            name: "item limiter behind a lock, when and forget",
+            ours: &[
+                ours("", &["item-limiter"], &[(WallPerOp, &[Times(1.5)]), (CpuPerOp, &[])]),
+                ours("our clock read each time", &["item-limiter-clock"], COST),
+            ],
+            peers: &[client_go(&["item-limiter"])],
+            quota: None,
+        },
+        Work {
+            name: "16 producers, 16 workers, 100 k hot keys",
+            ours: &[
+                ours(
+                    "",
+                    &["storm"],
+                    &[
+                        (Told("us, p50 of add"), &[]),
+                        (Told("us, p99.9 of add"), &[AtMost(100.0), Times(1.0)]),
+                        (Told("us, p50 of done"), &[]),
+                        (Told("us, p99.9 of done"), &[AtMost(100.0), Times(1.0)]),
+                    ],
+                ),
+                ours(TASKS, &["storm", "--tasks"], TAILS),
+                ours(METRICS, &["storm", "--metrics"], TAILS),
+            ],
+            peers: &[client_go(&["storm"])],
+            quota: None,
+        },
+        Work {
+            name: "counts() beside two threads that work without a pause",
+            ours: &[ours(
+                "",
+                &["counts"],
+                &[(Told("us, p50 of counts()"), &[AtMost(5.0)]), (Told("us, p99 of counts()"), &[AtMost(1000.0)])],
+            )],
+            peers: &[client_go(&["counts"])],
+            quota: None,
+        },
+        Work {
+            name: "16 producers, 16 workers, 55 k keys/s, half a CPU",
+            ours: &[
+                ours("", &["hand-off-half"], THREADS_SHORT),
+                ours(TASKS, &["hand-off-half", "--tasks"], TASKS_SHORT),
+            ],
+            peers: &[client_go(&["hand-off-half"])],
+            quota: Some(0.5),
+        },
+        Work {
+            name: "16 producers, 16 workers, 22 k keys/s, a fifth of a CPU",
+            ours: &[
+                ours("", &["hand-off-fifth"], THREADS_SHORT),
+                ours(TASKS, &["hand-off-fifth", "--tasks"], TASKS_SHORT),
+            ],
+            peers: &[client_go(&["hand-off-fifth"])],
+            quota: Some(0.2),
+        },
+        Work {
+            name: "1 M keys due at once, then taken and done",
+            ours: &[ours(
+                "",
+                &["due"],
+                &[
+                    (Told("CPU us, longest get"), SECTION),
+                    (Told("CPU us, longest done"), SECTION),
+                    (Told("us, longest done beside"), &[]),
+                ],
+            )],
+            peers: &[client_go(&["due"])],
+            quota: None,
+        },
+        Work {
+            name: "1 M keys due at once, then counted",
+            ours: &[ours(
+                "",
+                &["due-counts"],
+                &[(Told("CPU us, counts()"), &[]), (Told("us, longest done beside"), &[])],
+            )],
+            peers: &[],
+            quota: None,
+        },
+        Work {
+            name: "grows to 10 M keys, then is emptied",
+            ours: &[ours(
+                "",
+                &["grow"],
+                &[
+                    (Told("CPU us, longest add"), SECTION),
+                    (Told("CPU us, longest get"), &[]),
+                    (Told("CPU us, longest done"), &[]),
+                    (Told("us, longest done beside"), &[]),
+                    (BytesPerOp, &[]),
+                    (Told("bytes left when it is empty"), &[]),
+                ],
+            )],
+            peers: &[client_go(&["grow"])],
+            quota: None,
+        },
+        Work {
+            name: "1,000 tasks, 100 k keys whose priorities change",
+            ours: &[
+                ours("", &["priority", "--tasks"], &[(OpsPerSecond, &[Times(2.0)]), (CpuPerOp, &[])]),
+                ours("threads", &["priority"], &[(OpsPerSecond, &[]), (CpuPerOp, &[])]),
+            ],
+            peers: &[controller_runtime(&["priority"])],
+            quota: None,
+        },
+        Work {
+            name: "1,000 tasks, 100 k keys whose priorities change, metrics",
+            ours: &[
+                ours("", &["priority", "--tasks", "--metrics"], &[(OpsPerSecond, &[Times(2.0)]), (CpuPerOp, &[])]),
+                ours("threads", &["priority", "--metrics"], &[(OpsPerSecond, &[]), (CpuPerOp, &[])]),
+            ],
+            peers: &[controller_runtime(&["priority", "--metrics"])],
+            quota: None,
+        },
+        Work {
+            name: "1 M keys through 64 tasks that wait in get, metrics",
+            ours: &[
+                ours("", &["through-64", "--tasks", "--metrics"], &[(WallPerOp, &[Times(3.0)]), (CpuPerOp, &[])]),
+                ours(NEXT, &["through-64", "--tasks", "--metrics", "--next"], COST),
+                ours("threads", &["through-64", "--metrics"], COST),
+            ],
+            peers: &[client_go(&["through-64", "--metrics"])],
+            quota: None,
+        },
     ],
 };
+
+type Rows = &'static [(Measure, &'static [Goal])];
+
+const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
+const RATE: Rows = &[(OpsPerSecond, &[]), (Told("adds/s"), &[]), (CpuPerOp, &[])];
+const CALL: Rows = &[(Told("ns/call"), &[]), (CpuPerOp, &[])];
+const DRAIN: Rows = &[
+    (WallPerOp, &[Times(4.0)]),
+    (CpuPerOp, &[]),
+    (PeakBytes, &[]),
+    (Told("adding, ns/key"), &[]),
+    (Told("draining, ns/key"), &[]),
+];
+const CYCLE: Rows = &[(WallPerOp, &[Times(1.5)]), (CpuPerOp, &[]), (AllocationsPerOp, &[AtMost(0.0)])];
+const RATE_LIMITED: Rows = &[(Told("ns/call"), &[Times(4.0)]), (CpuPerOp, &[Times(4.0)]), (PeakBytes, &[])];
+const TAILS: Rows = &[
+    (Told("us, p50 of add"), &[]),
+    (Told("us, p99.9 of add"), &[]),
+    (Told("us, p50 of done"), &[]),
+    (Told("us, p99.9 of done"), &[]),
+];
+/// At most twice client-go's time, and with threads twice its CPU.
+const THREADS_SHORT: Rows =
+    &[(Told("us, p50 of hand-off"), &[]), (Told("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(0.5)])];
+const TASKS_SHORT: Rows =
+    &[(Told("us, p50 of hand-off"), &[]), (Told("us, p99 of hand-off"), &[Times(0.5)]), (CpuPerOp, &[Times(1.0)])];
+/// A locked section, in microseconds of CPU.
+const SECTION: &[Goal] = &[AtMost(50.0)];
+
+const STATIC: &str = "keys `&'static str`";
+const STRING: &str = "keys `String`";
+const TASKS: &str = "tasks";
+const NEXT: &str = "done and get in one";
+const METRICS: &str = "metrics on our side";
+
+const fn ours(name: &'static str, args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name, run: Run { program: Program::Rust("queue"), args }, rows }
+}
+
+const fn client_go(args: &'static [&'static str]) -> (&'static str, Run) {
+    ("client-go", Run { program: Program::Go("queue"), args })
+}
+
+const fn controller_runtime(args: &'static [&'static str]) -> (&'static str, Run) {
+    ("controller-runtime", Run { program: Program::Go("priority"), args })
+}

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::conditions::Conditions;
 use super::{Area, Goal, Measure};
 
 /// One line of the table, and one object of the JSON file.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) area: String,
     pub(crate) work: String,
@@ -22,6 +23,19 @@ pub(crate) struct Row {
     pub(crate) goal: Option<String>,
     /// Null where there is no goal, or not enough measured to tell.
     pub(crate) met: Option<bool>,
+    /// Why nothing was measured.
+    pub(crate) skipped: Option<String>,
+    /// How many keys each side added and got, in the median: a queue that merges more adds has less to hand out.
+    pub(crate) counted: BTreeMap<String, Counted>,
+    /// What was measured.
+    pub(crate) commit: String,
+    pub(crate) runs: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Counted {
+    pub(crate) adds: f64,
+    pub(crate) gets: f64,
 }
 
 impl Row {
@@ -29,7 +43,7 @@ impl Row {
         area: &str,
         work: &str,
         measure: Measure,
-        goal: Goal,
+        goals: &[Goal],
         ours: Option<f64>,
         peers: BTreeMap<String, Option<f64>>,
     ) -> Self {
@@ -39,20 +53,23 @@ impl Row {
             let times = if measure.more_is_better() { ours / best } else { best / ours };
             times.is_finite().then_some(times)
         });
-        let met = match goal {
-            Goal::None => None,
+        let met = goals.iter().map(|goal| match *goal {
             // Nothing spent where the peer spends: infinitely better, which JSON cannot say.
             Goal::Times(_) if !measure.more_is_better() && ours == Some(0.0) && best > Some(0.0) => Some(true),
             Goal::Times(times) => ratio.map(|ratio| ratio >= times),
             Goal::AtMost(limit) => ours.map(|ours| ours <= limit),
-        };
-        let goal = match goal {
-            Goal::None => None,
-            Goal::Times(times) => Some(format!("at least {times}x")),
-            Goal::AtMost(limit) => Some(format!("at most {limit} {}", measure.unit())),
-        };
+        });
+        let met = met.reduce(|one, other| Some(one? && other?)).flatten();
+        let goal: Vec<String> = goals
+            .iter()
+            .map(|goal| match goal {
+                Goal::Times(times) => format!("at least {times}x"),
+                Goal::AtMost(limit) => format!("at most {limit}"),
+            })
+            .collect();
+        let goal = (!goal.is_empty()).then(|| goal.join(", "));
         let (area, work, unit) = (area.to_owned(), work.to_owned(), measure.unit().to_owned());
-        Self { area, work, unit, ours, peers, ratio, goal, met }
+        Self { area, work, unit, ours, peers, ratio, goal, met, ..Self::default() }
     }
 }
 
@@ -65,67 +82,107 @@ impl Measure {
             Self::BytesPerOp => "bytes/op",
             Self::PeakBytes => "peak bytes",
             Self::OpsPerSecond => "ops/s",
+            Self::Told(unit) => unit,
         }
     }
 
     pub(crate) fn more_is_better(self) -> bool {
-        self == Self::OpsPerSecond
+        self.unit().ends_with("/s")
     }
 }
 
 /// The table for the terminal.
 pub(crate) fn text_table(rows: &[Row]) -> String {
-    let cells = cells(rows);
+    let wanted = rows.iter().filter(|row| row.goal.is_some()).count();
+    let met = rows.iter().filter(|row| row.met == Some(true)).count();
+    format!("\n{}{met} of {wanted} goals met\n", text(&cells(rows), 2))
+}
+
+/// The table of what was added and got, for the terminal.
+pub(crate) fn text_counts(rows: &[Row]) -> String {
+    format!("\n{}", text(&counts(rows), 1))
+}
+
+/// The page of the area: the plot, the tables, and what they are of.
+pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String {
+    let Area { name, about, .. } = area;
+    format!(
+        "# Bench: {name}\n\n{about}.\n\n![plot]({name}.svg)\n\n{}\n{conditions}. `cargo xtask bench {name} --docs` wrote this page. The ratio says \
+         how many times better ours is than the best peer.\n\nHow many keys were added and handed out while that was measured, in \
+         millions:\n\n{}",
+        markdown(&cells(rows), 2),
+        markdown(&counts(rows), 1),
+    )
+}
+
+/// So many columns are words, which go to the left. Figures go to the right.
+fn text(cells: &[Vec<String>], words: usize) -> String {
     let columns = cells.first().map_or(0, Vec::len);
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::from("\n");
-    for row in &cells {
+    let mut text = String::new();
+    for row in cells {
         for (column, cell) in row.iter().enumerate() {
-            // Words to the left, figures to the right.
             let width = widths[column];
-            let _ = if column < 2 { write!(text, "{cell:<width$}  ") } else { write!(text, "{cell:>width$}  ") };
+            let _ = if column < words { write!(text, "{cell:<width$}  ") } else { write!(text, "{cell:>width$}  ") };
         }
         text.truncate(text.trim_end().len());
         text.push('\n');
     }
-    let wanted = rows.iter().filter(|row| row.goal.is_some()).count();
-    let met = rows.iter().filter(|row| row.met == Some(true)).count();
-    let _ = writeln!(text, "{met} of {wanted} goals met");
     text
 }
 
-/// The page of the area: the plot, the table, and what it was measured on.
-pub(crate) fn page(area: &Area, rows: &[Row], machine: &str, runs: usize) -> String {
-    let mut text = format!("# Bench: {}\n\n{}.\n\n![plot]({}.svg)\n\n", area.name, area.about, area.name);
-    for (index, row) in cells(rows).into_iter().enumerate() {
+fn markdown(cells: &[Vec<String>], words: usize) -> String {
+    let mut text = String::new();
+    for (index, row) in cells.iter().enumerate() {
         let _ = writeln!(text, "| {} |", row.join(" | "));
         if index == 0 {
-            let _ = writeln!(text, "|---|---|{}", "---:|".repeat(row.len() - 2));
+            let _ = writeln!(text, "|{}{}", "---|".repeat(words), "---:|".repeat(row.len() - words));
         }
     }
-    let _ = write!(
-        text,
-        "\nMedians of {runs} runs a side, interleaved, as `cargo xtask bench {} --docs` measured them on {machine}. \
-         The ratio says how many times better ours is than the best peer.\n",
-        area.name
-    );
     text
+}
+
+fn peers(rows: &[Row]) -> Vec<&str> {
+    let mut peers: Vec<&str> = rows.iter().flat_map(|row| row.peers.keys()).map(String::as_str).collect();
+    peers.sort_unstable();
+    peers.dedup();
+    peers
+}
+
+/// One line a work.
+fn counts(rows: &[Row]) -> Vec<Vec<String>> {
+    let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
+    let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);
+    let mut table = vec![std::iter::once("work".to_owned()).chain(head).collect::<Vec<_>>()];
+    for row in rows.iter().filter(|row| row.counted.values().any(|counted| counted.adds > 0.0)) {
+        if table.last().is_some_and(|last| last[0] == row.work) {
+            continue;
+        }
+        let figures = sides.iter().flat_map(|side| match row.counted.get(*side) {
+            Some(counted) => [counted.adds, counted.gets].map(|count| format!("{:.3}", count / 1e6)),
+            None => [const { String::new() }; 2],
+        });
+        table.push(std::iter::once(row.work.clone()).chain(figures).collect());
+    }
+    table
 }
 
 fn cells(rows: &[Row]) -> Vec<Vec<String>> {
-    let mut peers: Vec<&String> = rows.iter().flat_map(|row| row.peers.keys()).collect();
-    peers.sort_unstable();
-    peers.dedup();
+    let peers = peers(rows);
     let mut head = vec!["work".to_owned(), "unit".to_owned(), "ours".to_owned()];
-    head.extend(peers.iter().map(|peer| (*peer).clone()));
+    head.extend(peers.iter().map(|peer| (*peer).to_owned()));
     head.extend(["ratio", "goal", "met"].map(str::to_owned));
     let body = rows.iter().map(|row| {
         let mut cells = vec![row.work.clone(), row.unit.clone(), figure(row.ours)];
         cells.extend(peers.iter().map(|peer| figure(row.peers.get(*peer).copied().flatten())));
         cells.push(row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}x")));
         cells.push(row.goal.clone().unwrap_or_default());
-        cells.push(row.met.map_or("", |met| if met { "yes" } else { "no" }).to_owned());
+        cells.push(match (&row.skipped, row.met) {
+            (Some(why), _) => format!("skipped: {why}"),
+            (None, Some(met)) => if met { "yes" } else { "no" }.to_owned(),
+            (None, None) => String::new(),
+        });
         cells
     });
     std::iter::once(head).chain(body).collect()
@@ -150,38 +207,76 @@ pub(crate) fn figure(value: Option<f64>) -> String {
 mod tests {
     use super::*;
 
-    fn row(measure: Measure, goal: Goal, ours: Option<f64>, peer: Option<f64>) -> Row {
-        Row::new("queue", "add", measure, goal, ours, BTreeMap::from([("client-go".to_owned(), peer)]))
+    fn row(measure: Measure, goals: &[Goal], ours: Option<f64>, peer: Option<f64>) -> Row {
+        Row::new("queue", "add", measure, goals, ours, BTreeMap::from([("client-go".to_owned(), peer)]))
     }
 
     #[test]
     fn the_ratio_says_how_many_times_better_ours_is() {
-        let cost = row(Measure::WallPerOp, Goal::Times(4.0), Some(10.0), Some(50.0));
+        let cost = row(Measure::WallPerOp, &[Goal::Times(4.0)], Some(10.0), Some(50.0));
         assert_eq!((cost.ratio, cost.met), (Some(5.0), Some(true)));
-        let rate = row(Measure::OpsPerSecond, Goal::Times(4.0), Some(30.0), Some(10.0));
+        let rate = row(Measure::OpsPerSecond, &[Goal::Times(4.0)], Some(30.0), Some(10.0));
         assert_eq!((rate.ratio, rate.met), (Some(3.0), Some(false)));
     }
 
     #[test]
     fn a_missing_peer_leaves_ratio_and_met_empty() {
-        let row = row(Measure::WallPerOp, Goal::Times(4.0), Some(10.0), None);
+        let row = row(Measure::WallPerOp, &[Goal::Times(4.0)], Some(10.0), None);
         assert_eq!((row.ratio, row.met), (None, None));
         assert_eq!(row.peers["client-go"], None);
     }
 
     #[test]
     fn nothing_spent_reaches_any_goal() {
-        let none = row(Measure::AllocationsPerOp, Goal::AtMost(0.0), Some(0.0), Some(1.0));
+        let none = row(Measure::AllocationsPerOp, &[Goal::AtMost(0.0)], Some(0.0), Some(1.0));
         assert_eq!((none.ratio, none.met), (None, Some(true)));
-        let times = row(Measure::AllocationsPerOp, Goal::Times(2.0), Some(0.0), Some(1.0));
+        let times = row(Measure::AllocationsPerOp, &[Goal::Times(2.0)], Some(0.0), Some(1.0));
         assert_eq!(times.met, Some(true));
     }
 
     #[test]
     fn the_json_has_exactly_the_promised_keys() {
-        let row = serde_json::to_value(row(Measure::WallPerOp, Goal::None, Some(1.0), None)).expect("a row is JSON");
+        let row = serde_json::to_value(row(Measure::WallPerOp, &[], Some(1.0), None)).expect("a row is JSON");
         let keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
-        assert_eq!(keys, ["area", "goal", "met", "ours", "peers", "ratio", "unit", "work"]);
+        let promised =
+            ["area", "commit", "counted", "goal", "met", "ours", "peers", "ratio", "runs", "skipped", "unit", "work"];
+        assert_eq!(keys, promised);
+    }
+
+    #[test]
+    fn all_goals_of_a_row_count() {
+        let tail = |ours, peer| {
+            let goals = [Goal::AtMost(100.0), Goal::Times(1.0)];
+            row(Measure::Told("us, p99.9 of add"), &goals, Some(ours), peer).met
+        };
+        assert_eq!([tail(50.0, Some(60.0)), tail(150.0, Some(160.0))], [Some(true), Some(false)]);
+        assert_eq!([tail(50.0, Some(40.0)), tail(50.0, None)], [Some(false), None]);
+        let goal = row(Measure::WallPerOp, &[Goal::AtMost(100.0), Goal::Times(0.5)], None, None).goal;
+        assert_eq!(goal.as_deref(), Some("at most 100, at least 0.5x"));
+    }
+
+    #[test]
+    fn what_is_told_by_the_second_is_better_when_it_is_more() {
+        assert_eq!(row(Measure::Told("adds/s"), &[], Some(30.0), Some(10.0)).ratio, Some(3.0));
+        assert_eq!(row(Measure::Told("ns/call"), &[], Some(30.0), Some(10.0)).ratio, Some(10.0 / 30.0));
+    }
+
+    #[test]
+    fn a_work_that_was_skipped_says_why_in_its_row() {
+        let row = row(Measure::WallPerOp, &[Goal::Times(1.0)], None, None);
+        let row = Row { skipped: Some("no writable cgroup".to_owned()), ..row };
+        assert!(text_table(&[row]).contains("at least 1x  skipped: no writable cgroup\n0 of 1 goals met"));
+    }
+
+    #[test]
+    fn what_was_counted_has_one_line_a_work() {
+        let counted = |adds, gets| Counted { adds, gets };
+        let counted =
+            BTreeMap::from([("ours".to_owned(), counted(8e6, 5e6)), ("client-go".to_owned(), counted(8e6, 4e6))]);
+        let row = Row { counted, ..row(Measure::WallPerOp, &[], Some(1.0), Some(1.0)) };
+        let table = counts(&[row.clone(), row]);
+        assert_eq!(table[0], ["work", "ours: adds", "gets", "client-go: adds", "gets"]);
+        assert_eq!(table[1..], [["add", "8.000", "5.000", "8.000", "4.000"]]);
     }
 
     #[test]

@@ -8,11 +8,13 @@ use serde::Deserialize;
 use xshell::{Shell, cmd};
 
 use super::build::Built;
-use super::rows::Row;
-use super::{Area, Measure, Work};
+use super::conditions::Conditions;
+use super::quota::Quota;
+use super::rows::{Counted, Row};
+use super::{Area, Measure, Program, Work};
 
 /// The line that a program prints: what one run cost.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sample {
     pub(crate) wall_ns: Option<f64>,
@@ -20,6 +22,10 @@ pub(crate) struct Sample {
     pub(crate) allocations: Option<f64>,
     pub(crate) peak_bytes: Option<f64>,
     pub(crate) operations: f64,
+    pub(crate) adds: Option<f64>,
+    pub(crate) gets: Option<f64>,
+    #[serde(default)]
+    pub(crate) figures: BTreeMap<String, Option<f64>>,
 }
 
 impl Sample {
@@ -31,52 +37,118 @@ impl Sample {
             Measure::BytesPerOp => Some(self.peak_bytes? / self.operations),
             Measure::PeakBytes => self.peak_bytes,
             Measure::OpsPerSecond => Some(self.operations / (self.wall_ns? / 1e9)),
+            Measure::Told(unit) => *self.figures.get(unit)?,
         }
         .filter(|value| value.is_finite())
     }
 }
 
-/// Runs every side of every work `runs` times, interleaved, and returns the table.
+/// Runs every side of every work, interleaved, and returns the table.
 pub(crate) fn measure(
     sh: &Shell,
     area: &Area,
     works: &[&Work],
     built: &Built,
-    runs: usize,
+    quick: bool,
+    conditions: &Conditions,
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for work in works {
-        println!("{}: {runs} runs a side", work.name);
-        let mut ours = Vec::new();
-        let mut peers: BTreeMap<&str, Vec<Sample>> = work.peers.iter().map(|(peer, _)| (*peer, Vec::new())).collect();
-        for _ in 0..runs {
-            if let Some(program) = built.program(work.ours.program) {
-                ours.push(run_once(sh, work, "ours", &program, work.ours.args)?);
-            }
-            for (peer, run) in work.peers {
-                if let Some(program) = built.program(run.program) {
-                    let sample = run_once(sh, work, peer, &program, run.args)?;
-                    peers.entry(peer).or_default().push(sample);
-                }
-            }
-        }
-        for (measure, goal) in work.rows {
-            let peers = peers.iter().map(|(peer, samples)| ((*peer).to_owned(), median(samples, *measure))).collect();
-            rows.push(Row::new(area.name, work.name, *measure, *goal, median(&ours, *measure), peers));
+        println!("{}: {} runs a side", work.name, conditions.runs);
+        let measured = match work.quota.map(Quota::new).transpose() {
+            Ok(quota) => run(sh, work, built, quick, conditions.runs, quota.as_ref())?,
+            Err(why) => Measured { skipped: Some(format!("{why:#}")), ..Measured::default() },
+        };
+        measured.skipped.iter().for_each(|why| println!("skipped: {why}"));
+        for mut row in measured.rows(area, work) {
+            conditions.commit.clone_into(&mut row.commit);
+            row.runs = conditions.runs;
+            rows.push(row);
         }
     }
     Ok(rows)
 }
 
-fn run_once(sh: &Shell, work: &Work, side: &str, program: &Path, args: &[&str]) -> anyhow::Result<Sample> {
-    let whose = || format!("{:?}, side {side}: {} {}", work.name, program.display(), args.join(" "));
-    let text = cmd!(sh, "{program} {args...}").quiet().read().with_context(whose)?;
+/// What the runs of one work cost.
+#[derive(Default)]
+struct Measured {
+    /// Of each of our variants.
+    ours: Vec<Vec<Sample>>,
+    peers: BTreeMap<&'static str, Vec<Sample>>,
+    skipped: Option<String>,
+}
+
+impl Measured {
+    fn rows(&self, area: &Area, work: &Work) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (index, variant) in work.ours.iter().enumerate() {
+            let ours = self.ours.get(index).map_or(&[][..], Vec::as_slice);
+            let peers = work.peers.iter().map(|(peer, _)| (*peer, self.peers.get(peer).map_or(&[][..], Vec::as_slice)));
+            let sides = std::iter::once(("ours", ours)).chain(peers.clone());
+            let counted: BTreeMap<_, _> =
+                sides.filter_map(|(side, samples)| Some((side.to_owned(), counted(samples)?))).collect();
+            let separator = if variant.name.is_empty() { "" } else { "; " };
+            let name = format!("{}{separator}{}", work.name, variant.name);
+            for (measure, goals) in variant.rows {
+                let peers = peers.clone().map(|(peer, samples)| (peer.to_owned(), median(samples, *measure))).collect();
+                let row = Row::new(area.name, &name, *measure, goals, median(ours, *measure), peers);
+                rows.push(Row { counted: counted.clone(), skipped: self.skipped.clone(), ..row });
+            }
+        }
+        rows
+    }
+}
+
+fn run(
+    sh: &Shell,
+    work: &Work,
+    built: &Built,
+    quick: bool,
+    runs: usize,
+    quota: Option<&Quota>,
+) -> anyhow::Result<Measured> {
+    let mut measured = Measured { ours: vec![Vec::new(); work.ours.len()], ..Measured::default() };
+    let once = |side: &str, program: Program, args: &[&str]| {
+        let args = args.iter().copied().chain(quick.then_some("--quick")).collect::<Vec<_>>();
+        let Some(program) = built.program(program) else { return Ok(None) };
+        run_once(sh, &program, &args, quota).with_context(|| format!("{:?}, side {side}", work.name)).map(Some)
+    };
+    for _ in 0..runs {
+        for (variant, samples) in work.ours.iter().zip(&mut measured.ours) {
+            samples.extend(once("ours", variant.run.program, variant.run.args)?);
+        }
+        for (peer, run) in work.peers {
+            measured.peers.entry(peer).or_default().extend(once(peer, run.program, run.args)?);
+        }
+    }
+    Ok(measured)
+}
+
+fn run_once(sh: &Shell, program: &Path, args: &[&str], quota: Option<&Quota>) -> anyhow::Result<Sample> {
+    // A process that enters the group before it becomes the program: there is no moment outside.
+    const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
+    let command = match quota.map(Quota::members) {
+        Some(members) => cmd!(sh, "sh -c {ENTER} {members} {program} {args...}"),
+        None => cmd!(sh, "{program} {args...}"),
+    };
+    let whose = format!("{} {}", program.display(), args.join(" "));
+    let text = command.quiet().read().with_context(|| whose.clone())?;
     let line = text.lines().last().unwrap_or_default();
-    serde_json::from_str(line).with_context(|| format!("{}: its last line is no sample: {line:?}", whose()))
+    serde_json::from_str(line).with_context(|| format!("{whose}: its last line is no sample: {line:?}"))
+}
+
+fn counted(samples: &[Sample]) -> Option<Counted> {
+    let adds = middle(samples.iter().map(|sample| sample.adds))?;
+    Some(Counted { adds, gets: middle(samples.iter().map(|sample| sample.gets))? })
 }
 
 fn median(samples: &[Sample], measure: Measure) -> Option<f64> {
-    let mut values = samples.iter().map(|sample| sample.value(measure)).collect::<Option<Vec<f64>>>()?;
+    middle(samples.iter().map(|sample| sample.value(measure)))
+}
+
+/// `None` if there are no values, or if one is missing.
+fn middle(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let mut values = values.collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {
@@ -91,7 +163,7 @@ mod tests {
     use super::*;
 
     fn took(wall_ns: f64) -> Sample {
-        Sample { wall_ns: Some(wall_ns), cpu_ns: None, allocations: None, peak_bytes: None, operations: 10.0 }
+        Sample { wall_ns: Some(wall_ns), operations: 10.0, ..Sample::default() }
     }
 
     #[test]

@@ -1,0 +1,86 @@
+package meter
+
+import (
+	"fmt"
+	"os"
+	"sync"
+)
+
+// Setting is the variant in which a work is done.
+type Setting struct {
+	// Metrics: the queue tells them.
+	Metrics bool
+	// Quick: a fiftieth of the size, to see that all works.
+	Quick bool
+}
+
+// Size is full, or as much as is quick.
+func (s Setting) Size(full int) int {
+	if s.Quick {
+		return full / 50
+	}
+	return full
+}
+
+// Name is that of the queue. One without a name tells no metrics.
+func (s Setting) Name() string {
+	if s.Metrics {
+		return "bench"
+	}
+	return ""
+}
+
+// Main does the work that the command line names, and prints its sample.
+func Main(works map[string]func(Setting) Sample) {
+	usage := func() {
+		fmt.Fprintf(os.Stderr, "usage: %s WORK [--metrics] [--quick], one of:\n", os.Args[0])
+		for work := range works {
+			fmt.Fprintln(os.Stderr, "  "+work)
+		}
+		os.Exit(2)
+	}
+	if len(os.Args) < 2 || works[os.Args[1]] == nil {
+		usage()
+	}
+	var how Setting
+	for _, arg := range os.Args[2:] {
+		switch arg {
+		case "--metrics":
+			how.Metrics = true
+		case "--quick":
+			how.Quick = true
+		default:
+			usage()
+		}
+	}
+	works[os.Args[1]](how).Print()
+}
+
+// Names are namespaced and of about 30 bytes, each another one.
+func Names(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("namespace-%d/pod-name-%08d", i%200, i)
+	}
+	return names
+}
+
+// Together does work n times at once, and adds up what it counts.
+func Together(n int, work func(int) int) int { return Begin(n, work)() }
+
+// Begin does the same beside its caller; what it returns waits for the end.
+func Begin(n int, work func(int) int) func() int {
+	var all sync.WaitGroup
+	counts := make([]int, n)
+	for i := range n {
+		all.Go(func() { counts[i] = work(i) })
+	}
+	return func() int {
+		all.Wait()
+		sum := 0
+		for _, count := range counts {
+			sum += count
+		}
+		return sum
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"pintle.dev/bench/queue/internal/meter"
+)
+
+// held is how many keys the other goroutine holds, to be done with them one by one.
+const held = 100_000
+
+// due tells only what another goroutine sees: the delays of client-go end in a goroutine of its own, whichever call is timed.
+func due(how meter.Setting) meter.Sample {
+	n := how.Size(1_000_000)
+	keys := meter.Names(n + held)
+	q := newDelayingQueue(how)
+	hold(q, keys[n:])
+	// Delays cannot all end unseen here, so all end in one moment, when the adds are over.
+	at := time.Now().Add(3 * time.Second)
+	for _, key := range keys[:n] {
+		q.AddAfter(key, time.Until(at))
+	}
+	time.Sleep(time.Until(at))
+	return beside(q, keys[n:], func() meter.Tally {
+		takeAll(q, n)
+		return meter.Keys(n)
+	})
+}
+
+func grow(how meter.Setting) meter.Sample {
+	n := how.Size(10_000_000)
+	keys := meter.Names(n + held)
+	q := newQueue(how)
+	hold(q, keys[n:])
+	debug.FreeOSMemory()
+	before := meter.Resident()
+	sample := beside(q, keys[n:], func() meter.Tally {
+		for _, key := range keys[:n] {
+			q.Add(key)
+		}
+		takeAll(q, n)
+		return meter.Keys(n)
+	})
+	debug.FreeOSMemory()
+	sample.Figures["bytes left when it is empty"] = meter.Resident() - before
+	runtime.KeepAlive(keys)
+	runtime.KeepAlive(q)
+	return sample
+}
+
+func hold(q workqueue.TypedInterface[string], keys []string) {
+	for _, key := range keys {
+		q.Add(key)
+		q.Get()
+	}
+}
+
+func takeAll(q workqueue.TypedInterface[string], n int) {
+	for range n {
+		key, _ := q.Get()
+		q.Done(key)
+	}
+}
+
+// beside measures work, while another goroutine is done with one of the keys that it holds and sleeps a little, in turn.
+func beside(q workqueue.TypedInterface[string], holds []string, work func() meter.Tally) meter.Sample {
+	var over atomic.Bool
+	longest := make(chan time.Duration)
+	go func() {
+		var most time.Duration
+		for _, key := range holds {
+			if over.Load() {
+				break
+			}
+			start := time.Now()
+			q.Done(key)
+			most = max(most, time.Since(start))
+			time.Sleep(50 * time.Microsecond)
+		}
+		longest <- most
+	}()
+	sample := meter.Measure(work)
+	over.Store(true)
+	sample.Figures["us, longest done beside"] = float64(<-longest) / 1e3
+	return sample
+}

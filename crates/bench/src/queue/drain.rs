@@ -1,0 +1,44 @@
+//! Many keys, each added, taken and done once.
+
+use std::time::Instant;
+
+use pintle_workqueue::{ShutdownMode, WorkQueue};
+
+use super::Setting;
+use super::crew::Crew;
+use super::keys::{Key, keys};
+use crate::Sample;
+use crate::meter::{Tally, measure};
+
+/// 1 M keys are added; then the queue is shut down, and so many workers begin to take what it has. All of that is measured.
+pub(super) fn add_then_drain<K: Key, C: Crew>(crew: &C, how: Setting, workers: usize) -> Sample {
+    let keys = keys::<K>(how.size(1_000_000));
+    let queue: WorkQueue<K, C::Clock> = how.queue();
+    let mut adding = 0.0;
+    let sample = measure(|| {
+        let start = Instant::now();
+        for key in &keys {
+            queue.add(key.clone());
+        }
+        adding = start.elapsed().as_nanos() as f64;
+        let _ = queue.shut_down(ShutdownMode::FinishBacklog);
+        let workers = (0..workers).map(|_| crew.taker(&queue, how)).collect();
+        Tally { operations: keys.len(), adds: keys.len(), gets: crew.join_all(workers) }
+    });
+    let draining = sample.wall_ns - adding;
+    let n = sample.operations;
+    sample.with("adding, ns/key", adding / n).with("draining, ns/key", draining / n)
+}
+
+/// 1 M keys are added by one, while so many wait for them. Measured from the first add until the last key is done.
+pub(super) fn through<K: Key, C: Crew>(crew: &C, how: Setting, workers: usize) -> Sample {
+    let keys = keys::<K>(how.size(1_000_000));
+    let queue: WorkQueue<K, C::Clock> = how.queue();
+    let workers = (0..workers).map(|_| crew.taker(&queue, how)).collect();
+    measure(|| {
+        let (adding, n) = (queue.clone(), keys.len());
+        let adds = crew.join(crew.producer(n, None, move |i| _ = adding.add(keys[i].clone())));
+        let _ = queue.shut_down(ShutdownMode::FinishBacklog);
+        Tally { operations: n, adds, gets: crew.join_all(workers) }
+    })
+}

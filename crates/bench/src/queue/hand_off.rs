@@ -1,0 +1,59 @@
+//! How soon a key is in a worker's hands when there is little CPU to be had.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pintle_workqueue::{ShutdownMode, WorkQueue};
+
+use super::Setting;
+use super::crew::{Crew, Pace};
+use super::keys::{Key, keys};
+use crate::Sample;
+use crate::meter::{Tally, measure};
+use crate::stopwatch::Stopwatch;
+
+const CREW: usize = 16;
+const TICK: Duration = Duration::from_millis(5);
+const TICKS: usize = 400;
+
+/// 16 producers add so many keys a second between them, for 2 s: every 5 ms each adds its share, at a time of its own. 16 workers
+/// wait for them. A hand-off is from before the add to after the get. Nothing here limits the CPU: whoever starts this program does.
+pub(super) fn hand_off<K: Key, C: Crew>(crew: &C, how: Setting, keys_per_second: usize) -> Sample {
+    let share = keys_per_second * TICK.as_millis() as usize / 1000 / CREW;
+    let ticks = how.size(TICKS);
+    // Each key is used once, so that none is merged into another.
+    let keys: Arc<[K]> = keys(CREW * ticks * share).into();
+    let added: Arc<[AtomicU64]> = keys.iter().map(|_| AtomicU64::new(0)).collect();
+    let queue: WorkQueue<K, C::Clock> = how.queue();
+    let hand_offs = Stopwatch::default();
+    let start = Instant::now();
+    let workers = (0..CREW).map(|_| {
+        let (added, mut hand_offs) = (Arc::clone(&added), hand_offs.clone());
+        crew.worker(&queue, move |item| {
+            let before = Duration::from_nanos(added[item.key().number()].load(Ordering::Relaxed));
+            hand_offs.note(start.elapsed() - before);
+        })
+    });
+    let workers = workers.collect();
+    let sample = measure(|| {
+        let now = Instant::now();
+        let producer = |i: usize| {
+            let (queue, keys, added) = (queue.clone(), Arc::clone(&keys), Arc::clone(&added));
+            let pace = Pace { first: now + TICK * i as u32 / CREW as u32, every: TICK };
+            crew.producer(ticks, Some(pace), move |tick| {
+                for key in (i * ticks + tick) * share..(i * ticks + tick + 1) * share {
+                    added[key].store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                    queue.add(keys[key].clone());
+                }
+            })
+        };
+        let producers = (0..CREW).map(producer).collect();
+        crew.join_all(producers);
+        let _ = queue.shut_down(ShutdownMode::FinishBacklog);
+        Tally { operations: keys.len(), adds: keys.len(), gets: crew.join_all(workers) }
+    });
+    sample
+        .with("us, p50 of hand-off", hand_offs.quantile_us(0.5))
+        .with("us, p99 of hand-off", hand_offs.quantile_us(0.99))
+}

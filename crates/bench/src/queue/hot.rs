@@ -1,0 +1,30 @@
+//! Few keys, added over and over.
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+use pintle_workqueue::{ShutdownMode, WorkQueue};
+
+use super::Setting;
+use super::crew::Crew;
+use super::keys::{Key, keys};
+use crate::Sample;
+use crate::meter::{Tally, measure};
+
+/// 8 producers add 1 M keys each, picked at random of 100 k, while 8 workers take them. Measured until all is done.
+pub(super) fn hot<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
+    let keys: Arc<[K]> = keys(how.size(100_000)).into();
+    let queue: WorkQueue<K, C::Clock> = how.queue();
+    let sample = measure(|| {
+        let workers = (0..8).map(|_| crew.taker(&queue, how)).collect();
+        let producer = |seed| {
+            let (queue, keys, mut random) = (queue.clone(), Arc::clone(&keys), Rng::with_seed(seed));
+            crew.producer(how.size(1_000_000), None, move |_| _ = queue.add(keys[random.usize(..keys.len())].clone()))
+        };
+        let adds = crew.join_all((0..8).map(producer).collect());
+        let _ = queue.shut_down(ShutdownMode::FinishBacklog);
+        Tally::calls(adds, crew.join_all(workers))
+    });
+    let adds_per_second = sample.adds * 1e9 / sample.wall_ns;
+    sample.with("adds/s", adds_per_second)
+}

@@ -1,0 +1,56 @@
+//! Many workers, and keys whose priority changes while they are queued.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fastrand::Rng;
+use pintle_workqueue::{AddOptions, MetricsStyle, Pending, Priority, QueueConfig, ShutdownMode, WorkQueue};
+
+use super::Setting;
+use super::crew::Crew;
+use super::keys::{Key, keys};
+use crate::Sample;
+use crate::meter::{Tally, measure};
+
+const LEVELS: [i32; 5] = [-100, -10, 0, 10, 100];
+
+/// 100 k keys are queued, each at one of five priorities. 1,000 workers take 200 k of them. While a worker has a key it adds another
+/// one, picked at random and queued nearly always, at a priority that is as often higher as lower; and its own once more, so that
+/// there are always as many. Merges as controller-runtime's queue does.
+pub(super) fn priority<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
+    let keys: Arc<[K]> = keys(how.size(100_000)).into();
+    let wanted = how.size(200_000);
+    let queue: WorkQueue<K, C::Clock> = WorkQueue::new(QueueConfig {
+        order: Box::new(Priority::strict()),
+        pending_retry: Pending::Absorb,
+        pending_reminder: Pending::Absorb,
+        metrics_style: MetricsStyle::ControllerRuntime,
+        ..how.config(C::Clock::default())
+    });
+    let mut random = Rng::with_seed(0);
+    for key in &*keys {
+        queue.add_with(key.clone(), any_priority(&mut random));
+    }
+    let taken = Arc::new(AtomicUsize::new(0));
+    measure(|| {
+        let worker = |seed| {
+            let (adding, keys, taken, mut random) =
+                (queue.clone(), Arc::clone(&keys), Arc::clone(&taken), Rng::with_seed(seed));
+            crew.worker(&queue, move |item| {
+                let other = random.usize(..keys.len());
+                adding.add_with(keys[other].clone(), any_priority(&mut random));
+                adding.add_with(item.key().clone(), any_priority(&mut random));
+                drop(item);
+                if taken.fetch_add(1, Ordering::Relaxed) + 1 == wanted {
+                    let _ = adding.shut_down(ShutdownMode::Abandon);
+                }
+            })
+        };
+        let gets = crew.join_all((1..=1000).map(worker).collect());
+        Tally { operations: gets, adds: 2 * gets, gets }
+    })
+}
+
+fn any_priority(random: &mut Rng) -> AddOptions {
+    AddOptions { priority: LEVELS[random.usize(..LEVELS.len())], ..AddOptions::default() }
+}

@@ -1,0 +1,151 @@
+//! How long one call keeps the queue from everybody.
+//!
+//! A program cannot see the queue's locked sections from outside. But a call holds at most one at a time, so the CPU time of the call,
+//! by the clock of its thread, bounds each of its sections; that clock is read once between two calls, so it bounds them with a
+//! little to spare. A call that is long because it has many short sections shows in what another thread sees meanwhile: how long
+//! the longest `done` beside it takes, on the wall.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use pintle_ratelimit::{Clock, ManualClock};
+use pintle_workqueue::{WorkItem, WorkQueue};
+
+use super::Setting;
+use super::keys::{Key, keys};
+use crate::Sample;
+use crate::meter::{Tally, measure, resident, thread_cpu};
+
+/// How many keys the other thread holds, to be done with them one by one.
+const HELD: usize = 100_000;
+
+/// 1 M keys come due at once, and are taken and done by one thread.
+pub(super) fn due<K: Key>(how: Setting) -> Sample {
+    let (mut get, mut done) = (Longest::default(), Longest::default());
+    let sample = when_due::<K>(how, |queue, n| {
+        let mut calls = Calls::begin();
+        for _ in 0..n {
+            let item = calls.time(&mut get, || queue.blocking_get());
+            calls.time(&mut done, || drop(item));
+        }
+        Tally::keys(n)
+    });
+    sample.with("CPU us, longest get", get.micros()).with("CPU us, longest done", done.micros())
+}
+
+/// 1 M keys come due at once, and somebody asks for the counts.
+pub(super) fn due_counts<K: Key>(how: Setting) -> Sample {
+    let mut counts = Longest::default();
+    let sample = when_due::<K>(how, |queue, n| {
+        let queued = Calls::begin().time(&mut counts, || queue.counts().queued);
+        assert_eq!(queued, n, "all keys are due");
+        Tally { operations: 1, adds: 0, gets: 0 }
+    });
+    sample.with("CPU us, counts()", counts.micros())
+}
+
+/// The queue grows to 10 M keys, and is emptied again, by one thread.
+pub(super) fn grow<K: Key>(how: Setting) -> Sample {
+    let queue: WorkQueue<K> = how.queue();
+    let (keys, held) = prepare(&queue, how.size(10_000_000));
+    let (mut add, mut get, mut done) = (Longest::default(), Longest::default(), Longest::default());
+    let before = resident();
+    let (sample, beside) = beside(held, || {
+        measure(|| {
+            let mut calls = Calls::begin();
+            for key in &keys {
+                calls.time(&mut add, || queue.add(key.clone()));
+            }
+            for _ in &keys {
+                let item = calls.time(&mut get, || queue.blocking_get());
+                calls.time(&mut done, || drop(item));
+            }
+            Tally::keys(keys.len())
+        })
+    });
+    sample
+        .with("CPU us, longest add", add.micros())
+        .with("CPU us, longest get", get.micros())
+        .with("CPU us, longest done", done.micros())
+        .with("us, longest done beside", beside.micros())
+        .with("bytes left when it is empty", resident() - before)
+}
+
+/// Measures `calls`, which begin when 1 M keys have come due, after different delays, since anybody looked.
+fn when_due<K: Key>(how: Setting, calls: impl FnOnce(&WorkQueue<K, ManualClock>, usize) -> Tally) -> Sample {
+    let clock = ManualClock::new();
+    let queue = WorkQueue::new(how.config(clock.clone()));
+    let (keys, held) = prepare::<K, _>(&queue, how.size(1_000_000));
+    let mut random = Rng::with_seed(1);
+    for key in &keys {
+        queue.add_after(key.clone(), Duration::from_nanos(random.u64(1..1_000_000_000)));
+    }
+    clock.advance(Duration::from_secs(1));
+    let (sample, beside) = beside(held, || measure(|| calls(&queue, keys.len())));
+    sample.with("us, longest done beside", beside.micros())
+}
+
+/// So many keys for an empty queue, and others that are in flight already.
+fn prepare<K: Key, C: Clock>(queue: &WorkQueue<K, C>, n: usize) -> (Vec<K>, Vec<WorkItem<K, C>>) {
+    let mut keys = keys::<K>(n + HELD);
+    let take = |key| {
+        queue.add(key);
+        queue.blocking_get()
+    };
+    let held = keys.drain(n..).filter_map(take).collect();
+    (keys, held)
+}
+
+/// Does `work`, while another thread is done with one of `held` and sleeps a little, in turn; how long one was at most.
+fn beside<K: Key, C: Clock, T>(held: Vec<WorkItem<K, C>>, work: impl FnOnce() -> T) -> (T, Longest) {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut longest = Longest::default();
+            for item in held.into_iter().take_while(|_| !over.load(Ordering::Relaxed)) {
+                let start = Instant::now();
+                drop(item);
+                longest.lift(start.elapsed());
+                thread::sleep(Duration::from_micros(50));
+            }
+            longest
+        });
+        let result = work();
+        over.store(true, Ordering::Relaxed);
+        (result, other.join().expect("a thread of the work panicked"))
+    })
+}
+
+/// The CPU time between calls of one thread.
+struct Calls {
+    last: Duration,
+}
+
+impl Calls {
+    fn begin() -> Self {
+        Self { last: thread_cpu() }
+    }
+
+    fn time<T>(&mut self, longest: &mut Longest, call: impl FnOnce() -> T) -> T {
+        let result = call();
+        let now = thread_cpu();
+        longest.lift(now - self.last);
+        self.last = now;
+        result
+    }
+}
+
+#[derive(Default)]
+struct Longest(Duration);
+
+impl Longest {
+    fn lift(&mut self, to: Duration) {
+        self.0 = self.0.max(to);
+    }
+
+    fn micros(&self) -> f64 {
+        self.0.as_nanos() as f64 / 1e3
+    }
+}

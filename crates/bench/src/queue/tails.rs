@@ -1,0 +1,84 @@
+//! How long the slowest calls take when there are more threads than CPUs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use pintle_workqueue::{ShutdownMode, WorkQueue};
+
+use super::Setting;
+use super::crew::Crew;
+use super::keys::{Key, keys};
+use crate::Sample;
+use crate::meter::{Tally, measure};
+use crate::stopwatch::Stopwatch;
+
+/// 16 producers add 100 k keys each, picked at random of 100 k, while 16 workers take them, all without a pause. Each add and each
+/// done is timed.
+pub(super) fn storm<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
+    let each = how.size(100_000);
+    let keys: Arc<[K]> = keys(each).into();
+    let queue: WorkQueue<K, C::Clock> = how.queue();
+    let (added, done) = (Stopwatch::default(), Stopwatch::default());
+    let sample = measure(|| {
+        let worker = |_| {
+            let mut done = done.clone();
+            crew.worker(&queue, move |item| done.time(|| drop(item)))
+        };
+        let producer = |seed| {
+            let (queue, keys, mut added, mut random) =
+                (queue.clone(), Arc::clone(&keys), added.clone(), Rng::with_seed(seed));
+            crew.producer(each, None, move |_| {
+                let key = keys[random.usize(..keys.len())].clone();
+                added.time(|| _ = queue.add(key));
+            })
+        };
+        let workers = (0..16).map(worker).collect();
+        let adds = crew.join_all((0..16).map(producer).collect());
+        let _ = queue.shut_down(ShutdownMode::FinishBacklog);
+        Tally::calls(adds, crew.join_all(workers))
+    });
+    sample
+        .with("us, p50 of add", added.quantile_us(0.5))
+        .with("us, p99.9 of add", added.quantile_us(0.999))
+        .with("us, p50 of done", done.quantile_us(0.5))
+        .with("us, p99.9 of done", done.quantile_us(0.999))
+}
+
+/// Two threads add, take and are done with a key, and so on without a pause, for 2 s. A third asks for the counts, each
+/// time after a sleep, and is timed.
+pub(super) fn counts<K: Key>(how: Setting) -> Sample {
+    // Enough for each that its next key is never queued already, so that each add makes for one get.
+    const EACH: usize = 1000;
+    let keys = keys::<K>(2 * EACH);
+    let queue: WorkQueue<K> = how.queue();
+    let stop = AtomicBool::new(false);
+    let all = Stopwatch::default();
+    let mut counts = all.clone();
+    let hog = |keys: &[K]| {
+        let mut keys = keys.iter().cycle().take_while(|_| !stop.load(Ordering::Relaxed));
+        let turn = |key: &K| {
+            queue.add(key.clone());
+            queue.blocking_get()
+        };
+        std::iter::from_fn(|| keys.next().and_then(turn)).count()
+    };
+    let sample = measure(|| {
+        let turns = thread::scope(|scope| {
+            let hogs: Vec<_> = keys.chunks(EACH).map(|keys| scope.spawn(|| hog(keys))).collect();
+            let end = Instant::now() + Duration::from_millis(how.size(2000) as u64);
+            while Instant::now() < end {
+                thread::sleep(Duration::from_micros(500));
+                counts.time(|| queue.counts());
+            }
+            stop.store(true, Ordering::Relaxed);
+            let _ = queue.shut_down(ShutdownMode::Abandon);
+            hogs.into_iter().map(|hog| hog.join().expect("a thread of the work panicked")).sum()
+        });
+        Tally::keys(turns)
+    });
+    drop(counts);
+    sample.with("us, p50 of counts()", all.quantile_us(0.5)).with("us, p99 of counts()", all.quantile_us(0.99))
+}

@@ -1,0 +1,109 @@
+//! What the figures are of, and what they were measured on.
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use xshell::{Shell, cmd};
+
+/// The state of the tree.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Commit {
+    id: String,
+    /// Whether there is more in the tree than in the commit, but for what this job itself writes.
+    pub(crate) changed: bool,
+}
+
+pub(crate) fn commit(sh: &Shell) -> anyhow::Result<Commit> {
+    let id = cmd!(sh, "git rev-parse --short=12 HEAD").quiet().read().context("which commit is measured?")?;
+    let changes = cmd!(sh, "git status --porcelain -- . :(exclude)docs/bench").quiet().read()?;
+    Ok(Commit { id, changed: !changes.is_empty() })
+}
+
+impl fmt::Display for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.id, if self.changed { " with changes" } else { "" })
+    }
+}
+
+pub(crate) struct Conditions {
+    pub(crate) commit: String,
+    pub(crate) runs: usize,
+    machine: String,
+    /// Which share of all CPUs was in use before we began. `None` where nobody tells.
+    busy: Option<f64>,
+}
+
+impl Conditions {
+    pub(crate) fn now(sh: &Shell, commit: &Commit, runs: usize) -> anyhow::Result<Self> {
+        Ok(Self { commit: commit.to_string(), runs, machine: machine(sh), busy: busy() })
+    }
+
+    /// Whether others use so much of the machine that the figures are not worth publishing.
+    pub(crate) fn others_are_at_work(&self) -> bool {
+        self.busy.is_some_and(|busy| busy > 0.1)
+    }
+}
+
+/// A sentence without its end.
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { commit, runs, machine, busy } = self;
+        write!(f, "Medians of {runs} runs a side, interleaved, of commit {commit}, on {machine}")?;
+        match busy {
+            Some(busy) => write!(f, "; the machine was busy for {:.1} % of the two seconds before", busy * 100.0),
+            None => Ok(()),
+        }
+    }
+}
+
+fn machine(sh: &Shell) -> String {
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    });
+    let cpu = cpu.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let version = |program: &str, arg: &str| cmd!(sh, "{program} {arg}").quiet().ignore_stderr().read().ok();
+    let rust = version("rustc", "--version").map(|rust| format!("{rust}, fat LTO and one codegen unit"));
+    let tools: Vec<String> = [rust, version("go", "version")].into_iter().flatten().collect();
+    format!("{cores} cores of {cpu}; {}", tools.join("; "))
+}
+
+/// Looks on for two seconds.
+fn busy() -> Option<f64> {
+    let read = || used(&std::fs::read_to_string("/proc/stat").ok()?);
+    let (used, all) = read()?;
+    thread::sleep(Duration::from_secs(2));
+    let (used_now, all_now) = read()?;
+    Some((used_now - used) / (all_now - all))
+}
+
+/// Of the first line of `/proc/stat`: how long the CPUs have been in use, and how long there have been any.
+fn used(stat: &str) -> Option<(f64, f64)> {
+    const IDLE: [usize; 2] = [3, 4];
+    // The last two are counted among the first two already.
+    let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
+    let times: Vec<f64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
+    let all: f64 = times.iter().sum();
+    let idle: f64 = IDLE.iter().filter_map(|index| times.get(*index)).sum();
+    Some((all - idle, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_is_not_use_and_guests_count_once() {
+        assert_eq!(used("cpu  10 1 2 80 5 0 1 1 7 7\ncpu0 1\n"), Some((15.0, 100.0)));
+        assert_eq!(used(""), None);
+    }
+
+    #[test]
+    fn a_changed_tree_is_told() {
+        let commit = |changed| Commit { id: "abc".to_owned(), changed }.to_string();
+        assert_eq!([commit(false), commit(true)], ["abc", "abc with changes"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! A control group that holds a program to less CPU than there is.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+/// The group, which is gone when this is dropped. Nobody but who runs programs in it is held to it.
+pub(crate) struct Quota {
+    folder: PathBuf,
+}
+
+/// How often the kernel gives out CPU time anew, in microseconds; its own default.
+const PERIOD: f64 = 100_000.0;
+
+impl Quota {
+    /// Makes a group that may use so many CPUs, where this process may make one.
+    pub(crate) fn new(cpus: f64) -> anyhow::Result<Self> {
+        let mounts = fs::read_to_string("/proc/self/mounts").context("there are no control groups")?;
+        let groups = fs::read_to_string("/proc/self/cgroup").context("there are no control groups")?;
+        let mut why = "no control group has CPU time to give".to_owned();
+        for (parent, version) in parents(&mounts, &groups) {
+            match make(&parent, version, cpus) {
+                Ok(quota) => return Ok(quota),
+                Err(error) => why = format!("{error:#}"),
+            }
+        }
+        bail!("no writable cgroup: {why}");
+    }
+
+    /// The file that a process writes its id to, to be in the group.
+    pub(crate) fn members(&self) -> PathBuf {
+        self.folder.join("cgroup.procs")
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.folder) {
+            println!("{} is left behind: {error}", self.folder.display());
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
+
+/// The groups that this process is in, innermost first, of the hierarchies that may hand out CPU time.
+fn parents(mounts: &str, groups: &str) -> Vec<(PathBuf, Version)> {
+    let mut found = Vec::new();
+    for mount in mounts.lines() {
+        let mut fields = mount.split(' ').skip(1);
+        let (Some(point), Some(kind), Some(options)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let has_cpu = |controllers: &str| controllers.split(',').any(|controller| controller == "cpu");
+        let version = match kind {
+            "cgroup2" => Version::V2,
+            "cgroup" if has_cpu(options) => Version::V1,
+            _ => continue,
+        };
+        let own = groups.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let this = if version == Version::V2 { controllers.is_empty() } else { has_cpu(controllers) };
+            this.then_some(path)
+        });
+        let point = Path::new(point);
+        // A path with `..` lies outside of what is mounted here.
+        if let Some(own) = own.filter(|own| !own.contains("..")) {
+            let own: PathBuf = point.iter().chain(Path::new(own).iter().skip(1)).collect();
+            let inside = own.ancestors().take_while(|folder| folder.starts_with(point));
+            found.extend(inside.map(|folder| (folder.to_owned(), version)));
+        }
+    }
+    found
+}
+
+fn make(parent: &Path, version: Version, cpus: f64) -> anyhow::Result<Quota> {
+    let folder = parent.join("pintle-bench");
+    match fs::create_dir(&folder) {
+        // An earlier run was ended before its time. A group with programs in it is another's.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if !fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().is_empty() {
+                bail!("{} is in use", folder.display());
+            }
+        }
+        made => made.with_context(|| format!("making {}", folder.display()))?,
+    }
+    let quota = Quota { folder };
+    let share = cpus * PERIOD;
+    let (file, text) = match version {
+        Version::V1 => ("cpu.cfs_quota_us", format!("{share}")),
+        Version::V2 => ("cpu.max", format!("{share} {PERIOD}")),
+    };
+    let file = quota.folder.join(file);
+    fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+    Ok(quota)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn finds(mounts: &str, groups: &str, expected: &[(&str, Version)]) {
+        let found = parents(mounts, groups);
+        let found: Vec<_> = found.iter().map(|(path, version)| (path.to_str().expect("text"), *version)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn of_the_unified_hierarchy_all_groups_that_we_are_in_may_do() {
+        finds(
+            "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n",
+            "0::/user.slice/me\n",
+            &[
+                ("/sys/fs/cgroup/user.slice/me", Version::V2),
+                ("/sys/fs/cgroup/user.slice", Version::V2),
+                ("/sys/fs/cgroup", Version::V2),
+            ],
+        );
+    }
+
+    #[test]
+    fn of_the_older_ones_it_is_that_of_the_cpu() {
+        let mounts =
+            "cgroup /c/cpuset cgroup rw,cpuset 0 0\ncgroup /c/cpu cgroup rw,cpu,cpuacct 0 0\nproc /proc proc rw 0 0\n";
+        finds(mounts, "2:cpuset:/a\n1:cpu,cpuacct:/\n0::/\n", &[("/c/cpu", Version::V1)]);
+    }
+
+    #[test]
+    fn a_group_beyond_the_mount_will_not_do() {
+        finds("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", "0::/../other\n", &[]);
+    }
+}
