@@ -37,7 +37,7 @@ pub(super) fn through<K: Key, C: Crew>(crew: &C, how: Setting, workers: usize) -
     let workers = (0..workers).map(|_| crew.taker(&queue, how)).collect();
     measure(|| {
         let (adding, n) = (queue.clone(), keys.len());
-        let adds = crew.join(crew.producer(n, None, move |i| _ = adding.add(keys[i].clone())));
+        let adds = crew.join(crew.producer(n, None, move |i| adding.add(keys[i].clone())));
         let _ = queue.shut_down(ShutdownMode::FinishBacklog);
         Tally { operations: n, adds, gets: crew.join_all(workers) }
     })

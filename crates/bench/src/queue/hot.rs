@@ -19,7 +19,7 @@ pub(super) fn hot<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
         let workers = (0..8).map(|_| crew.taker(&queue, how)).collect();
         let producer = |seed| {
             let (queue, keys, mut random) = (queue.clone(), Arc::clone(&keys), Rng::with_seed(seed));
-            crew.producer(how.size(1_000_000), None, move |_| _ = queue.add(keys[random.usize(..keys.len())].clone()))
+            crew.producer(how.size(1_000_000), None, move |_| queue.add(keys[random.usize(..keys.len())].clone()))
         };
         let adds = crew.join_all((0..8).map(producer).collect());
         let _ = queue.shut_down(ShutdownMode::FinishBacklog);

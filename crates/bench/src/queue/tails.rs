@@ -32,7 +32,7 @@ pub(super) fn storm<K: Key, C: Crew>(crew: &C, how: Setting) -> Sample {
                 (queue.clone(), Arc::clone(&keys), added.clone(), Rng::with_seed(seed));
             crew.producer(each, None, move |_| {
                 let key = keys[random.usize(..keys.len())].clone();
-                added.time(|| _ = queue.add(key));
+                added.time(|| queue.add(key));
             })
         };
         let workers = (0..16).map(worker).collect();
