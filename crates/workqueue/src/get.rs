@@ -108,7 +108,7 @@ impl<K, C: Timer> Unpin for Get<'_, K, C> {}
 impl<K, C: Clock> Drop for Wait<'_, K, C> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.shared.leave(id);
+            self.shared.leave_get(id);
         }
     }
 }

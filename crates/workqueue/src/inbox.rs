@@ -1,13 +1,14 @@
-//! Where adds go that find the queue locked.
+//! Where steps go that find the queue locked and have nothing to wait for.
 
+use crate::order::Ticket;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Adds that did not wait for the queue's lock. Whoever holds that next makes them first, so nobody can tell.
+/// Steps that did not wait for the queue's lock. Whoever holds that next takes them first, so nobody can tell.
 ///
-/// It is what makes producers and consumers that hit one queue at the same time three times faster: they would pull the queue's tables
-/// from processor to processor with each step. It is closed while somebody waits for a key, since who leaves an add here wakes
-/// nobody.
+/// It is what makes producers and consumers that hit one queue at the same time fast: they would pull the queue's tables from
+/// processor to processor with each step. It is closed while somebody waits for a key or for the end of the queue, since who leaves a
+/// step here wakes nobody.
 #[derive(Debug)]
 pub(crate) struct Inbox<K> {
     /// Whether anything may be in it: saves a look.
@@ -21,16 +22,20 @@ struct Inner<K> {
     late: Vec<Late<K>>,
 }
 
-/// A plain add.
+/// A step that nobody waits for, and when it was made, if the queue wants to know that.
 #[derive(Debug)]
 pub(crate) struct Late<K> {
-    pub(crate) hash: u32,
-    pub(crate) key: K,
-    /// When it was made, if the queue wants to know that.
+    pub(crate) step: LateStep<K>,
     pub(crate) at: Option<u64>,
 }
 
-/// How many adds it holds: as many as whoever comes next may be asked to make.
+#[derive(Debug)]
+pub(crate) enum LateStep<K> {
+    Add { hash: u32, key: K },
+    Done(Ticket),
+}
+
+/// How many steps it holds: as many as whoever comes next may be asked to take.
 const ROOM: usize = 64;
 
 impl<K> Inbox<K> {
@@ -38,7 +43,7 @@ impl<K> Inbox<K> {
         Self { any: AtomicBool::new(false), inner: Mutex::new(Inner { is_open: true, late: Vec::new() }) }
     }
 
-    /// Leaves an add, or gives it back if the inbox is closed or full.
+    /// Leaves a step, or gives it back if the inbox is closed or full.
     pub(crate) fn leave(&self, late: Late<K>) -> Result<(), Late<K>> {
         let mut inner = self.inner.lock();
         if !inner.is_open || inner.late.len() >= ROOM {
@@ -54,7 +59,7 @@ impl<K> Inbox<K> {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Exchanges what is there for an empty vector. To be called under the queue's lock, so that adds keep their order.
+    /// Exchanges what is there for an empty vector. To be called under the queue's lock, so that steps keep their order.
     pub(crate) fn take(&self, late: &mut Vec<Late<K>>) {
         self.swap(self.inner.lock(), late);
     }

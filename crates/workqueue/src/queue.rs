@@ -129,7 +129,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// [report](crate::ShutdownReport::refused).
     ///
     /// If another thread is at the queue while nobody waits for a key, the add is left to whoever comes next, at most 64 of them
-    /// at a time. No call can tell, but that a panic of the key's `Eq` comes out of the call that makes the add.
+    /// at a time, as is the end of a guard. No call can tell, but that a panic of the key's `Eq` comes out of the call that makes the
+    /// add.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::hint;
 use std::ops::{Deref, DerefMut};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -10,9 +11,9 @@ use hashbrown::DefaultHashBuilder;
 use pintle_ratelimit::Clock;
 
 use crate::config::QueueConfig;
-use crate::engine::{Counts, Engine, Handout, KeyState, Now, Trash};
+use crate::engine::{Counts, Engine, Handout, KeyState, Now};
 use crate::get::TryGetError;
-use crate::inbox::{Inbox, Late};
+use crate::inbox::{Inbox, Late, LateStep};
 use crate::item::WorkItem;
 use crate::metrics::{self, Pull};
 use crate::order::Ticket;
@@ -35,30 +36,26 @@ pub(crate) struct Shared<K, C> {
     _pulls: Option<[Pull; 4]>,
 }
 
+/// How long a thread that finds the queue locked looks away.
+const PAUSES: usize = 256;
+
 pub(crate) struct State<K> {
     pub(crate) engine: Engine<K>,
     waiters: Waiters,
     pub(crate) drainers: Wakers,
     /// On their way from the inbox to the engine.
     late: Vec<Late<K>>,
-    add_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
+    take_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
     is_inbox_open: bool,
 }
 
 /// A step under the lock. Its end, which comes also if the step panics, wakes whom it concerns and drops what the step has left,
 /// without the lock.
 pub(crate) struct Section<'a, K> {
-    // Fields are dropped in this order.
-    state: MutexGuard<'a, State<K>>,
-    after: After<K>,
+    /// `None` when it is over.
+    state: Option<MutexGuard<'a, State<K>>>,
     inbox: &'a Inbox<K>,
     pub(crate) now: Now<'a>,
-}
-
-/// What is left to do when the lock is free.
-struct After<K> {
-    wakes: Option<Wakes>,
-    trash: Option<Trash<K>>,
 }
 
 /// What a poll of a waiting `get` came to.
@@ -77,8 +74,8 @@ impl<K: Eq + Send + 'static, C: Clock> Shared<K, C> {
         let (engine, clock, name) = Engine::new(config, observer);
         let timed = engine.wants_time();
         let (waiters, drainers) = (Waiters::default(), Wakers::default());
-        let (late, add_late) = (Vec::new(), Engine::add_late);
-        let state = State { engine, waiters, drainers, late, add_late, is_inbox_open: true };
+        let (late, take_late) = (Vec::new(), Engine::take_late);
+        let state = State { engine, waiters, drainers, late, take_late, is_inbox_open: true };
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let read = {
                 let shared = Weak::clone(shared);
@@ -100,7 +97,20 @@ impl<K: Eq + Send + 'static, C: Clock> Shared<K, C> {
 impl<K, C: Clock> Shared<K, C> {
     #[inline]
     pub(crate) fn section(&self) -> Section<'_, K> {
-        self.enter(self.state.lock())
+        self.enter(self.lock())
+    }
+
+    #[inline]
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        self.state.try_lock().unwrap_or_else(|| self.lock_contended())
+    }
+
+    /// Lets the others do a few steps with what is in their processor's cache before it takes its turn: some microseconds, which halve
+    /// the time of eight workers on two processors.
+    #[cold]
+    fn lock_contended(&self) -> MutexGuard<'_, State<K>> {
+        (0..PAUSES).for_each(|_| hint::spin_loop());
+        self.state.lock()
     }
 
     #[inline]
@@ -109,7 +119,7 @@ impl<K, C: Clock> Shared<K, C> {
         if !inbox.is_empty() {
             state.empty_inbox(inbox, None, &now);
         }
-        Section { state, after: After { wakes: None, trash: None }, inbox, now }
+        Section { state: Some(state), inbox, now }
     }
 
     /// A section with nothing left to do that was due when it was asked for. Others get their turns meanwhile.
@@ -138,15 +148,25 @@ impl<K, C: Clock> Shared<K, C> {
         section.engine.shut_down(mode);
     }
 
-    /// The guard of `ticket` is gone.
+    /// The guard of `ticket` is gone. It does not wait for the lock if nobody waits for what comes of it.
+    #[inline]
     pub(crate) fn done(&self, ticket: Ticket) {
-        let mut section = self.section();
-        let (state, now) = section.parts();
-        state.engine.done(ticket, now);
+        match self.state.try_lock() {
+            Some(state) => self.enter(state).done(ticket),
+            None if self.leave(LateStep::Done(ticket)).is_none() => {}
+            None => self.section().done(ticket),
+        }
+    }
+
+    /// Gives back a step that could not be left in the inbox.
+    #[cold]
+    fn leave(&self, step: LateStep<K>) -> Option<LateStep<K>> {
+        let at = self.timed.then(|| Now::new(&self.clock, self.epoch).nanos());
+        self.inbox.leave(Late { step, at }).err().map(|late| late.step)
     }
 
     /// A waiting `get` is dropped.
-    pub(crate) fn leave(&self, waiter: WaiterId) {
+    pub(crate) fn leave_get(&self, waiter: WaiterId) {
         let waker = self.section().waiters.leave(waiter);
         drop(waker);
     }
@@ -176,15 +196,11 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
         let hash = self.hash(&key);
         match self.state.try_lock() {
             Some(state) => self.enter(state).add(hash, key),
-            None => self.add_late(hash, key),
-        }
-    }
-
-    #[cold]
-    fn add_late(&self, hash: u32, key: K) {
-        let at = self.timed.then(|| Now::new(&self.clock, self.epoch).nanos());
-        if let Err(Late { key, .. }) = self.inbox.leave(Late { hash, key, at }) {
-            self.section().add(hash, key);
+            None => {
+                if let Some(LateStep::Add { hash, key }) = self.leave(LateStep::Add { hash, key }) {
+                    self.section().add(hash, key);
+                }
+            }
         }
     }
 }
@@ -246,7 +262,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 }
 
 impl<K> State<K> {
-    /// Makes the adds that are in the inbox, which may be opened or closed with it.
+    /// Takes the steps that are in the inbox, which may be opened or closed with it.
     #[cold]
     fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
         let mut late = std::mem::take(&mut self.late);
@@ -257,7 +273,7 @@ impl<K> State<K> {
                 inbox.set_open(open, &mut late);
             }
         }
-        late.drain(..).for_each(|late| (self.add_late)(&mut self.engine, late, now));
+        late.drain(..).for_each(|late| (self.take_late)(&mut self.engine, late, now));
         self.late = late;
     }
 
@@ -286,12 +302,23 @@ impl<K> State<K> {
 }
 
 impl<'a, K> Section<'a, K> {
+    #[inline]
     pub(crate) fn parts(&mut self) -> (&mut State<K>, &Now<'a>) {
-        (&mut self.state, &self.now)
+        match &mut self.state {
+            Some(state) => (state, &self.now),
+            None => unreachable!("only the drop takes it"),
+        }
+    }
+
+    fn done(mut self, ticket: Ticket) {
+        let (state, now) = self.parts();
+        state.engine.done(ticket, now);
     }
 
     fn set_inbox_open(&mut self, open: bool) {
-        self.state.empty_inbox(self.inbox, Some(open), &self.now);
+        let inbox = self.inbox;
+        let (state, now) = self.parts();
+        state.empty_inbox(inbox, Some(open), now);
     }
 }
 
@@ -312,20 +339,16 @@ impl<K: Clone> Section<'_, K> {
 impl<K> Drop for Section<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        if !self.state.is_inbox_open || !self.state.drainers.is_empty() {
-            self.after.wakes = Some(self.state.settle(self.inbox, &self.now));
-        }
-        self.after.trash = self.state.engine.take_trash();
-    }
-}
-
-impl<K> Drop for After<K> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(wakes) = self.wakes.take() {
+        let inbox = self.inbox;
+        let (state, now) = self.parts();
+        let settled = state.is_inbox_open && state.drainers.is_empty();
+        let wakes = if settled { None } else { Some(state.settle(inbox, now)) };
+        let trash = state.engine.take_trash();
+        self.state = None;
+        if let Some(wakes) = wakes {
             wakes.wake();
         }
-        if let Some(trash) = self.trash.take() {
+        if let Some(trash) = trash {
             trash.empty();
         }
     }
@@ -334,14 +357,19 @@ impl<K> Drop for After<K> {
 impl<K> Deref for Section<'_, K> {
     type Target = State<K>;
 
+    #[inline]
     fn deref(&self) -> &State<K> {
-        &self.state
+        match &self.state {
+            Some(state) => state,
+            None => unreachable!("only the drop takes it"),
+        }
     }
 }
 
 impl<K> DerefMut for Section<'_, K> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut State<K> {
-        &mut self.state
+        self.parts().0
     }
 }
 

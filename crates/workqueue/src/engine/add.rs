@@ -3,10 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::handout::TakeOff;
 use super::record::{NEVER, Record, State};
 use super::{Added, DelayKind, Engine, Now, queued};
 use crate::config::Pending;
-use crate::inbox::Late;
+use crate::inbox::{Late, LateStep};
 use crate::order::Ticket;
 
 impl<K: Eq> Engine<K> {
@@ -19,12 +20,15 @@ impl<K: Eq> Engine<K> {
         self.add_ticket(ticket, priority, now)
     }
 
-    /// Adds a key that was left in the inbox.
-    pub(crate) fn add_late(&mut self, late: Late<K>, now: &Now<'_>) {
-        let Late { hash, key, at } = late;
-        let made = at.map(|at| now.at(at));
+    /// Takes a step that was left in the inbox.
+    pub(crate) fn take_late(&mut self, late: Late<K>, now: &Now<'_>) {
+        let made = late.at.map(|at| now.at(at));
         let now = made.as_ref().unwrap_or(now);
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.add(hash, key, 0, now))) {
+        let taken = catch_unwind(AssertUnwindSafe(|| match late.step {
+            LateStep::Add { hash, key } => _ = self.add(hash, key, 0, now),
+            LateStep::Done(ticket) => self.done(ticket, now),
+        }));
+        if let Err(panic) = taken {
             self.trash.rare().panic = Some(panic);
         }
     }
@@ -177,30 +181,21 @@ impl<K> Engine<K> {
         }
         if self.table[ticket].state.has(State::RUNNING) {
             self.counts.redirtied += 1;
-        } else if !self.enqueue(ticket, now) {
-            return Added::Merged;
+        } else {
+            self.enqueue(ticket, now);
         }
         self.observe(|observer| observer.added(ticket, priority, now.nanos()));
         Added::Scheduled
     }
 
     /// Gives the order a key that is dirty and not running. If the order panics, the key is not dirty any more, and may be gone.
-    pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) -> bool {
-        let key = queued(ticket, &self.table[ticket], self.timed, now);
-        let order = &mut self.order;
-        let placed = self.trash.catch(|| order.push(key));
-        let record = &mut self.table[ticket];
-        if let Some(place) = placed {
-            record.place = place;
-            self.counts.queued += 1;
-        } else {
-            record.state.clear(State::DIRTY);
-            if record.state.is_idle() {
-                self.counts.idle += 1;
-                self.rest(ticket, now);
-            }
-        }
-        placed.is_some()
+    pub(super) fn enqueue(&mut self, ticket: Ticket, now: &Now<'_>) {
+        let unless_placed = TakeOff { engine: self, ticket, now };
+        let Engine { table, order, timed, .. } = &mut *unless_placed.engine;
+        let place = order.push(queued(ticket, &table[ticket], *timed, now));
+        std::mem::forget(unless_placed);
+        self.table[ticket].place = place;
+        self.counts.queued += 1;
     }
 
     /// One more add of a key that is dirty or waiting.

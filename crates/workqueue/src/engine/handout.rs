@@ -1,5 +1,7 @@
 //! What takes keys out: hand-out, done, and the taking back.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::record::State;
 use super::{Engine, Now, queued};
 use crate::order::Ticket;
@@ -13,7 +15,7 @@ pub(crate) struct Handout<K> {
 }
 
 impl<K: Clone> Engine<K> {
-    /// Hands out the next key, if there is one and the limit allows it. A key whose `Clone` panics is handed out and done.
+    /// Hands out the next key, if there is one and the limit allows it.
     pub(crate) fn hand_out(&mut self, now: &Now<'_>) -> Option<Handout<K>> {
         self.fire_timers(now);
         if self.counts.queued == 0 || self.mode > Some(ShutdownMode::FinishBacklog) {
@@ -28,26 +30,48 @@ impl<K: Clone> Engine<K> {
             self.counts.queued = self.order.len();
             return None;
         };
-        let record = &mut self.table[ticket];
-        assert!(record.state.is_queued(), "the order has handed out what is not queued");
+        assert!(self.table[ticket].state.is_queued(), "the order has handed out what is not queued");
         self.counts.queued -= 1;
+        let unless_copied = TakeOff { engine: self, ticket, now };
+        let key = unless_copied.engine.table[ticket].key().clone();
+        std::mem::forget(unless_copied);
+        let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
         record.state.set(State::RUNNING);
         self.counts.in_flight += 1;
         let priority = record.priority;
         self.observe(|observer| observer.handed_out(ticket, priority, now.nanos()));
-        let record = &self.table[ticket];
-        match self.trash.catch(|| record.key().clone()) {
-            Some(key) => Some(Handout { ticket, key, priority }),
-            None => {
-                self.done(ticket, now);
-                None
-            }
-        }
+        Some(Handout { ticket, key, priority })
+    }
+}
+
+/// Has a key that the order has lost queued no more, when it is dropped.
+pub(super) struct TakeOff<'a, 'b, K> {
+    pub(super) engine: &'a mut Engine<K>,
+    pub(super) ticket: Ticket,
+    pub(super) now: &'a Now<'b>,
+}
+
+impl<K> Drop for TakeOff<'_, '_, K> {
+    #[cold]
+    fn drop(&mut self) {
+        let Self { engine, ticket, now } = self;
+        let priority = engine.table[*ticket].priority;
+        engine.no_longer_dirty(*ticket, now);
+        engine.observe(|observer| observer.removed(*ticket, priority));
     }
 }
 
 impl<K> Engine<K> {
+    pub(super) fn no_longer_dirty(&mut self, ticket: Ticket, now: &Now<'_>) {
+        let record = &mut self.table[ticket];
+        record.state.clear(State::DIRTY);
+        if record.state.is_idle() {
+            self.counts.idle += 1;
+            self.rest(ticket, now);
+        }
+    }
+
     /// A key is done with.
     pub(crate) fn done(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
@@ -58,7 +82,10 @@ impl<K> Engine<K> {
         self.observe(|observer| observer.done(ticket, now.nanos()));
         if dirty {
             self.counts.redirtied -= 1;
-            self.enqueue(ticket, now);
+            // Another panic may be under way, as it is when a worker panics.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.enqueue(ticket, now))) {
+                self.trash.rare().panic = Some(panic);
+            }
         } else if idle {
             self.counts.idle += 1;
             self.rest(ticket, now);
@@ -84,19 +111,14 @@ impl<K: Eq> Engine<K> {
             return false;
         }
         let (is_queued, place, priority) = (record.state.is_queued(), record.place, record.priority);
-        record.state.clear(State::DIRTY);
-        let idle = record.state.is_idle();
         if is_queued {
             self.order.remove(queued(ticket, &self.table[ticket], self.timed, now), place);
             self.counts.queued -= 1;
         } else {
             self.counts.redirtied -= 1;
         }
+        self.no_longer_dirty(ticket, now);
         self.observe(|observer| observer.removed(ticket, priority));
-        if idle {
-            self.counts.idle += 1;
-            self.rest(ticket, now);
-        }
         true
     }
 }

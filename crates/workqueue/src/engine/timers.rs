@@ -5,7 +5,7 @@ use super::{Engine, Now};
 use crate::order::Ticket;
 
 /// How many timers one section under the lock fires. Each is a step in a tree and in the table.
-const FIRED_AT_ONCE: usize = 64;
+const FIRED_AT_ONCE: usize = 16;
 
 impl<K> Engine<K> {
     /// Queues keys whose delay is over, in the order of the deadlines, and forgets failures that have expired: as many as one section

@@ -32,7 +32,7 @@ impl Wake for Wakes {
     }
 }
 
-/// Each look queues at most 64, and hands out the one that came due first.
+/// Each look queues at most 16, and hands out the one that came due first.
 #[test]
 fn a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time() {
     let (queue, clock) = queue();
@@ -43,12 +43,12 @@ fn a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time() {
     let queued = || queue.snapshot().iter().filter(|state| state.dirty).count();
     assert_eq!(queued(), 0, "a picture is no look");
     assert_eq!(*queue.try_get().unwrap(), 0);
-    assert_eq!(queued(), 63);
+    assert_eq!(queued(), 15);
     queue.add(5000);
-    assert_eq!(queued(), 64, "an add does not do the work of others");
+    assert_eq!(queued(), 16, "an add does not do the work of others");
     assert_eq!(queue.counts().queued, 1000, "who counts sees all");
     let rest: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
-    assert_eq!(rest, (1..64).chain([5000]).chain(64..1000).collect::<Vec<_>>());
+    assert_eq!(rest, (1..16).chain([5000]).chain(16..1000).collect::<Vec<_>>());
 }
 
 /// Records of failures do not outlast their time, whether there are more failures or not.
