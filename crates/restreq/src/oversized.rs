@@ -73,7 +73,7 @@ pub(crate) struct Found {
 struct Skim {
     json: Json,
     is_frame: bool,
-    /// The names that lead to where it stands; empty ones in place of arrays.
+    /// The names that lead to where it stands, as far as they are not in arrays.
     path: Vec<Vec<u8>>,
     event_type: String,
     namespace: Option<String>,
@@ -101,20 +101,17 @@ impl Skim {
         while let Ok(Some((taken, token))) = self.json.next(bytes, 2 + usize::from(self.is_frame)) {
             bytes = &bytes[taken..];
             let text = self.json.text().unwrap_or_default();
-            match token {
-                Token::Name => {
-                    self.path.resize(self.json.depth(), Vec::new());
-                    self.path[self.json.depth() - 1] = text.to_vec();
-                    // From here on there is a namespace, even if it cannot be read.
-                    self.field();
-                }
-                Token::Text if self.path.len() == self.json.depth() => {
-                    let text = serde_json::from_slice(&[b"\"", text, b"\""].concat());
-                    if let (Some(field), Ok(text)) = (self.field(), text) {
-                        *field = text;
-                    }
-                }
-                _ => {}
+            if token == Token::Name {
+                self.path.truncate(self.json.depth() - 1);
+                self.path.push(text.to_vec());
+            }
+            let text = serde_json::from_slice(&[b"\"", text, b"\""].concat());
+            // What stands in an array has no name. But where a name was, there is a field, even if it cannot be read.
+            if self.path.len() == self.json.depth()
+                && let Some(field) = self.field()
+                && let (Token::Text, Ok(text)) = (token, text)
+            {
+                *field = text;
             }
         }
     }

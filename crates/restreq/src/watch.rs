@@ -18,8 +18,9 @@ use crate::stream::ByteStream;
 /// The events of a watch, in the order of the server, their objects decoded.
 ///
 /// It ends without an item when the server ends the watch properly. It ends after an error when the connection is lost,
-/// within a frame too, rests for longer than the request's idle deadline, or brings what is no watch frame or no `T`. What the
-/// server itself has to say on the end of the watch comes as [`WatchEvent::Error`], which is an event like the others.
+/// within a frame too, rests for longer than the request's idle deadline, or brings what is no watch frame, no `T`, or too large
+/// to be held. What the server itself has to say on the end of the watch comes as [`WatchEvent::Error`], which is an event like
+/// the others.
 ///
 /// Dropping it ends the watch.
 ///

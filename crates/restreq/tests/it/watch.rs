@@ -122,13 +122,14 @@ async fn a_raw_watch_reads_over_what_is_too_large_and_goes_on() {
 #[tokio::test]
 async fn a_large_frame_that_does_not_tell_what_happened_to_an_object_ends_the_watch() {
     for (kind, object) in [
-        ("BOOKMARK", r#"{"metadata":{"name":"a"}"#),
-        ("ERROR", r#"{"metadata":{"name":"a"}"#),
-        ("NEWS", r#"{"metadata":{"name":"a"}"#),
+        (r#""BOOKMARK""#, r#"{"metadata":{"name":"a"}"#),
+        (r#""ERROR""#, r#"{"metadata":{"name":"a"}"#),
+        (r#""NEWS""#, r#"{"metadata":{"name":"a"}"#),
+        (r#"["ADDED"]"#, r#"{"metadata":{"name":"a"}"#),
         // It is no JSON.
-        ("ADDED", r#"{"metadata":{"name":"a"}]"#),
+        (r#""ADDED""#, r#"{"metadata":{"name":"a"}]"#),
     ] {
-        let frame = format!(r#"{{"type":"{kind}","object":{object},"pad":"{}"}}}}"#, "x".repeat(500));
+        let frame = format!(r#"{{"type":{kind},"object":{object},"pad":"{}"}}}}"#, "x".repeat(500));
         let server = Server::always(Reply::watch(&[frame.leak(), ADDED], End::Proper)).await;
         let watch = soon(server.client().get().max_body(200).raw_watch()).await.unwrap();
         let error = soon(watch.try_collect::<Vec<_>>()).await.unwrap_err().to_string();
