@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use pintle_kubeconfig::{Files, Overrides};
 use pintle_meta::{
-    ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldSelector, FieldValidation, ListOptions, ObjectMeta,
-    Patch, PostOptions, Preconditions, Reason, Scope, Secret, WatchEvent, WatchOptions,
+    ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldSelector, FieldValidation, ListOptions, ListPart,
+    ListWatch, ObjectKey, ObjectMeta, Patch, PostOptions, Preconditions, RawObject, Reason, Scope, Secret, WatchEvent,
+    WatchOptions,
 };
 use pintle_restreq::{Api, RestClient};
 use serde::{Deserialize, Serialize};
@@ -174,6 +175,44 @@ async fn a_watch_tells_what_happens() {
         while let Some(event) = events.next().await {
             event.unwrap();
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_object_above_the_limit_is_one_object_of_a_list_and_of_a_watch() {
+    in_namespace("large", |client, namespace| async move {
+        let maps: Api<ConfigMap> = Api::namespaced(client, &namespace);
+        for (name, value) in [("a", "x"), ("b", &*"x".repeat(5000)), ("c", "x")] {
+            maps.create(&map(name, value), &PostOptions::default()).await.unwrap();
+        }
+        let mut config = config().unwrap();
+        config.max_object = Some(2000);
+        let narrow: Api<ConfigMap> = Api::namespaced(RestClient::new(config).unwrap(), &namespace);
+        let options = ListOptions { label_selector: "test=restreq".parse().unwrap(), ..ListOptions::default() };
+        let parts: Vec<_> = ListWatch::list(&narrow, &options).await.unwrap().map(Result::unwrap).collect().await;
+        let [
+            ListPart::Item(RawObject::Json(_)),
+            ListPart::Item(RawObject::Oversized(large)),
+            ListPart::Item(RawObject::Json(_)),
+            ListPart::Metadata(list),
+        ] = &*parts
+        else {
+            panic!("{parts:?}")
+        };
+        assert_eq!(large.key, Some(ObjectKey::new(&namespace, "b")));
+        assert!(large.size > 5000 && !large.uid.is_empty() && !large.resource_version.is_empty(), "{large:?}");
+
+        let options = WatchOptions { resource_version: list.resource_version.clone(), ..WatchOptions::default() };
+        let mut events = ListWatch::watch(&narrow, &options).await.unwrap();
+        maps.delete("b", &DeleteOptions::default()).await.unwrap();
+        maps.delete("c", &DeleteOptions::default()).await.unwrap();
+        let WatchEvent::Deleted(RawObject::Oversized(gone)) = events.next().await.unwrap().unwrap() else {
+            panic!("it is too large")
+        };
+        assert_eq!((&gone.key, &gone.uid), (&large.key, &large.uid));
+        let WatchEvent::Deleted(small) = events.next().await.unwrap().unwrap() else { panic!("it is deleted") };
+        assert_eq!(small.decode::<ConfigMap>().unwrap().metadata.name, "c");
     })
     .await;
 }
