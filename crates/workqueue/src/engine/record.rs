@@ -21,8 +21,7 @@ pub(super) struct Record<K> {
     pub(super) state: State,
     /// What the delay is for, while there is one.
     pub(super) kind: DelayKind,
-    /// Whether it is in the list of vacant records, and what comes after it there.
-    pub(super) is_listed: bool,
+    /// While [`LISTED`](State::LISTED): what comes after it in the list.
     pub(super) next_vacant: Ticket,
 }
 
@@ -45,7 +44,6 @@ impl<K> Record<K> {
             failures: 0,
             state: State(0),
             kind: DelayKind::Reminder,
-            is_listed: false,
             next_vacant: Ticket(0),
         }
     }
@@ -65,6 +63,8 @@ impl State {
     pub(super) const RUNNING: Self = Self(2);
     /// To be added when its deadline comes.
     pub(super) const WAITING: Self = Self(4);
+    /// In the list of vacant records, whether it is vacant or not: the table's own mark.
+    pub(super) const LISTED: Self = Self(8);
 
     pub(super) fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
@@ -79,7 +79,7 @@ impl State {
     }
 
     pub(super) fn is_idle(self) -> bool {
-        self.0 == 0
+        self.0 & (Self::DIRTY.0 | Self::RUNNING.0 | Self::WAITING.0) == 0
     }
 
     pub(super) fn is_queued(self) -> bool {

@@ -3,7 +3,7 @@
 use std::ops::{Index as At, IndexMut as AtMut};
 
 use super::index::Index;
-use super::record::Record;
+use super::record::{Record, State};
 use crate::chunks::Chunks;
 use crate::order::Ticket;
 
@@ -35,7 +35,8 @@ impl<K> Table<K> {
         let record = &mut self[ticket];
         record.failures = 0;
         let key = record.key.take();
-        if !std::mem::replace(&mut record.is_listed, true) {
+        if !record.state.has(State::LISTED) {
+            record.state.set(State::LISTED);
             match self.last_vacant.replace(ticket) {
                 None => self.first_vacant = Some(ticket),
                 Some(last) => self[last].next_vacant = ticket,
@@ -79,7 +80,7 @@ impl<K> Table<K> {
             let ticket = self.first_vacant?;
             let is_last = self.last_vacant == Some(ticket);
             let record = &mut self[ticket];
-            record.is_listed = false;
+            record.state.clear(State::LISTED);
             let (next, is_vacant) = (record.next_vacant, record.key.is_none());
             self.first_vacant = (!is_last).then_some(next);
             if is_last {
