@@ -13,7 +13,12 @@ impl<K> Engine<K> {
     pub(crate) fn fire_timers(&mut self, now: &Now<'_>) -> bool {
         for _ in 0..FIRED_AT_ONCE {
             match self.timers.first() {
-                Some((deadline, ticket)) if self.mode.is_none() && *deadline <= now.nanos() => self.fire(*ticket, now),
+                Some((deadline, ticket)) if self.mode.is_none() && *deadline <= now.nanos() => {
+                    let ticket = *ticket;
+                    self.timers.pop_first();
+                    self.table[ticket].deadline = NEVER;
+                    self.fire(ticket, now);
+                }
                 _ => return true,
             }
         }

@@ -8,23 +8,26 @@ use super::{Order, Queued, Ticket};
 #[derive(Debug, Default)]
 pub struct Fifo {
     /// In pieces, so that none is ever moved, and each goes as soon as it is used up. All but the last are full.
-    chunks: VecDeque<Vec<Option<Ticket>>>,
+    chunks: VecDeque<Vec<Ticket>>,
     /// How many places have been used up with their chunks.
     gone: u64,
     /// The place of the next pop.
     next: u64,
     len: usize,
     /// The last chunk that was used up, for the next one: a queue that goes up and down allocates nothing.
-    spare: Vec<Option<Ticket>>,
+    spare: Vec<Ticket>,
 }
 
+/// Stands where a ticket has been taken out.
+const NONE: Ticket = Ticket(u32::MAX);
 const CHUNK: usize = 1024;
 const KEEP: usize = 64;
 
 impl Fifo {
-    fn at(&mut self, place: u64) -> Option<&mut Option<Ticket>> {
+    fn take(&mut self, place: u64) -> Option<Ticket> {
         let offset = (place - self.gone) as usize;
-        self.chunks.get_mut(offset / CHUNK)?.get_mut(offset % CHUNK)
+        let at = self.chunks.get_mut(offset / CHUNK)?.get_mut(offset % CHUNK)?;
+        Some(std::mem::replace(at, NONE)).filter(|ticket| *ticket != NONE)
     }
 }
 
@@ -36,15 +39,14 @@ impl<K> Order<K> for Fifo {
         let before = self.chunks.len() - 1;
         let last = &mut self.chunks[before];
         let place = self.gone + (before * CHUNK + last.len()) as u64;
-        last.push(Some(key.ticket));
+        last.push(key.ticket);
         self.len += 1;
         place
     }
 
     fn pop(&mut self) -> Option<Ticket> {
         while self.len > 0 {
-            let place = self.next;
-            let ticket = self.at(place)?.take();
+            let ticket = self.take(self.next);
             self.next += 1;
             if self.next - self.gone == CHUNK as u64 {
                 self.gone = self.next;
@@ -64,7 +66,7 @@ impl<K> Order<K> for Fifo {
     }
 
     fn remove(&mut self, _key: Queued<'_, K>, place: u64) {
-        if self.at(place).and_then(Option::take).is_some() {
+        if self.take(place).is_some() {
             self.len -= 1;
         }
     }
