@@ -114,6 +114,7 @@ mod metrics;
 mod order;
 mod parallelize;
 mod queue;
+mod section;
 mod shared;
 mod shutdown;
 mod sync;

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::hint;
-use std::ops::{Deref, DerefMut};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -11,15 +10,16 @@ use hashbrown::DefaultHashBuilder;
 use pintle_ratelimit::Clock;
 
 use crate::config::QueueConfig;
-use crate::engine::{Counts, Engine, Handout, KeyState, Now};
+use crate::engine::{Counts, Engine, KeyState, Now};
 use crate::get::TryGetError;
 use crate::inbox::{Inbox, Late, LateStep};
 use crate::item::WorkItem;
 use crate::metrics::{self, Pull};
 use crate::order::Ticket;
+use crate::section::{Section, State};
 use crate::shutdown::ShutdownMode;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
-use crate::waiters::{WaiterId, Waiters, Wakers, Wakes};
+use crate::waiters::WaiterId;
 
 /// What all handles and guards of a queue share.
 pub(crate) struct Shared<K, C> {
@@ -39,25 +39,6 @@ pub(crate) struct Shared<K, C> {
 /// How long a thread that finds the queue locked looks away.
 const PAUSES: usize = 256;
 
-pub(crate) struct State<K> {
-    pub(crate) engine: Engine<K>,
-    waiters: Waiters,
-    pub(crate) drainers: Wakers,
-    /// On their way from the inbox to the engine.
-    late: Vec<Late<K>>,
-    take_late: fn(&mut Engine<K>, Late<K>, &Now<'_>),
-    is_inbox_open: bool,
-}
-
-/// A step under the lock. Its end, which comes also if the step panics, wakes whom it concerns and drops what the step has left,
-/// without the lock.
-pub(crate) struct Section<'a, K> {
-    /// `None` when it is over.
-    state: Option<MutexGuard<'a, State<K>>>,
-    inbox: &'a Inbox<K>,
-    pub(crate) now: Now<'a>,
-}
-
 /// What a poll of a waiting `get` came to.
 pub(crate) enum Step<K, C: Clock> {
     Item(WorkItem<K, C>),
@@ -73,9 +54,7 @@ impl<K: Eq + Send + 'static, C: Clock> Shared<K, C> {
         let observer = provider.as_ref().map(|provider| Box::new(metrics::observer(provider, style, &config.name)));
         let (engine, clock, name) = Engine::new(config, observer);
         let timed = engine.wants_time();
-        let (waiters, drainers) = (Waiters::default(), Wakers::default());
-        let (late, take_late) = (Vec::new(), Engine::take_late);
-        let state = State { engine, waiters, drainers, late, take_late, is_inbox_open: true };
+        let state = State::new(engine);
         Arc::new_cyclic(|shared: &Weak<Self>| {
             let read = {
                 let shared = Weak::clone(shared);
@@ -114,12 +93,8 @@ impl<K, C: Clock> Shared<K, C> {
     }
 
     #[inline]
-    fn enter<'a>(&'a self, mut state: MutexGuard<'a, State<K>>) -> Section<'a, K> {
-        let (inbox, now) = (&self.inbox, Now::new(&self.clock, self.epoch));
-        if !inbox.is_empty() {
-            state.empty_inbox(inbox, None, &now);
-        }
-        Section { state: Some(state), inbox, now }
+    fn enter<'a>(&'a self, state: MutexGuard<'a, State<K>>) -> Section<'a, K> {
+        Section::new(state, &self.inbox, Now::new(&self.clock, self.epoch))
     }
 
     /// A section with nothing left to do that was due when it was asked for. Others get their turns meanwhile.
@@ -258,118 +233,6 @@ impl<K: Clone, C: Clock> Shared<K, C> {
                 Step::Wait(next_wake.filter(|_| keeps_time).map(|at| self.instant(at)))
             }
         }
-    }
-}
-
-impl<K> State<K> {
-    /// Takes the steps that are in the inbox, which may be opened or closed with it.
-    #[cold]
-    fn empty_inbox(&mut self, inbox: &Inbox<K>, open: Option<bool>, now: &Now<'_>) {
-        let mut late = std::mem::take(&mut self.late);
-        match open {
-            None => inbox.take(&mut late),
-            Some(open) => {
-                self.is_inbox_open = open;
-                inbox.set_open(open, &mut late);
-            }
-        }
-        late.drain(..).for_each(|late| (self.take_late)(&mut self.engine, late, now));
-        self.late = late;
-    }
-
-    /// Finds out who is to be woken.
-    #[cold]
-    fn settle(&mut self, inbox: &Inbox<K>, now: &Now<'_>) -> Wakes {
-        let Self { engine, waiters, drainers, .. } = self;
-        let mut wakes = Wakes::default();
-        if !waiters.is_empty() {
-            if engine.is_exhausted() {
-                waiters.notify_all(&mut wakes);
-            } else {
-                let available = engine.is_available(now);
-                let next_wake = if available { None } else { engine.next_wake(now) };
-                waiters.settle(available, next_wake, || now.nanos(), &mut wakes);
-            }
-        }
-        if engine.is_drained() {
-            drainers.notify_all(&mut wakes);
-        }
-        if !self.is_inbox_open && self.waiters.is_empty() && self.engine.mode().is_none() {
-            self.empty_inbox(inbox, Some(true), now);
-        }
-        wakes
-    }
-}
-
-impl<'a, K> Section<'a, K> {
-    #[inline]
-    pub(crate) fn parts(&mut self) -> (&mut State<K>, &Now<'a>) {
-        match &mut self.state {
-            Some(state) => (state, &self.now),
-            None => unreachable!("only the drop takes it"),
-        }
-    }
-
-    fn done(mut self, ticket: Ticket) {
-        let (state, now) = self.parts();
-        state.engine.done(ticket, now);
-    }
-
-    fn set_inbox_open(&mut self, open: bool) {
-        let inbox = self.inbox;
-        let (state, now) = self.parts();
-        state.empty_inbox(inbox, Some(open), now);
-    }
-}
-
-impl<K: Eq> Section<'_, K> {
-    fn add(mut self, hash: u32, key: K) {
-        let (state, now) = self.parts();
-        state.engine.add(hash, key, 0, now);
-    }
-}
-
-impl<K: Clone> Section<'_, K> {
-    fn hand_out(&mut self) -> Option<Handout<K>> {
-        let (state, now) = self.parts();
-        state.engine.hand_out(now)
-    }
-}
-
-impl<K> Drop for Section<'_, K> {
-    #[inline]
-    fn drop(&mut self) {
-        let inbox = self.inbox;
-        let (state, now) = self.parts();
-        let settled = state.is_inbox_open && state.drainers.is_empty();
-        let wakes = if settled { None } else { Some(state.settle(inbox, now)) };
-        let trash = state.engine.take_trash();
-        self.state = None;
-        if let Some(wakes) = wakes {
-            wakes.wake();
-        }
-        if let Some(trash) = trash {
-            trash.empty();
-        }
-    }
-}
-
-impl<K> Deref for Section<'_, K> {
-    type Target = State<K>;
-
-    #[inline]
-    fn deref(&self) -> &State<K> {
-        match &self.state {
-            Some(state) => state,
-            None => unreachable!("only the drop takes it"),
-        }
-    }
-}
-
-impl<K> DerefMut for Section<'_, K> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut State<K> {
-        self.parts().0
     }
 }
 
