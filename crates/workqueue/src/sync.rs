@@ -1,8 +1,15 @@
-//! The one door to locks and threads: std's, or shuttle's under `--cfg pintle_shuttle`.
+//! The one door to locks and threads: std's, shuttle's under `--cfg pintle_shuttle`, or loom's under `--cfg pintle_loom`.
 
+#[cfg(pintle_loom)]
+mod model;
+
+#[cfg(pintle_loom)]
+use self::model as imp;
+#[cfg(pintle_loom)]
+pub(crate) use loom::thread;
 #[cfg(pintle_shuttle)]
 pub(crate) use shuttle::{sync as imp, thread};
-#[cfg(not(pintle_shuttle))]
+#[cfg(not(any(pintle_loom, pintle_shuttle)))]
 pub(crate) use std::{sync as imp, thread};
 
 use std::sync::TryLockError;

@@ -19,6 +19,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "alone", about: "each crate builds by itself, with its default and with no features", run: alone },
     Step { name: "tests", about: "unit and integration tests, each with a time limit", run: tests },
     Step { name: "doctests", about: "every example in the documentation", run: doctests },
+    Step { name: "loom", about: "the concurrent cores in all schedules with a few preemptions", run: loom },
     Step { name: "shuttle", about: "the concurrent cores under randomised schedules", run: shuttle },
     Step { name: "doc", about: "the documentation builds without a warning", run: doc },
     Step { name: "deny", about: "licences, sources and bans of all that is used", run: deny },
@@ -82,17 +83,26 @@ fn doctests(sh: &Shell) -> anyhow::Result<Done> {
     tested(Quiet::cargo(sh, "doctests").args(run).end()?)
 }
 
+fn loom(sh: &Shell) -> anyhow::Result<Done> {
+    model(sh, "loom")
+}
+
 fn shuttle(sh: &Shell) -> anyhow::Result<Done> {
+    model(sh, "shuttle")
+}
+
+/// The tests that bear the checker's name, of crates that are built with its locks.
+fn model(sh: &Shell, checker: &str) -> anyhow::Result<Done> {
     let mut tests = Tally::default();
     for package in crate::packages(sh)? {
-        if !targets(&package, "test").iter().any(|name| name == "shuttle") {
+        if !targets(&package, "test").iter().any(|name| name == checker) {
             continue;
         }
-        let run = format!("test --locked --package {} --test shuttle", text(&package["name"]));
+        let run = format!("test --locked --package {} --test {checker}", text(&package["name"]));
         // The flag changes every fingerprint: a folder of its own keeps all else from being built again.
-        let target = sh.current_dir().join("target/shuttle");
-        let run = Quiet::cargo(sh, "shuttle").args(&run).env("CARGO_TARGET_DIR", target);
-        tests.add(tested(run.env("RUSTFLAGS", "--cfg pintle_shuttle").end()?)?.tests);
+        let target = sh.current_dir().join("target").join(checker);
+        let run = Quiet::cargo(sh, checker).args(&run).env("CARGO_TARGET_DIR", target);
+        tests.add(tested(run.env("RUSTFLAGS", format!("--cfg pintle_{checker}")).end()?)?.tests);
     }
     Ok(Done { note: passed(&tests), tests })
 }

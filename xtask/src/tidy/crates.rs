@@ -40,7 +40,7 @@ fn check_place(source: &Source, findings: &mut Vec<Finding>) {
 }
 
 /// Tests that cannot share a binary with others: those of another build of the crate, or that measure what their process takes.
-const OWN_BINARIES: &[&str] = &["memory.rs", "shuttle.rs"];
+const OWN_BINARIES: &[&str] = &["loom.rs", "memory.rs", "shuttle"];
 
 fn check_crate(folder: &Path, published: bool, sources: &[Source], findings: &mut Vec<Finding>) {
     let text = |name: &str| {
@@ -144,7 +144,7 @@ mod tests {
     fn modules_and_tests_have_one_place_and_say_what_they_are() {
         places("crates/a/src/b.rs", "//! B.\n", &[]);
         places("crates/a/tests/it/b.rs", "//! B.\n", &[]);
-        places("crates/a/tests/shuttle.rs", "//! B.\n", &[]);
+        places("crates/a/tests/shuttle/b.rs", "//! B.\n", &[]);
         places("crates/a/src/b/mod.rs", "//! B.\n", &["named like it"]);
         places("crates/a/src/b.rs", "use c;\n", &["begin with a line"]);
         places("crates/a/tests/b.rs", "//! B.\n", &["outside of tests/it"]);

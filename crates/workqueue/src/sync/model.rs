@@ -1,0 +1,64 @@
+//! loom's locks, so that it also tries one in the middle of another thread's section.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{LockResult, TryLockError, TryLockResult};
+
+// It orders nothing that the models look at, and loom's has no `Weak`.
+pub(crate) use std::sync::{Arc, Weak};
+
+pub(crate) use loom::sync::atomic;
+
+use atomic::{AtomicBool, Ordering};
+
+/// To loom an unlock is no step, so it knows of no reason to try a lock between that and the lock before it: a flag gives it one.
+#[derive(Debug)]
+pub(crate) struct Mutex<T> {
+    is_held: AtomicBool,
+    inner: loom::sync::Mutex<T>,
+}
+
+#[derive(Debug)]
+pub(crate) struct MutexGuard<'a, T> {
+    is_held: &'a AtomicBool,
+    inner: loom::sync::MutexGuard<'a, T>,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { is_held: AtomicBool::new(false), inner: loom::sync::Mutex::new(value) }
+    }
+
+    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        let inner = self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.is_held.store(true, Ordering::Relaxed);
+        Ok(MutexGuard { is_held: &self.is_held, inner })
+    }
+
+    /// If somebody else comes between, it waits for that one, as if it had come later.
+    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        match self.is_held.load(Ordering::Relaxed) {
+            true => Err(TryLockError::WouldBlock),
+            false => Ok(self.lock().unwrap_or_else(std::sync::PoisonError::into_inner)),
+        }
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.is_held.store(false, Ordering::Relaxed);
+    }
+}

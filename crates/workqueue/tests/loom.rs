@@ -1,0 +1,176 @@
+//! The inbox and the wake-ups in every interleaving that a few preemptions can bring about, in the memory model of the language:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg pintle_loom" cargo test -p pintle-workqueue --test loom
+//! ```
+//!
+//! loom calls a run in which every thread sleeps a deadlock, so a lost wake-up fails the test by itself. Time stands still here: what
+//! has to do with it is in `shuttle`.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![cfg(pintle_loom)]
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use loom::thread::{self, JoinHandle};
+use pintle_workqueue::ratelimit::{Clock, Sleep, Timer};
+use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
+
+type Queue = WorkQueue<usize, Still>;
+
+/// A clock that stands still. Whoever parks on it, parks until somebody wakes it.
+struct Still(Instant);
+
+impl Clock for Still {
+    fn now(&self) -> Instant {
+        self.0
+    }
+
+    fn park_until(&self, _deadline: Option<Instant>) {
+        thread::park();
+    }
+}
+
+impl Timer for Still {
+    fn sleep_until(&self, _deadline: Instant) -> Sleep {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// All runs with so many preemptions, unless `LOOM_MAX_PREEMPTIONS` says how many.
+fn explore(preemptions: usize, test: impl Fn(&Queue) + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound.get_or_insert(preemptions);
+    let epoch = Instant::now();
+    model.check(move || test(&WorkQueue::new(QueueConfig::new(Still(epoch)))));
+}
+
+fn spawn<T: 'static>(queue: &Queue, run: impl FnOnce(Queue) -> T + 'static) -> JoinHandle<T> {
+    let queue = queue.clone();
+    thread::spawn(move || run(queue))
+}
+
+/// Polls without a thread that could be woken.
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn an_add_is_taken_by_who_comes_to_wait() {
+    explore(4, |queue| {
+        let adder = spawn(queue, |queue| queue.add(1));
+        assert_eq!(*queue.blocking_get().unwrap(), 1);
+        adder.join().unwrap();
+    });
+}
+
+#[test]
+fn the_adds_of_two_are_taken() {
+    explore(2, |queue| {
+        let adders = [1, 2].map(|key| spawn(queue, move |queue| queue.add(key)));
+        for _ in 0..2 {
+            queue.blocking_get().unwrap().done();
+        }
+        adders.into_iter().for_each(|adder| adder.join().unwrap());
+    });
+}
+
+/// The first takes its key, and keeps it: its step wakes the second.
+#[test]
+fn two_who_wait_are_woken_for_two_keys() {
+    explore(2, |queue| {
+        let getters = [(); 2].map(|()| spawn(queue, |queue| queue.blocking_get()));
+        queue.add(1);
+        queue.add(2);
+        let items = getters.map(|getter| getter.join().unwrap());
+        assert!(items.iter().all(Option::is_some));
+    });
+}
+
+/// It came first, so the add is told to it, while it is dropped.
+#[test]
+fn a_get_that_is_dropped_passes_its_wake_up_on() {
+    explore(3, |queue| {
+        let mut fickle = queue.get();
+        assert!(poll(&mut fickle).is_pending());
+        let steady = spawn(queue, |queue| queue.blocking_get().is_some());
+        let adder = spawn(queue, |queue| queue.add(1));
+        drop(fickle);
+        assert!(steady.join().unwrap());
+        adder.join().unwrap();
+    });
+}
+
+/// What it has taken it is done with at once; then there has to be another one.
+#[test]
+fn a_get_that_may_have_a_key_is_dropped() {
+    explore(2, |queue| {
+        let adder = spawn(queue, |queue| queue.add(1));
+        let steady = spawn(queue, |queue| queue.blocking_get().is_some());
+        if poll(&mut queue.get()).is_ready() {
+            queue.add(2);
+        }
+        assert!(steady.join().unwrap());
+        adder.join().unwrap();
+    });
+}
+
+#[test]
+fn the_end_of_a_guard_ends_the_drain() {
+    explore(4, |queue| {
+        queue.add(1);
+        let held = queue.try_get().unwrap();
+        let worker = thread::spawn(move || held.done());
+        assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn the_next_key_comes_though_its_add_was_left() {
+    explore(4, |queue| {
+        queue.add(1);
+        let held = queue.try_get().unwrap();
+        let adder = spawn(queue, |queue| queue.add(2));
+        let next = held.blocking_next().unwrap();
+        assert_eq!((*next, queue.counts().in_flight), (2, 1));
+        adder.join().unwrap();
+    });
+}
+
+#[test]
+fn an_add_is_seen_by_what_comes_after_it() {
+    explore(3, |queue| {
+        let adder = spawn(queue, |queue| {
+            queue.add(1);
+            queue.add(2);
+            assert!(queue.remove(&2));
+        });
+        queue.add(3);
+        assert!(queue.remove(&3));
+        adder.join().unwrap();
+        assert_eq!(queue.len(), 1);
+    });
+}
+
+#[test]
+fn who_waits_is_told_of_the_end() {
+    explore(4, |queue| {
+        let getter = spawn(queue, |queue| queue.blocking_get().is_none());
+        drop(queue.shut_down(ShutdownMode::FinishBacklog));
+        assert!(getter.join().unwrap());
+    });
+}
+
+#[test]
+fn a_shutdown_loses_no_add() {
+    explore(2, |queue| {
+        let adders = [1, 2].map(|key| spawn(queue, move |queue| queue.add(key)));
+        drop(queue.shut_down(ShutdownMode::FinishBacklog));
+        adders.into_iter().for_each(|adder| adder.join().unwrap());
+        let taken = std::iter::from_fn(|| queue.blocking_get()).count();
+        let refused = queue.shut_down(ShutdownMode::FinishBacklog).wait().refused;
+        assert_eq!(taken as u64 + refused, 2);
+    });
+}

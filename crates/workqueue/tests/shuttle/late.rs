@@ -1,0 +1,174 @@
+//! Adds and dones that find the queue locked: nobody can tell.
+
+use pintle_workqueue::{AddOptions, Added, ShutdownMode};
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::{AtomicUsize, Ordering};
+use shuttle::thread::{self, JoinHandle};
+
+use crate::{Queue, block_on, explore, join, poll_and_drop, queue, spawn};
+
+/// The keys 0 to 3 by one thread, 10 to 13 by another.
+fn two_add_four_each(queue: &Queue) -> [JoinHandle<()>; 2] {
+    [0, 10].map(|first| spawn(queue, move |queue| (first..first + 4).for_each(|key| queue.add(key))))
+}
+
+#[test]
+fn no_add_is_left_lying() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders = two_add_four_each(&queue);
+        for _ in 0..8 {
+            assert!(queue.blocking_get().is_some());
+        }
+        join(adders);
+        assert_eq!(queue.len(), 0);
+    });
+}
+
+#[test]
+fn an_add_is_seen_by_what_comes_after_it() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders = [0, 10].map(|first| {
+            spawn(&queue, move |queue| {
+                for key in first..first + 3 {
+                    queue.add(key);
+                    assert!(queue.snapshot().into_iter().any(|state| state.key == key));
+                }
+            })
+        });
+        join(adders);
+        let report = queue.shut_down(ShutdownMode::FinishInFlight).wait();
+        assert_eq!(report.queued.len(), 6);
+    });
+}
+
+/// Whoever meets the shutdown is told so, and nobody else's key is lost: not even one that did not wait for the lock.
+#[test]
+fn a_shutdown_refuses_no_add_that_was_accepted() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders = [0, 10, 20].map(|first| {
+            spawn(&queue, move |queue| {
+                let accepted = |key: &usize| queue.add_with(*key, AddOptions::default()) != Added::ShutDown;
+                (first..first + 2).filter(accepted).count()
+            })
+        });
+        let worker = spawn(&queue, |queue| std::iter::from_fn(|| queue.blocking_get()).count());
+        let drain = queue.shut_down(ShutdownMode::FinishBacklog);
+        let accepted: usize = join(adders).into_iter().sum();
+        let report = drain.wait();
+        assert_eq!((report.complete, report.refused), (true, 6 - accepted as u64));
+        assert_eq!(worker.join().unwrap(), accepted);
+    });
+}
+
+/// The order of a thread's adds is that of its keys, late or not.
+#[test]
+fn keys_keep_the_order_of_the_thread_that_adds_them() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders = two_add_four_each(&queue);
+        let taken: Vec<usize> = (0..8).map(|_| *queue.blocking_get().unwrap()).collect();
+        join(adders);
+        for adder in 0..2 {
+            let own: Vec<_> = taken.iter().copied().filter(|key| key / 10 == adder).collect();
+            assert!(own.is_sorted(), "{taken:?}");
+        }
+    });
+}
+
+/// Two add, two work, one counts: what was added before a look is queued, held, or finished.
+#[test]
+fn a_look_sees_every_step_that_was_over_before_it() {
+    explore(|| {
+        let (queue, _) = queue();
+        // How many adds are over, and how many keys are about to be done, and are.
+        let [added, ending, ended] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+        let adders = [0, 10].map(|first| {
+            let added = Arc::clone(&added);
+            spawn(&queue, move |queue| {
+                for key in first..first + 2 {
+                    queue.add(key);
+                    added.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        });
+        let workers = [(); 2].map(|()| {
+            let (ending, ended) = (Arc::clone(&ending), Arc::clone(&ended));
+            spawn(&queue, move |queue| {
+                while ended.load(Ordering::SeqCst) < 4 {
+                    match queue.try_get() {
+                        Ok(item) => {
+                            ending.fetch_add(1, Ordering::SeqCst);
+                            item.done();
+                            ended.fetch_add(1, Ordering::SeqCst);
+                        }
+                        Err(_) => thread::yield_now(),
+                    }
+                }
+            })
+        });
+        for _ in 0..3 {
+            let (added, ended) = (added.load(Ordering::SeqCst), ended.load(Ordering::SeqCst));
+            let counts = queue.counts();
+            let ending = ending.load(Ordering::SeqCst);
+            assert!(added <= counts.queued + counts.in_flight + ending, "{added} of {counts:?}, {ending}");
+            assert!(counts.queued + counts.in_flight + ended <= 4, "{counts:?}, {ended}");
+        }
+        join(adders);
+        join(workers);
+    });
+}
+
+/// As above, and in the middle of it all the queue is shut down.
+#[test]
+fn no_late_step_is_lost_to_a_shutdown() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders = [0, 10].map(|first| spawn(&queue, move |queue| (first..first + 2).for_each(|key| queue.add(key))));
+        let workers = [(); 2].map(|()| spawn(&queue, |queue| std::iter::from_fn(|| queue.blocking_get()).count()));
+        let counter = spawn(&queue, |queue| assert!(queue.counts().in_flight <= 2));
+        drop(queue.shut_down(ShutdownMode::FinishBacklog));
+        join(adders);
+        let report = queue.shut_down(ShutdownMode::FinishBacklog).wait();
+        assert!(report.complete && report.queued.is_empty());
+        assert_eq!(join(workers).into_iter().sum::<usize>() as u64 + report.refused, 4);
+        counter.join().unwrap();
+    });
+}
+
+#[test]
+fn the_ends_of_two_guards_end_two_drains() {
+    explore(|| {
+        let (queue, _) = queue();
+        [1, 2].into_iter().for_each(|key| queue.add(key));
+        let workers = [(); 2].map(|()| {
+            let item = queue.try_get().unwrap();
+            thread::spawn(move || item.done())
+        });
+        let drainer = spawn(&queue, |queue| block_on(queue.shut_down(ShutdownMode::FinishInFlight)));
+        assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
+        assert!(drainer.join().unwrap().complete);
+        join(workers);
+    });
+}
+
+/// Those who come to wait while an add is on its way: two that stay, and one that does not.
+#[test]
+fn whoever_comes_to_wait_while_an_add_is_left_is_woken() {
+    explore(|| {
+        let (queue, _) = queue();
+        let adders = [1, 2].map(|key| spawn(&queue, move |queue| queue.add(key)));
+        let fickle = spawn(&queue, |queue| {
+            if poll_and_drop(queue.get(), 1).is_some() {
+                queue.add(3);
+            }
+        });
+        let steady = spawn(&queue, |queue| block_on(queue.get()).is_some());
+        assert!(queue.blocking_get().is_some());
+        assert!(steady.join().unwrap());
+        fickle.join().unwrap();
+        join(adders);
+    });
+}

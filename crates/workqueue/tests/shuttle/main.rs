@@ -1,0 +1,92 @@
+//! The queue under a scheduler that tries interleavings:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-workqueue --test shuttle
+//! ```
+//!
+//! Shuttle calls a run in which every thread sleeps a deadlock, so a lost wake-up fails the test by itself. Every atomic step is in one
+//! order here, and not all interleavings are tried: for the inbox and the wake-ups `loom.rs` does both.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![cfg(pintle_shuttle)]
+
+mod late;
+mod time;
+mod wake;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc as StdArc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use pintle_workqueue::ratelimit::ManualClock;
+use pintle_workqueue::{QueueConfig, WorkQueue};
+use shuttle::thread::{self, JoinHandle};
+
+type Queue = WorkQueue<usize, ManualClock>;
+
+const SECOND: Duration = Duration::from_secs(1);
+const ITERATIONS: usize = 1000;
+
+fn explore(test: impl Fn() + Send + Sync + 'static) {
+    let test = StdArc::new(test);
+    let again = StdArc::clone(&test);
+    shuttle::check_random(move || test(), ITERATIONS);
+    shuttle::check_pct(move || again(), ITERATIONS, 3);
+}
+
+fn queue() -> (Queue, ManualClock) {
+    queue_with(|config| config)
+}
+
+fn queue_with(
+    configure: impl FnOnce(QueueConfig<usize, ManualClock>) -> QueueConfig<usize, ManualClock>,
+) -> (Queue, ManualClock) {
+    let clock = ManualClock::new();
+    (WorkQueue::new(configure(QueueConfig::new(clock.clone()))), clock)
+}
+
+fn spawn<T: Send + 'static>(queue: &Queue, run: impl FnOnce(Queue) -> T + Send + 'static) -> JoinHandle<T> {
+    let queue = queue.clone();
+    thread::spawn(move || run(queue))
+}
+
+fn join<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: StdArc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn waker() -> Waker {
+    Waker::from(StdArc::new(Unpark(thread::current())))
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = waker();
+    let mut future = Box::pin(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+/// Polls so many times, whether woken or not, and gives up.
+fn poll_and_drop<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+    let waker = waker();
+    let mut future: Pin<Box<F>> = Box::pin(future);
+    for _ in 0..polls {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(output);
+        }
+        thread::yield_now();
+    }
+    None
+}

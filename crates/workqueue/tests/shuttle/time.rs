@@ -1,0 +1,243 @@
+//! Delays, retries, ageing and metrics: all that has to do with the time.
+
+use std::sync::Arc as StdArc;
+use std::time::Duration;
+
+use pintle_metrics::{Memory, Value};
+use pintle_workqueue::ratelimit::{ManualClock, Throttle};
+use pintle_workqueue::{AddOptions, Added, Counts, Priority, QueueConfig, ShutdownMode};
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::{AtomicUsize, Ordering};
+use shuttle::thread;
+
+use crate::{Queue, SECOND, explore, join, poll_and_drop, queue, queue_with, spawn};
+
+/// Waits until somebody has to be woken by the clock, and moves it there.
+fn advance_when_somebody_sleeps(clock: &ManualClock) {
+    while clock.next_deadline().is_none() {
+        thread::yield_now();
+    }
+    clock.advance(SECOND);
+}
+
+#[test]
+fn the_time_is_kept_whoever_leaves() {
+    explore(|| {
+        let (queue, clock) = queue();
+        queue.add_after(1, SECOND);
+        queue.add_after(2, SECOND);
+        let fickle = spawn(&queue, |queue| drop(poll_and_drop(queue.get(), 2)));
+        let steady = [(); 2].map(|()| spawn(&queue, |queue| while let Some(_item) = queue.blocking_get() {}));
+        advance_when_somebody_sleeps(&clock);
+        fickle.join().unwrap();
+        // Both have come, though only one of the waiters keeps the time.
+        while queue.counts().delayed + queue.counts().queued + queue.counts().in_flight > 0 {
+            thread::yield_now();
+        }
+        drop(queue.shut_down(ShutdownMode::FinishBacklog));
+        join(steady);
+    });
+}
+
+#[test]
+fn an_earlier_delay_is_not_slept_through() {
+    explore(|| {
+        let (queue, clock) = queue();
+        queue.add_after(1, 10 * SECOND);
+        let getter = spawn(&queue, |queue| queue.blocking_get().map(|item| *item));
+        queue.add_after(2, SECOND);
+        clock.advance(SECOND);
+        assert_eq!(getter.join().unwrap(), Some(2));
+    });
+}
+
+/// A reminder, a retry and a plain add, each of which fails at its first try: all come twice.
+#[test]
+fn delays_and_retries_come_whoever_waits_for_them() {
+    explore(|| {
+        let (queue, clock) = queue();
+        let tries = Arc::new([(); 3].map(|()| AtomicUsize::new(0)));
+        let workers = [(); 2].map(|()| {
+            let tries = Arc::clone(&tries);
+            spawn(&queue, move |queue| {
+                while let Some(item) = queue.blocking_get() {
+                    match tries[*item].fetch_add(1, Ordering::SeqCst) {
+                        0 => _ = item.retry(),
+                        _ => item.forget(),
+                    }
+                }
+            })
+        });
+        let adder = spawn(&queue, |queue| {
+            queue.add_after(0, SECOND);
+            queue.add(1);
+        });
+        queue.add_rate_limited(2);
+        while tries.iter().any(|tries| tries.load(Ordering::SeqCst) < 2) {
+            // Who keeps the time is there, or is about to come.
+            if clock.next_deadline().is_some() {
+                clock.advance(SECOND);
+            }
+            thread::yield_now();
+        }
+        adder.join().unwrap();
+        let report = queue.shut_down(ShutdownMode::FinishBacklog).wait();
+        assert!(report.complete && report.delayed.is_empty(), "{report:?}");
+        join(workers);
+        assert!(tries.iter().all(|tries| tries.load(Ordering::SeqCst) == 2));
+    });
+}
+
+#[test]
+fn expired_failures_are_forgotten_by_who_waits() {
+    explore(|| {
+        let (queue, clock) = queue_with(|config| QueueConfig { keep_failures: Some(SECOND), ..config });
+        let fickle = spawn(&queue, |queue| drop(poll_and_drop(queue.get(), 2)));
+        let steady = spawn(&queue, |queue| while let Some(_item) = queue.blocking_get() {});
+        [1, 2].into_iter().for_each(|key| _ = queue.add_rate_limited(key));
+        // Without a look of ours: the snapshot is none.
+        while !queue.snapshot().is_empty() {
+            if clock.next_deadline().is_some() {
+                clock.advance(SECOND);
+            }
+            thread::yield_now();
+        }
+        drop(queue.shut_down(ShutdownMode::FinishBacklog));
+        fickle.join().unwrap();
+        steady.join().unwrap();
+    });
+}
+
+/// A level is worth a second. What has waited for longer than that comes first, also if its add was left to somebody else.
+#[test]
+fn a_key_ages_from_its_add_on() {
+    explore(|| {
+        let order = Box::new(Priority::with_ageing(SECOND));
+        let (queue, clock) = queue_with(|config| QueueConfig { order, ..config });
+        let busy = spawn(&queue, |queue| (0..2).for_each(|_| _ = queue.counts()));
+        queue.add(0);
+        clock.advance(SECOND + Duration::from_nanos(2));
+        queue.add_with(1, AddOptions { priority: 1, ..AddOptions::default() });
+        busy.join().unwrap();
+        let taken: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect();
+        assert_eq!(taken, [0, 1]);
+    });
+}
+
+#[test]
+fn ageing_keys_are_taken_while_others_come() {
+    explore(|| {
+        let order = Box::new(Priority::with_ageing(SECOND));
+        let (queue, clock) = queue_with(|config| QueueConfig { order, ..config });
+        let adders = [0, 10].map(|first| spawn(&queue, move |queue| (first..first + 3).for_each(|key| queue.add(key))));
+        let ticker = thread::spawn(move || (0..3).for_each(|_| clock.advance(SECOND)));
+        let taken: Vec<usize> = (0..6).map(|_| *queue.blocking_get().unwrap()).collect();
+        for adder in 0..2 {
+            let own: Vec<_> = taken.iter().copied().filter(|key| key / 10 == adder).collect();
+            assert!(own.is_sorted(), "{taken:?}");
+        }
+        join(adders);
+        ticker.join().unwrap();
+    });
+}
+
+fn metrics() -> (Queue, ManualClock, Memory) {
+    let memory = Memory::new();
+    let told = StdArc::new(memory.clone());
+    let (queue, clock) = queue_with(|config| QueueConfig { metrics: Some(told), ..config });
+    (queue, clock, memory)
+}
+
+/// How many durations of this name there are, and their sum in seconds.
+fn durations(memory: &Memory, name: &str) -> (u64, f64) {
+    let found = memory.distribution(name, &[]).unwrap();
+    (found.count(), found.sum())
+}
+
+/// Two add, two work, one retries, and somebody reads all the while.
+#[test]
+fn what_is_told_adds_up() {
+    explore(|| {
+        let (queue, clock, memory) = metrics();
+        let adders = [0, 10].map(|first| spawn(&queue, move |queue| (first..first + 2).for_each(|key| queue.add(key))));
+        let workers = [0, 1].map(|worker| {
+            spawn(&queue, move |queue| {
+                let mut retries = 0;
+                while let Some(item) = queue.blocking_get() {
+                    if worker == 0 && item.num_requeues() == 0 {
+                        assert_eq!(item.retry(), Added::Scheduled);
+                        retries += 1;
+                    } else {
+                        item.forget();
+                    }
+                }
+                retries
+            })
+        });
+        for _ in 0..2 {
+            for sample in memory.samples() {
+                let Value::Gauge(value) = sample.value else { continue };
+                assert!(value >= 0.0, "{} is {value}", sample.metric.name);
+            }
+        }
+        join(adders);
+        while queue.counts() != Counts::default() {
+            if clock.next_deadline().is_some() {
+                clock.advance(SECOND);
+            }
+            thread::yield_now();
+        }
+        assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
+        let retries: u64 = join(workers).into_iter().sum();
+        let value = |name: &str| memory.value(name, &[]).unwrap();
+        assert_eq!(
+            (value("workqueue_adds_total"), value("workqueue_retries_total")),
+            (4.0 + retries as f64, retries as f64)
+        );
+        assert_eq!((value("workqueue_depth"), value("workqueue_unfinished_work_seconds")), (0.0, 0.0));
+        for name in ["workqueue_queue_duration_seconds", "workqueue_work_duration_seconds"] {
+            assert_eq!(durations(&memory, name).0, 4 + retries, "{name}");
+        }
+    });
+}
+
+/// From its add to its hand-out, and from there to its done, also if both were left to somebody else.
+#[test]
+fn a_duration_is_that_of_the_calls() {
+    explore(|| {
+        let (queue, clock, memory) = metrics();
+        let busy = spawn(&queue, |queue| (0..2).for_each(|_| _ = queue.counts()));
+        queue.add(0);
+        clock.advance(SECOND);
+        let item = queue.try_get().unwrap();
+        clock.advance(2 * SECOND);
+        item.done();
+        clock.advance(4 * SECOND);
+        queue.counts();
+        assert_eq!(durations(&memory, "workqueue_queue_duration_seconds"), (1, 1.0));
+        assert_eq!(durations(&memory, "workqueue_work_duration_seconds"), (1, 2.0));
+        busy.join().unwrap();
+    });
+}
+
+#[test]
+fn a_throttle_serves_all_who_stay() {
+    explore(|| {
+        let clock = ManualClock::new();
+        let throttle = Throttle::new(1.0, 1, clock.clone());
+        assert!(throttle.try_accept());
+        let fickle = thread::spawn({
+            let throttle = throttle.clone();
+            move || poll_and_drop(throttle.accept(), 2).is_some()
+        });
+        let steady = thread::spawn({
+            let throttle = throttle.clone();
+            move || throttle.blocking_accept()
+        });
+        advance_when_somebody_sleeps(&clock);
+        if fickle.join().unwrap() {
+            advance_when_somebody_sleeps(&clock);
+        }
+        assert_eq!(steady.join().unwrap(), Ok(()));
+    });
+}

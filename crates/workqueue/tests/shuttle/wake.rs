@@ -1,0 +1,196 @@
+//! Who waits for a key, or for the end, is woken.
+
+use pintle_workqueue::ShutdownMode;
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::{AtomicUsize, Ordering};
+use shuttle::thread;
+
+use crate::{block_on, explore, join, poll_and_drop, queue, spawn};
+
+#[test]
+fn every_getter_is_woken_for_a_key() {
+    explore(|| {
+        let (queue, _) = queue();
+        let getters = [0, 1, 2].map(|getter| {
+            spawn(&queue, move |queue| match getter {
+                0 => block_on(queue.get()).is_some(),
+                _ => queue.blocking_get().is_some(),
+            })
+        });
+        let adder = spawn(&queue, |queue| {
+            queue.add(1);
+            queue.add(2);
+        });
+        queue.add(3);
+        adder.join().unwrap();
+        assert_eq!(join(getters), [true; 3]);
+        assert_eq!(queue.len(), 0);
+    });
+}
+
+#[test]
+fn a_cancelled_get_passes_its_wake_up_on() {
+    explore(|| {
+        let (queue, _) = queue();
+        let fickle = spawn(&queue, |queue| poll_and_drop(queue.get(), 2).is_some());
+        let steady = spawn(&queue, |queue| queue.blocking_get().is_some());
+        queue.add(1);
+        let taken = fickle.join().unwrap();
+        if taken {
+            // Its key is done by now; there has to be one for the other.
+            queue.add(2);
+        }
+        assert!(steady.join().unwrap());
+    });
+}
+
+/// Each way of being done with a key while taking the next one: nobody holds a key twice, and each is worked on.
+#[test]
+fn workers_that_go_from_key_to_key_finish_the_backlog() {
+    explore(|| {
+        let (queue, _) = queue();
+        let taken = Arc::new(AtomicUsize::new(0));
+        let workers = [0, 1, 2].map(|worker| {
+            let taken = Arc::clone(&taken);
+            spawn(&queue, move |queue| {
+                let mut next = queue.blocking_get();
+                while let Some(item) = next {
+                    // The first key is wanted once more while it is held.
+                    if *item == 0 && taken.load(Ordering::SeqCst) == 0 {
+                        queue.add(0);
+                    }
+                    taken.fetch_add(1, Ordering::SeqCst);
+                    next = match worker {
+                        0 => item.blocking_next(),
+                        1 => block_on(item.next()),
+                        _ => {
+                            item.done();
+                            queue.blocking_get()
+                        }
+                    };
+                }
+            })
+        });
+        queue.add(0);
+        while taken.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        (1..4).for_each(|key| queue.add(key));
+        assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
+        join(workers);
+        assert_eq!((queue.counts().depth(), taken.load(Ordering::SeqCst)), (0, 5));
+    });
+}
+
+/// Whether it is never polled, or polled and given up: its key is done, and its wake-up is not lost.
+#[test]
+fn a_cancelled_next_is_done_with_its_key() {
+    explore(|| {
+        let (queue, _) = queue();
+        [1, 2].into_iter().for_each(|key| queue.add(key));
+        let fickle = [0, 1].map(|polls| {
+            let item = queue.try_get().unwrap();
+            thread::spawn(move || poll_and_drop(item.next(), polls).is_some())
+        });
+        let steady = spawn(&queue, |queue| queue.blocking_get().is_some());
+        let drainer = spawn(&queue, |queue| {
+            while queue.counts().in_flight > 0 {
+                thread::yield_now();
+            }
+        });
+        queue.add(3);
+        if join(fickle).contains(&true) {
+            queue.add(4);
+        }
+        assert!(steady.join().unwrap());
+        drainer.join().unwrap();
+        assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
+    });
+}
+
+#[test]
+fn all_drainers_are_woken_and_all_getters_leave() {
+    explore(|| {
+        let (queue, _) = queue();
+        queue.add(1);
+        queue.add(2);
+        let workers = [(); 2].map(|()| {
+            spawn(&queue, |queue| {
+                while let Some(item) = queue.blocking_get() {
+                    // A key that is added while it is held has to be finished too.
+                    if *item == 1 {
+                        queue.add(1);
+                    }
+                    if queue.is_shutting_down() {
+                        continue;
+                    }
+                    thread::yield_now();
+                }
+            })
+        });
+        let drainers = [0, 1].map(|drainer| {
+            spawn(&queue, move |queue| {
+                let drain = queue.shut_down(ShutdownMode::FinishBacklog);
+                if drainer == 0 { block_on(drain) } else { drain.wait() }
+            })
+        });
+        for report in join(drainers) {
+            assert!(report.complete && report.queued.is_empty() && report.in_flight.is_empty());
+        }
+        join(workers);
+    });
+}
+
+#[test]
+fn a_harder_shutdown_frees_a_stuck_drain() {
+    explore(|| {
+        let (queue, _) = queue();
+        queue.add(1);
+        let held = queue.try_get().unwrap();
+        let drainer = spawn(&queue, |queue| queue.shut_down(ShutdownMode::FinishBacklog).wait());
+        drop(queue.shut_down(ShutdownMode::Abandon));
+        assert_eq!(drainer.join().unwrap().in_flight, [1]);
+        drop(held);
+    });
+}
+
+#[test]
+fn a_cancelled_drain_does_not_take_the_others_wake_up() {
+    explore(|| {
+        let (queue, _) = queue();
+        queue.add(1);
+        let held = queue.try_get().unwrap();
+        let fickle = spawn(&queue, |queue| drop(poll_and_drop(queue.shut_down(ShutdownMode::FinishInFlight), 2)));
+        let steady = spawn(&queue, |queue| queue.shut_down(ShutdownMode::FinishInFlight).wait().complete);
+        drop(held);
+        assert!(steady.join().unwrap());
+        fickle.join().unwrap();
+    });
+}
+
+#[test]
+fn a_key_is_held_by_one_worker_and_no_add_is_lost() {
+    explore(|| {
+        let (queue, _) = queue();
+        let held = Arc::new(AtomicUsize::new(0));
+        let (wanted, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let workers = [(); 2].map(|()| {
+            let (held, wanted, seen) = (Arc::clone(&held), Arc::clone(&wanted), Arc::clone(&seen));
+            spawn(&queue, move |queue| {
+                while let Some(_item) = queue.blocking_get() {
+                    assert_eq!(held.fetch_add(1, Ordering::SeqCst), 0, "held twice");
+                    seen.store(wanted.load(Ordering::SeqCst), Ordering::SeqCst);
+                    thread::yield_now();
+                    held.fetch_sub(1, Ordering::SeqCst);
+                }
+            })
+        });
+        for _ in 0..3 {
+            wanted.fetch_add(1, Ordering::SeqCst);
+            queue.add(1);
+        }
+        assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
+        join(workers);
+        assert_eq!(seen.load(Ordering::SeqCst), 3);
+    });
+}
