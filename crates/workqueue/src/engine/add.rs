@@ -179,12 +179,12 @@ impl<K> Engine<K> {
                 self.stop_timer(ticket);
             }
         }
+        self.observe(|observer| observer.added(ticket, priority, now.nanos()));
         if self.table[ticket].state.has(State::RUNNING) {
             self.counts.redirtied += 1;
         } else {
             self.enqueue(ticket, now);
         }
-        self.observe(|observer| observer.added(ticket, priority, now.nanos()));
         Added::Scheduled
     }
 

@@ -56,17 +56,18 @@ impl<K> Drop for TakeOff<'_, '_, K> {
     #[cold]
     fn drop(&mut self) {
         let Self { engine, ticket, now } = self;
-        let priority = engine.table[*ticket].priority;
         engine.no_longer_dirty(*ticket, now);
-        engine.observe(|observer| observer.removed(*ticket, priority));
     }
 }
 
 impl<K> Engine<K> {
-    pub(super) fn no_longer_dirty(&mut self, ticket: Ticket, now: &Now<'_>) {
+    /// What an add did is taken back. The record may be gone by that.
+    fn no_longer_dirty(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &mut self.table[ticket];
         record.state.clear(State::DIRTY);
-        if record.state.is_idle() {
+        let (priority, idle) = (record.priority, record.state.is_idle());
+        self.observe(|observer| observer.removed(ticket, priority));
+        if idle {
             self.counts.idle += 1;
             self.rest(ticket, now);
         }
@@ -110,7 +111,7 @@ impl<K: Eq> Engine<K> {
         if !record.state.has(State::DIRTY) {
             return false;
         }
-        let (is_queued, place, priority) = (record.state.is_queued(), record.place, record.priority);
+        let (is_queued, place) = (record.state.is_queued(), record.place);
         if is_queued {
             self.order.remove(queued(ticket, &self.table[ticket], self.timed, now), place);
             self.counts.queued -= 1;
@@ -118,7 +119,6 @@ impl<K: Eq> Engine<K> {
             self.counts.redirtied -= 1;
         }
         self.no_longer_dirty(ticket, now);
-        self.observe(|observer| observer.removed(ticket, priority));
         true
     }
 }

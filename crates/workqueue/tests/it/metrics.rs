@@ -117,6 +117,19 @@ fn delays_and_ages_are_told() {
     assert_eq!(value(&memory, "delayed"), Some(1.0));
 }
 
+/// The room of a burst goes with its last key, and what is told of that key comes first.
+#[test]
+fn a_burst_that_ends_with_a_removal_is_told() {
+    let memory = Memory::new();
+    let queue: WorkQueue<u32, _> = WorkQueue::new(named("q", MetricsStyle::ClientGo, &memory, ManualClock::new()));
+    (0..2000).for_each(|key| queue.add(key));
+    (0..1999).for_each(|_| queue.try_get().unwrap().done());
+    assert!(queue.remove(&1999));
+    assert_eq!((value(&memory, "depth"), value(&memory, "oldest_queued_seconds")), (Some(0.0), Some(0.0)));
+    queue.add(1);
+    assert_eq!((value(&memory, "depth"), value(&memory, "adds_total")), (Some(1.0), Some(2001.0)));
+}
+
 /// They go on to tell the truth, where client-go's freeze at their last value.
 #[test]
 fn x12_gauges_after_shutdown() {

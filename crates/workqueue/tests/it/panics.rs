@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use pintle_metrics::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
+use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
 use pintle_workqueue::ratelimit::{ManualClock, RateLimiter};
 use pintle_workqueue::{Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, WorkQueue};
 
@@ -229,6 +229,24 @@ fn an_order_that_panics_loses_the_key_that_it_panicked_about_and_no_other() {
     queue.add("new");
     assert_eq!(*queue.try_get().unwrap(), "new");
     assert_drains(&queue);
+}
+
+#[test]
+fn what_an_order_panics_about_is_in_no_depth() {
+    let (bad, memory) = (Arc::new(AtomicBool::new(false)), Memory::new());
+    let order = Box::new(BadOrder(Fifo::default(), Arc::clone(&bad)));
+    let metrics = Some(Arc::new(memory.clone()) as Arc<dyn Provider>);
+    let queue = WorkQueue::new(QueueConfig { order, metrics, ..QueueConfig::new(ManualClock::new()) });
+    queue.add("queued");
+    bad.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| queue.add("new")), "no place");
+    assert_eq!(memory.value("workqueue_depth", &[]), Some(1.0));
+    bad.store(false, Ordering::SeqCst);
+    queue.add("new");
+    while let Ok(item) = queue.try_get() {
+        item.done();
+    }
+    assert_eq!(memory.value("workqueue_depth", &[]), Some(0.0));
 }
 
 /// The second panic is in the drop of the guard, while the first unwinds: it may not end the process.
