@@ -83,6 +83,11 @@ impl<K: Eq> Engine<K> {
     pub(super) fn find(&mut self, hash: u32, key: &K, now: &Now<'_>) -> Option<Ticket> {
         let ticket = self.table.find(hash, key)?;
         self.ripen(ticket, now);
+        let record = &self.table[ticket];
+        if record.state.is_idle() && record.failures == 0 {
+            self.remove(ticket);
+            return None;
+        }
         Some(ticket)
     }
 

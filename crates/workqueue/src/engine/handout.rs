@@ -100,7 +100,9 @@ impl<K: Eq> Engine<K> {
         let ticket = self.find(hash, key, now)?;
         let deadline = self.table[ticket].deadline;
         let cancelled = self.stop_waiting(ticket);
-        self.rest(ticket, now);
+        if cancelled {
+            self.rest(ticket, now);
+        }
         cancelled.then_some(deadline)
     }
 

@@ -25,12 +25,16 @@ impl<K> Engine<K> {
         false
     }
 
-    /// Queues a key if its delay is over: the others can wait until they are looked for, but a step that is about this key has
-    /// to see it as it is.
+    /// Queues a key if its delay is over, and forgets its failures if they have expired: the others can wait until they are looked for,
+    /// but a step that is about this key has to see it as it is. One without failures may be left idle.
     pub(super) fn ripen(&mut self, ticket: Ticket, now: &Now<'_>) {
         let record = &self.table[ticket];
-        let waits = record.state.has(State::WAITING) && record.deadline != NEVER && self.mode.is_none();
-        if waits && record.deadline <= now.nanos() {
+        if record.deadline == NEVER || record.deadline > now.nanos() {
+            return;
+        }
+        if !record.state.has(State::WAITING) {
+            self.expire(ticket);
+        } else if self.mode.is_none() {
             self.fire(ticket, now);
         }
     }
@@ -40,10 +44,16 @@ impl<K> Engine<K> {
             let priority = self.table[ticket].priority;
             self.make_dirty(ticket, priority, now);
         } else {
-            let (record, limiter) = (&self.table[ticket], &mut self.limiter);
-            self.trash.catch(|| limiter.forget(record.key()));
-            self.forget_failures(ticket);
+            self.expire(ticket);
+            self.remove(ticket);
         }
+    }
+
+    fn expire(&mut self, ticket: Ticket) {
+        self.stop_timer(ticket);
+        let (record, limiter) = (&mut self.table[ticket], &mut self.limiter);
+        record.failures = 0;
+        self.trash.catch(|| limiter.forget(record.key()));
     }
 
     /// Takes the delay off, which may leave the record idle: the caller gives it another state, or lets it `rest`.

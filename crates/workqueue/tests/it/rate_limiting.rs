@@ -1,8 +1,10 @@
 //! client-go's test of its rate-limiting queue, R1, and what goes beyond it.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock, TokenBucket};
+use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock, RateLimiter, TokenBucket};
 use pintle_workqueue::{Added, Charge, QueueConfig, WorkQueue};
 
 const MS: Duration = Duration::from_millis(1);
@@ -85,6 +87,60 @@ fn failures_of_a_key_that_is_never_forgotten_expire() {
     assert_eq!(queue.num_requeues(&"a"), 0);
     assert!(queue.try_get().is_err(), "whoever looks for a key");
     assert!(queue.snapshot().is_empty(), "finds the record gone");
+}
+
+/// A limiter that tells what it was told to forget.
+struct Forgetful(Arc<AtomicUsize>);
+
+impl RateLimiter<&'static str> for Forgetful {
+    fn delay(&mut self, _: &&'static str, _: u32, _: Instant) -> Duration {
+        MS
+    }
+
+    fn forget(&mut self, _: &&'static str) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Whatever comes first after their time, and though nobody has looked for a key since.
+#[test]
+fn failures_that_have_expired_count_no_more_whatever_is_done_with_their_key() {
+    type Queue = WorkQueue<&'static str, ManualClock>;
+    for (step, queued) in [
+        ((|queue: &Queue| queue.add("a")) as fn(&Queue), 1),
+        (|queue| assert_eq!(queue.add_after("a", Duration::ZERO), Added::Scheduled), 1),
+        (|queue| assert_eq!(queue.cancel(&"a"), None), 0),
+        (|queue| assert!(!queue.postpone(&"a", MS)), 0),
+        (|queue| assert!(!queue.remove(&"a")), 0),
+    ] {
+        let ((mut config, clock), forgotten) = (config(), Arc::default());
+        config.keep_failures = Some(1000 * MS);
+        config.limiter = Box::new(Forgetful(Arc::clone(&forgotten)));
+        let queue = WorkQueue::new(config);
+        queue.add_rate_limited("a");
+        clock.advance(MS);
+        queue.try_get().unwrap().done();
+        clock.advance(1000 * MS);
+        assert_eq!(queue.num_requeues(&"a"), 0);
+        step(&queue);
+        assert_eq!(queue.num_requeues(&"a"), 0, "and not again");
+        assert_eq!((queue.snapshot().len(), queue.counts().queued, queue.counts().idle), (queued, queued, 0));
+        assert_eq!(forgotten.load(Ordering::SeqCst), 1, "the limiter is told");
+    }
+}
+
+#[test]
+fn a_question_does_not_prolong_the_failures() {
+    let (mut config, clock) = config();
+    config.keep_failures = Some(1000 * MS);
+    let queue = WorkQueue::new(config);
+    queue.add_rate_limited("a");
+    clock.advance(MS);
+    queue.try_get().unwrap().done();
+    clock.advance(999 * MS);
+    assert_eq!((queue.cancel(&"a"), queue.num_requeues(&"a")), (None, 1));
+    clock.advance(MS);
+    assert_eq!(queue.num_requeues(&"a"), 0);
 }
 
 #[test]
