@@ -194,7 +194,15 @@ impl<K: Clone, C: Clock> Shared<K, C> {
 
     pub(crate) fn try_get(self: &Arc<Self>) -> Result<WorkItem<K, C>, TryGetError> {
         let mut section = self.section();
-        match section.hand_out() {
+        let mut handout = section.hand_out();
+        let (state, now) = section.parts();
+        if handout.is_none() && state.engine.next_wake(now).is_some_and(|at| at <= now.nanos()) {
+            // What was due by then, as much as one section may fire, was nothing to hand out.
+            drop(section);
+            section = self.caught_up();
+            handout = section.hand_out();
+        }
+        match handout {
             Some(handout) => Ok(WorkItem::new(Arc::clone(self), handout)),
             None if section.engine.is_exhausted() => Err(TryGetError::ShutDown),
             None => Err(TryGetError::Empty),

@@ -77,6 +77,27 @@ fn expired_failures_are_forgotten_while_somebody_waits() {
     assert!(queue.snapshot().is_empty());
 }
 
+/// What a look fires need not be keys to hand out: failures that expire, or keys that are in flight. Then it looks on.
+#[test]
+fn what_is_due_is_not_hidden_by_what_else_is() {
+    let clock = ManualClock::new();
+    let mut config = QueueConfig::new(clock.clone());
+    config.keep_failures = Some(SECOND);
+    let queue = WorkQueue::new(config);
+    (0..100).for_each(|key| _ = queue.add_rate_limited(key));
+    clock.advance(MS * 5);
+    while let Ok(item) = queue.try_get() {
+        item.done();
+    }
+    (200..300).for_each(|key| queue.add(key));
+    let held: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).collect();
+    (200..300).for_each(|key| _ = queue.add_after(key, SECOND));
+    queue.add_after(1000, 2 * SECOND);
+    clock.advance(2 * SECOND);
+    assert_eq!(queue.try_get().map(|item| *item), Ok(1000));
+    assert_eq!((queue.counts().idle, queue.counts().redirtied, held.len()), (0, 100, 100));
+}
+
 /// One is woken, however many keys come, and the step in which it takes its key wakes the next.
 #[test]
 fn one_waiter_at_a_time_is_woken() {
