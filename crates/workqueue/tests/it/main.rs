@@ -6,8 +6,11 @@
 mod bounds;
 mod delaying;
 mod edges;
+mod gate;
+mod late;
 mod metrics;
 mod model;
+mod next;
 #[cfg(feature = "tokio")]
 mod on_tokio;
 mod order;
@@ -17,5 +20,6 @@ mod priority;
 mod queue;
 mod rate_limiting;
 mod recorder;
+mod remove;
 mod soak;
 mod support;

@@ -13,6 +13,8 @@ use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled
 use pintle_workqueue::ratelimit::{ManualClock, RateLimiter};
 use pintle_workqueue::{Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, WorkQueue};
 
+use crate::gate::gated;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn panics(call: impl FnOnce()) -> String {
@@ -65,6 +67,12 @@ impl Eq for Key {}
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.number.hash(state);
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.number)
     }
 }
 
@@ -128,6 +136,22 @@ fn an_add_whose_eq_panics_changes_nothing() {
     keys.bad_eq.store(false, Ordering::SeqCst);
     assert_eq!((queue.len(), queue.counts().delayed), (1, 0));
     queue.try_get().unwrap().done();
+    assert_drains(&queue);
+}
+
+/// The call that left it had returned by then.
+#[test]
+fn the_panic_of_a_late_add_comes_out_of_the_call_that_makes_it() {
+    let keys = Keys::default();
+    let (order, gate) = gated(Box::new(Fifo::default()), |key: &Key| key.number == 0);
+    let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(ManualClock::new()) });
+    queue.add(keys.key(1));
+    gate.hold(&queue, keys.key(0), || [1, 2].into_iter().for_each(|number| queue.add(keys.key(number))));
+    keys.bad_eq.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| _ = queue.counts()), "no comparisons");
+    keys.bad_eq.store(false, Ordering::SeqCst);
+    let taken: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|item| item.number).collect();
+    assert_eq!(taken, [1, 0, 2], "nothing else was lost");
     assert_drains(&queue);
 }
 

@@ -1,10 +1,10 @@
 //! Delays, retries, ageing and metrics: all that has to do with the time.
 
 use std::sync::Arc as StdArc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pintle_metrics::{Memory, Value};
-use pintle_workqueue::ratelimit::{ManualClock, Throttle};
+use pintle_workqueue::ratelimit::{ManualClock, RateLimiter, Throttle};
 use pintle_workqueue::{AddOptions, Added, Counts, Priority, QueueConfig, ShutdownMode};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
@@ -20,20 +20,41 @@ fn advance_when_somebody_sleeps(clock: &ManualClock) {
     clock.advance(SECOND);
 }
 
+/// Moves the clock to where somebody is to be woken, until that has come to something. It does not look at the queue, since a look would
+/// do the work of those who wait.
+fn advance_until(clock: &ManualClock, is_over: impl Fn() -> bool) {
+    while !is_over() {
+        if clock.next_deadline().is_some() {
+            clock.advance(SECOND);
+        }
+        thread::yield_now();
+    }
+}
+
+/// Both keys come, though only one of the waiters keeps the time.
 #[test]
 fn the_time_is_kept_whoever_leaves() {
     explore(|| {
         let (queue, clock) = queue();
         queue.add_after(1, SECOND);
         queue.add_after(2, SECOND);
-        let fickle = spawn(&queue, |queue| drop(poll_and_drop(queue.get(), 2)));
-        let steady = [(); 2].map(|()| spawn(&queue, |queue| while let Some(_item) = queue.blocking_get() {}));
-        advance_when_somebody_sleeps(&clock);
+        let taken = Arc::new(AtomicUsize::new(0));
+        let count = || {
+            let taken = Arc::clone(&taken);
+            move || _ = taken.fetch_add(1, Ordering::SeqCst)
+        };
+        let fickle = count();
+        let fickle = spawn(&queue, move |queue| poll_and_drop(queue.get(), 2).into_iter().for_each(|_| fickle()));
+        let steady = [(); 2].map(|()| {
+            let steady = count();
+            spawn(&queue, move |queue| {
+                while let Some(_item) = queue.blocking_get() {
+                    steady()
+                }
+            })
+        });
+        advance_until(&clock, || taken.load(Ordering::SeqCst) == 2);
         fickle.join().unwrap();
-        // Both have come, though only one of the waiters keeps the time.
-        while queue.counts().delayed + queue.counts().queued + queue.counts().in_flight > 0 {
-            thread::yield_now();
-        }
         drop(queue.shut_down(ShutdownMode::FinishBacklog));
         join(steady);
     });
@@ -73,35 +94,38 @@ fn delays_and_retries_come_whoever_waits_for_them() {
             queue.add(1);
         });
         queue.add_rate_limited(2);
-        while tries.iter().any(|tries| tries.load(Ordering::SeqCst) < 2) {
-            // Who keeps the time is there, or is about to come.
-            if clock.next_deadline().is_some() {
-                clock.advance(SECOND);
-            }
-            thread::yield_now();
-        }
+        advance_until(&clock, || tries.iter().all(|tries| tries.load(Ordering::SeqCst) == 2));
         adder.join().unwrap();
         let report = queue.shut_down(ShutdownMode::FinishBacklog).wait();
         assert!(report.complete && report.delayed.is_empty(), "{report:?}");
         join(workers);
-        assert!(tries.iter().all(|tries| tries.load(Ordering::SeqCst) == 2));
     });
+}
+
+/// Counts what it is told to forget.
+struct Forgetful(Arc<AtomicUsize>);
+
+impl RateLimiter<usize> for Forgetful {
+    fn delay(&mut self, _: &usize, _: u32, _: Instant) -> Duration {
+        SECOND
+    }
+
+    fn forget(&mut self, _: &usize) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 #[test]
 fn expired_failures_are_forgotten_by_who_waits() {
     explore(|| {
-        let (queue, clock) = queue_with(|config| QueueConfig { keep_failures: Some(SECOND), ..config });
+        let forgotten = Arc::new(AtomicUsize::new(0));
+        let limiter = Box::new(Forgetful(Arc::clone(&forgotten)));
+        let (queue, clock) = queue_with(|config| QueueConfig { limiter, keep_failures: Some(SECOND), ..config });
         let fickle = spawn(&queue, |queue| drop(poll_and_drop(queue.get(), 2)));
         let steady = spawn(&queue, |queue| while let Some(_item) = queue.blocking_get() {});
         [1, 2].into_iter().for_each(|key| _ = queue.add_rate_limited(key));
-        // Without a look of ours: the snapshot is none.
-        while !queue.snapshot().is_empty() {
-            if clock.next_deadline().is_some() {
-                clock.advance(SECOND);
-            }
-            thread::yield_now();
-        }
+        advance_until(&clock, || forgotten.load(Ordering::SeqCst) == 2);
+        assert!(queue.snapshot().is_empty());
         drop(queue.shut_down(ShutdownMode::FinishBacklog));
         fickle.join().unwrap();
         steady.join().unwrap();
@@ -181,12 +205,7 @@ fn what_is_told_adds_up() {
             }
         }
         join(adders);
-        while queue.counts() != Counts::default() {
-            if clock.next_deadline().is_some() {
-                clock.advance(SECOND);
-            }
-            thread::yield_now();
-        }
+        advance_until(&clock, || queue.counts() == Counts::default());
         assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
         let retries: u64 = join(workers).into_iter().sum();
         let value = |name: &str| memory.value(name, &[]).unwrap();

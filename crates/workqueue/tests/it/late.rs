@@ -1,0 +1,185 @@
+//! Adds and dones that find the queue locked are left to whoever comes next, and nobody can tell.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use pintle_metrics::{Memory, Provider};
+use pintle_workqueue::ratelimit::ManualClock;
+use pintle_workqueue::{
+    Added, DelayKind, Fifo, Order, Pending, Priority, QueueConfig, ShutdownMode, TryGetError, WorkQueue,
+};
+
+use crate::gate::{Gate, gated};
+use crate::support::at;
+
+type Queue = WorkQueue<&'static str, ManualClock>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn queue(order: Box<dyn Order<&'static str>>, metrics: Option<Arc<dyn Provider>>) -> (Queue, ManualClock, Gate) {
+    let clock = ManualClock::new();
+    let (order, gate) = gated(order, |key| *key == "gate");
+    let config = QueueConfig { order, metrics, pending_reminder: Pending::Absorb, ..QueueConfig::new(clock.clone()) };
+    (WorkQueue::new(config), clock, gate)
+}
+
+/// Takes all that is queued, and is done with it.
+fn take(queue: &Queue) -> Vec<&'static str> {
+    std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
+}
+
+/// While the queue is locked, a key is added that a delay is pending for, and one is done. Whatever call comes next sees both: the key
+/// is queued, behind what was before it, the delay is absorbed, and nothing is in flight.
+#[test]
+fn nobody_can_tell_a_late_add() {
+    for look in LOOKS {
+        for timed in [false, true] {
+            let metrics = timed.then(|| Arc::new(Memory::new()) as Arc<dyn Provider>);
+            let (queue, _clock, gate) = queue(Box::new(Fifo::default()), metrics);
+            queue.add("held");
+            let held = queue.try_get().unwrap();
+            queue.add_after("a", SECOND);
+            gate.hold(&queue, "gate", || {
+                queue.add("a");
+                held.done();
+            });
+            look(&queue);
+        }
+    }
+}
+
+const LOOKS: &[fn(&Queue)] = &[
+    |queue| assert_eq!(queue.len(), 2),
+    |queue| assert!(!queue.is_empty()),
+    |queue| {
+        let counts = queue.counts();
+        assert_eq!((counts.queued, counts.in_flight, counts.delayed, counts.idle), (2, 0, 0, 0));
+    },
+    |queue| {
+        let mut states: Vec<_> = queue.snapshot().into_iter().map(|state| (state.key, state.dirty)).collect();
+        states.sort_unstable();
+        assert_eq!(states, [("a", true), ("gate", true)]);
+    },
+    |queue| assert!(format!("{queue:?}").contains("queued: 2, in_flight: 0"), "{queue:?}"),
+    |queue| assert_eq!(take(queue), ["gate", "a"]),
+    |queue| assert_eq!([(); 2].map(|()| *queue.blocking_get().unwrap()), ["gate", "a"]),
+    |queue| {
+        let item = queue.try_get().unwrap();
+        assert_eq!(item.blocking_next().map(|next| *next), Some("a"));
+    },
+    |queue| {
+        let mut cx = Context::from_waker(Waker::noop());
+        for key in ["gate", "a"] {
+            assert!(matches!(pin!(queue.get()).poll(&mut cx), Poll::Ready(Some(item)) if *item == key));
+        }
+    },
+    |queue| assert_eq!(queue.add_with("a", at(0)), Added::Merged),
+    |queue| assert_eq!(queue.add_after("a", SECOND), Added::Merged),
+    |queue| assert_eq!(queue.replace_after("a", SECOND, DelayKind::Retry), Added::Scheduled),
+    |queue| assert!(!queue.postpone(&"a", 2 * SECOND)),
+    |queue| assert_eq!(queue.cancel(&"a"), None),
+    |queue| {
+        assert!(queue.remove(&"a"));
+        assert!(!queue.remove(&"a"));
+        assert_eq!(take(queue), ["gate"]);
+    },
+    |queue| {
+        queue.forget(&"a");
+        assert_eq!((queue.num_requeues(&"a"), queue.len()), (0, 2));
+    },
+    |queue| {
+        let report = queue.shut_down(ShutdownMode::FinishInFlight).wait();
+        assert_eq!((report.complete, report.queued.len(), report.delayed.len()), (true, 2, 0), "{report:?}");
+        assert_eq!((report.in_flight.len(), report.refused), (0, 0));
+    },
+    |queue| {
+        let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(drain.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(take(queue), ["gate", "a"]);
+        assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
+    },
+];
+
+/// It is an add of what is held, and the end of that, in this order.
+#[test]
+fn late_steps_keep_their_order() {
+    let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
+    queue.add("held");
+    let held = queue.try_get().unwrap();
+    gate.hold(&queue, "gate", || {
+        ["a", "held", "b", "a"].into_iter().for_each(|key| queue.add(key));
+        held.done();
+        queue.add("c");
+    });
+    assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
+}
+
+/// As many as whoever comes next may be asked to take.
+#[test]
+fn sixty_four_steps_may_be_late() {
+    let clock = ManualClock::new();
+    let (order, gate) = gated(Box::new(Fifo::default()), |key| *key == 1000);
+    let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(clock) });
+    gate.hold(&queue, 1000, || (0..64).for_each(|key| queue.add(key)));
+    let taken: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect();
+    assert_eq!(taken, [1000].into_iter().chain(0..64).collect::<Vec<_>>());
+}
+
+/// Who waits has to be woken, so an add waits for the lock then.
+#[test]
+fn nobody_sleeps_while_an_add_is_late() {
+    let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
+    gate.hold(&queue, "gate", || queue.add("a"));
+    assert_eq!(take(&queue), ["gate", "a"]);
+    let mut get = pin!(queue.get());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(get.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
+    queue.add("b");
+    assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "b"));
+}
+
+/// All durations are those between the calls, whenever the steps were made.
+#[test]
+fn metrics_have_the_times_of_late_steps() {
+    let memory = Memory::new();
+    let (queue, clock, gate) = queue(Box::new(Fifo::default()), Some(Arc::new(memory.clone())));
+    let durations = |name: &str| {
+        let found = memory.distribution(name, &[]).unwrap();
+        (found.count(), Duration::from_secs_f64(found.sum()))
+    };
+    queue.add("held");
+    let held = queue.try_get().unwrap();
+    clock.advance(SECOND);
+    gate.hold(&queue, "gate", || {
+        queue.add("a");
+        clock.advance(SECOND);
+        held.done();
+        clock.advance(SECOND);
+    });
+    assert_eq!(memory.value("workqueue_oldest_queued_seconds", &[]), Some(2.0));
+    assert_eq!(memory.value("workqueue_unfinished_work_seconds", &[]), Some(0.0));
+    assert_eq!(
+        (memory.value("workqueue_depth", &[]), memory.value("workqueue_adds_total", &[])),
+        (Some(2.0), Some(3.0))
+    );
+    assert_eq!(durations("workqueue_work_duration_seconds"), (1, 2 * SECOND));
+    assert_eq!(take(&queue), ["gate", "a"]);
+    // Both were added after one second, and taken after three.
+    assert_eq!(durations("workqueue_queue_duration_seconds"), (3, 4 * SECOND));
+}
+
+/// Else a key of the higher level, which came more than one step later, would be before it.
+#[test]
+fn a_late_key_ages_from_its_add_on() {
+    let (queue, clock, gate) = queue(Box::new(Priority::with_ageing(SECOND)), None);
+    gate.hold(&queue, "gate", || {
+        queue.add("old");
+        clock.advance(SECOND + Duration::from_nanos(10));
+    });
+    queue.add_with("new", at(1));
+    assert_eq!(take(&queue), ["gate", "old", "new"]);
+}

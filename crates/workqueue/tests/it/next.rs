@@ -1,0 +1,110 @@
+//! Done and get in one step.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use pintle_workqueue::ratelimit::ManualClock;
+use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
+
+type Queue = WorkQueue<&'static str, ManualClock>;
+
+fn queue(keys: &[&'static str]) -> Queue {
+    let queue = Queue::new(QueueConfig::new(ManualClock::new()));
+    keys.iter().for_each(|key| queue.add(*key));
+    queue
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The key that comes back by the done is what the get finds: nobody who waits is woken for it.
+#[test]
+fn next_is_done_and_get_in_one() {
+    let queue = queue(&["a"]);
+    let mut item = queue.try_get().unwrap();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut waits = pin!(queue.get());
+    assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    for blocks in [true, false] {
+        queue.add("a");
+        item = match blocks {
+            true => item.blocking_next().unwrap(),
+            false => match pin!(item.next()).poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(item) => item.unwrap(),
+                Poll::Pending => panic!("there is a key"),
+            },
+        };
+        assert_eq!((*item, queue.counts().in_flight, wakes.0.load(Ordering::SeqCst)), ("a", 1, 0));
+    }
+    queue.add("a");
+    item.done();
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1, "this time in two steps");
+}
+
+#[test]
+fn next_takes_what_came_first_and_waits_if_there_is_nothing() {
+    let queue = queue(&["a", "b"]);
+    let item = queue.try_get().unwrap();
+    queue.add("a");
+    let item = item.blocking_next().unwrap();
+    assert_eq!(*item, "b");
+    let item = item.blocking_next().unwrap();
+    assert_eq!((*item, queue.counts().in_flight), ("a", 1));
+    let mut next = pin!(item.next());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(next.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(queue.counts().in_flight, 0, "it is done while it waits");
+    queue.add("c");
+    assert!(matches!(next.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "c"));
+}
+
+#[test]
+fn next_is_done_if_it_is_dropped_before_its_first_poll() {
+    let queue = queue(&["a"]);
+    let item = queue.try_get().unwrap();
+    queue.add("a");
+    drop(item.next());
+    assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
+}
+
+/// And passes a wake-up on that it had received.
+#[test]
+fn next_is_done_if_it_is_dropped_while_it_waits() {
+    let queue = queue(&["a"]);
+    let item = queue.try_get().unwrap();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut other = pin!(queue.get());
+    {
+        let mut next = pin!(item.next());
+        assert!(next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(queue.counts().in_flight, 0);
+        queue.add("b");
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 0, "the first is woken");
+    }
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+    assert!(matches!(other.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(item)) if *item == "b"));
+}
+
+#[test]
+fn next_ends_with_the_backlog() {
+    let queue = queue(&["a"]);
+    let item = queue.try_get().unwrap();
+    queue.add("a");
+    let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+    let mut cx = Context::from_waker(Waker::noop());
+    let item = item.blocking_next().expect("it was added while it was held");
+    assert!(drain.as_mut().poll(&mut cx).is_pending());
+    assert!(item.blocking_next().is_none());
+    assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
+}

@@ -1,0 +1,132 @@
+//! Taking an add back.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use pintle_metrics::Memory;
+use pintle_workqueue::ratelimit::ManualClock;
+use pintle_workqueue::{Fair, Fifo, MetricsStyle, Order, Priority, QueueConfig, ShutdownMode, WorkQueue};
+
+use crate::support::at;
+
+type Queue = WorkQueue<&'static str, ManualClock>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn queue(order: Box<dyn Order<&'static str>>) -> (Queue, ManualClock) {
+    let clock = ManualClock::new();
+    (WorkQueue::new(QueueConfig { order, ..QueueConfig::new(clock.clone()) }), clock)
+}
+
+fn orders() -> [Box<dyn Order<&'static str>>; 4] {
+    [
+        Box::new(Fifo::default()),
+        Box::new(Priority::strict()),
+        Box::new(Priority::with_ageing(SECOND)),
+        Box::new(Fair::new(|key: &&str| key.len())),
+    ]
+}
+
+/// Takes all that is queued, and is done with it.
+fn take(queue: &Queue) -> Vec<&'static str> {
+    std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect()
+}
+
+/// Whatever the order, and also the first and the last.
+#[test]
+fn what_is_removed_is_not_handed_out() {
+    for order in orders() {
+        let (queue, _clock) = queue(order);
+        for key in ["a", "b", "c", "d", "e"] {
+            queue.add(key);
+        }
+        for key in ["a", "c", "e"] {
+            assert!(queue.remove(&key));
+            assert!(!queue.remove(&key), "{key} is there no more: {queue:?}");
+        }
+        assert!(!queue.remove(&"f"), "it never was");
+        assert_eq!((queue.len(), queue.snapshot().len()), (2, 2));
+        assert_eq!(take(&queue), ["b", "d"]);
+        queue.add("a");
+        assert_eq!(take(&queue), ["a"], "added again, it comes");
+    }
+}
+
+#[test]
+fn a_key_that_was_raised_is_removed_from_where_it_is() {
+    for order in orders() {
+        let (queue, _clock) = queue(order);
+        queue.add("a");
+        queue.add("b");
+        queue.add_with("a", at(3));
+        assert!(queue.remove(&"a"));
+        assert_eq!(take(&queue), ["b"]);
+    }
+}
+
+/// What is in flight stays so, but does not come once more.
+#[test]
+fn the_add_of_a_key_that_is_held_is_taken_back() {
+    let (queue, _clock) = queue(Box::new(Fifo::default()));
+    queue.add("a");
+    let item = queue.try_get().unwrap();
+    assert!(!queue.remove(&"a"), "it was not added since");
+    queue.add("a");
+    assert!(queue.remove(&"a"));
+    assert_eq!((queue.counts().in_flight, queue.counts().redirtied), (1, 0));
+    item.done();
+    assert!(queue.snapshot().is_empty());
+}
+
+/// As do the failures.
+#[test]
+fn a_pending_delay_stays() {
+    let (queue, clock) = queue(Box::new(Fifo::default()));
+    queue.add_rate_limited("a");
+    let deadline = queue.snapshot()[0].delay;
+    queue.add("a");
+    assert!(queue.remove(&"a"));
+    assert!(!queue.remove(&"a"), "a delay is no add yet");
+    assert_eq!((queue.snapshot()[0].delay, queue.num_requeues(&"a")), (deadline, 1));
+    clock.advance(SECOND);
+    assert!(queue.remove(&"a"), "now it is");
+    assert_eq!((take(&queue), queue.num_requeues(&"a")), (vec![], 1));
+}
+
+#[test]
+fn a_removal_may_end_the_backlog() {
+    let (queue, _clock) = queue(Box::new(Fifo::default()));
+    queue.add("a");
+    let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(drain.as_mut().poll(&mut cx).is_pending());
+    assert!(queue.remove(&"a"));
+    assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
+    assert!(queue.blocking_get().is_none());
+}
+
+/// It was not handed out, so no duration is told.
+#[test]
+fn a_removal_is_told_as_a_lower_depth() {
+    let (memory, clock) = (Memory::new(), ManualClock::new());
+    let queue = WorkQueue::new(QueueConfig {
+        order: Box::new(Priority::strict()),
+        metrics: Some(Arc::new(memory.clone())),
+        metrics_style: MetricsStyle::ControllerRuntime,
+        ..QueueConfig::new(clock.clone())
+    });
+    queue.add_with("a", at(1));
+    queue.add_with("a", at(2));
+    clock.advance(SECOND);
+    queue.add_with("b", at(1));
+    clock.advance(SECOND);
+    assert!(queue.remove(&"a"));
+    for (priority, depth) in [("1", 1.0), ("2", 0.0)] {
+        assert_eq!(memory.value("workqueue_depth", &[("priority", priority)]), Some(depth), "{priority}");
+    }
+    assert_eq!(memory.value("workqueue_oldest_queued_seconds", &[]), Some(1.0));
+    assert_eq!(memory.distribution("workqueue_queue_duration_seconds", &[]).unwrap().count(), 0);
+    assert_eq!(memory.value("workqueue_adds_total", &[]), Some(2.0));
+}
