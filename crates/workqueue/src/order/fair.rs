@@ -1,6 +1,6 @@
 //! Round robin between tenants.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
 
@@ -28,12 +28,19 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// Of the tenants that have a turn.
-    lanes: HashMap<T, Box<dyn Order<K>>>,
-    /// The same tenants, the next one first. One whose last key was removed is here until its turn comes.
-    turns: VecDeque<T>,
+    /// Of the tenants that have keys queued.
+    lanes: HashMap<T, Lane<K>>,
+    /// The same tenants, the next one first.
+    turns: BTreeMap<u64, T>,
+    /// The turn of the one who came last.
+    last_turn: u64,
     len: usize,
     needs_time: bool,
+}
+
+struct Lane<K> {
+    order: Box<dyn Order<K>>,
+    turn: u64,
 }
 
 const KEEP: usize = 64;
@@ -55,9 +62,20 @@ impl<K, T: Hash + Eq + Clone> Fair<K, T> {
             tenant: Box::new(tenant),
             lane: Box::new(lane),
             lanes: HashMap::new(),
-            turns: VecDeque::new(),
+            turns: BTreeMap::new(),
+            last_turn: 0,
             len: 0,
             needs_time,
+        }
+    }
+}
+
+impl<K, T: Hash + Eq> Fair<K, T> {
+    /// A tenant has no key queued any more.
+    fn close(&mut self, tenant: &T) {
+        self.lanes.remove(tenant);
+        if self.lanes.capacity() > KEEP && self.lanes.len() < self.lanes.capacity() / 8 {
+            self.lanes.shrink_to(KEEP);
         }
     }
 }
@@ -66,26 +84,26 @@ impl<K, T: Hash + Eq + Clone + Send> Order<K> for Fair<K, T> {
     fn push(&mut self, key: Queued<'_, K>) -> u64 {
         let tenant = (self.tenant)(key.key);
         let lane = self.lanes.entry(tenant.clone()).or_insert_with(|| {
-            self.turns.push_back(tenant);
-            (self.lane)()
+            let order = (self.lane)();
+            self.last_turn += 1;
+            self.turns.insert(self.last_turn, tenant);
+            Lane { order, turn: self.last_turn }
         });
-        let place = lane.push(key);
+        let place = lane.order.push(key);
         self.len += 1;
         place
     }
 
     fn pop(&mut self) -> Option<Ticket> {
-        while let Some(tenant) = self.turns.pop_front() {
+        while let Some((_, tenant)) = self.turns.pop_first() {
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };
-            let ticket = lane.pop();
-            if lane.is_empty() {
-                self.lanes.remove(&tenant);
-                if self.lanes.capacity() > KEEP && self.lanes.len() < self.lanes.capacity() / 8 {
-                    self.lanes.shrink_to(KEEP);
-                    self.turns.shrink_to(KEEP);
-                }
+            let ticket = lane.order.pop();
+            if lane.order.is_empty() {
+                self.close(&tenant);
             } else {
-                self.turns.push_back(tenant);
+                self.last_turn += 1;
+                lane.turn = self.last_turn;
+                self.turns.insert(self.last_turn, tenant);
             }
             if ticket.is_some() {
                 self.len -= 1;
@@ -96,16 +114,20 @@ impl<K, T: Hash + Eq + Clone + Send> Order<K> for Fair<K, T> {
     }
 
     fn remove(&mut self, key: Queued<'_, K>, place: u64) {
-        if let Some(lane) = self.lanes.get_mut(&(self.tenant)(key.key)) {
-            let before = lane.len();
-            lane.remove(key, place);
-            self.len -= before - lane.len();
+        let tenant = (self.tenant)(key.key);
+        let Some(lane) = self.lanes.get_mut(&tenant) else { return };
+        let before = lane.order.len();
+        lane.order.remove(key, place);
+        self.len -= before - lane.order.len();
+        if lane.order.is_empty() {
+            self.turns.remove(&lane.turn);
+            self.close(&tenant);
         }
     }
 
     fn touch(&mut self, key: Queued<'_, K>, place: u64, priority: i32) -> u64 {
         match self.lanes.get_mut(&(self.tenant)(key.key)) {
-            Some(lane) => lane.touch(key, place, priority),
+            Some(lane) => lane.order.touch(key, place, priority),
             None => place,
         }
     }

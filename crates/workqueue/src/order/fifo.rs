@@ -7,7 +7,8 @@ use super::{Order, Queued, Ticket};
 /// First in, first out: the default. Priorities are ignored.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// In pieces, so that none is ever moved, and each goes as soon as it is used up. All but the last are full.
+    /// In pieces, so that none is ever moved, and each goes as soon as it is used up. All but the last are full, or empty if all that was
+    /// in them has been removed.
     chunks: VecDeque<Vec<Ticket>>,
     /// How many places have been used up with their chunks.
     gone: u64,
@@ -47,7 +48,7 @@ impl<K> Order<K> for Fifo {
     fn pop(&mut self) -> Option<Ticket> {
         while self.len > 0 {
             let ticket = self.take(self.next);
-            self.next += 1;
+            self.next = if self.chunks.front()?.is_empty() { self.gone + CHUNK as u64 } else { self.next + 1 };
             if self.next - self.gone == CHUNK as u64 {
                 self.gone = self.next;
                 let mut used = self.chunks.pop_front()?;
@@ -66,8 +67,21 @@ impl<K> Order<K> for Fifo {
     }
 
     fn remove(&mut self, _key: Queued<'_, K>, place: u64) {
-        if self.take(place).is_some() {
-            self.len -= 1;
+        if self.take(place).is_none() {
+            return;
+        }
+        self.len -= 1;
+        let (at, last) = ((place - self.gone) as usize / CHUNK, self.chunks.len() - 1);
+        let chunk = &mut self.chunks[at];
+        // What is added and removed again and again takes no room, and no pop goes past all of it.
+        if chunk.iter().all(|ticket| *ticket == NONE) {
+            match at == last {
+                true => chunk.clear(),
+                false => *chunk = Vec::new(),
+            }
+            if at == 0 {
+                self.next = self.gone;
+            }
         }
     }
 
