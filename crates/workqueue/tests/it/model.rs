@@ -1,10 +1,15 @@
 //! All three layers against a naive model, step by step, in virtual time.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use pintle_metrics::{Memory, Provider};
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock};
 use pintle_workqueue::{
-    AddOptions, Added, Charge, DelayKind, Pending, Priority, QueueConfig, ShutdownMode, TryGetError, WorkQueue,
+    AddOptions, Added, Charge, DelayKind, MetricsStyle, Pending, Priority, QueueConfig, ShutdownMode, TryGetError,
+    WorkQueue,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -25,6 +30,8 @@ enum Op {
     /// Of the guards that are out, the one with this index modulo their number.
     Done(usize),
     Retry(usize),
+    Next(usize),
+    Remove(Key),
     Advance(u64),
     ShutDown(ShutdownMode),
 }
@@ -45,10 +52,12 @@ fn op() -> impl Strategy<Value = Op> {
         1 => key.clone().prop_map(Op::Forget),
         1 => key.clone().prop_map(Op::Cancel),
         1 => (key.clone(), millis.clone()).prop_map(|(k, d)| Op::Postpone(k, d)),
+        2 => key.clone().prop_map(Op::Remove),
         1 => (key, millis.clone(), kind).prop_map(|(k, d, kind)| Op::Replace(k, d, kind)),
         7 => Just(Op::Get),
         5 => any::<usize>().prop_map(Op::Done),
         2 => any::<usize>().prop_map(Op::Retry),
+        3 => any::<usize>().prop_map(Op::Next),
         4 => millis.prop_map(Op::Advance),
         // Rare, since it ends most of what is interesting.
         1 => (0..10u8, mode).prop_map(|(dice, mode)| if dice == 0 { Op::ShutDown(mode) } else { Op::Get }),
@@ -76,20 +85,24 @@ proptest! {
         reminder in pending(),
         look in any::<bool>(),
         crowd in prop_oneof![4 => Just(0u16), 1 => Just(4000)],
+        keep_failures in proptest::option::of((1..60u64).prop_map(Duration::from_millis)),
+        told in any::<bool>(),
     ) {
-        let clock = ManualClock::new();
+        let (clock, memory) = (ManualClock::new(), Memory::new());
         let (base, max) = (Duration::from_millis(3), Duration::from_millis(20));
         let mut config = QueueConfig::new(clock.clone());
         config.limiter = Box::new(ExponentialFailureRateLimiter::new(base, max));
         config.charge = if always_charge { Charge::Always } else { Charge::IfScheduled };
         config.pending_retry = retry;
         config.pending_reminder = reminder;
-        config.keep_failures = None;
+        config.keep_failures = keep_failures;
+        config.metrics = told.then(|| Arc::new(memory.clone()) as Arc<dyn Provider>);
+        config.metrics_style = MetricsStyle::ControllerRuntime;
         if by_priority {
             config.order = Box::new(Priority::strict());
         }
         let queue = WorkQueue::new(config);
-        let mut model = Model { by_priority, always_charge, retry, reminder, base, max, ..Model::default() };
+        let mut model = Model { by_priority, always_charge, retry, reminder, base, max, keep_failures, ..Model::default() };
         let start = clock.now();
         // Keys that only take room: a large queue works by the batch where a small one does not.
         for key in 0..crowd {
@@ -101,7 +114,7 @@ proptest! {
         for op in ops {
             // So no two deadlines are equal: the order of equal ones is not promised.
             clock.advance(Duration::from_nanos(1));
-            model.now = clock.now() - start;
+            model.go_to(clock.now() - start);
             match op.clone() {
                 Op::Add(key, priority) => {
                     model.ripen_one(key);
@@ -192,7 +205,27 @@ proptest! {
                     prop_assert_eq!(guard.retry(), expected);
                     model.done(key);
                 }
-                Op::Done(_) | Op::Retry(_) => {}
+                Op::Next(index) if !guards.is_empty() => {
+                    let guard = guards.swap_remove(index % guards.len());
+                    model.done(*guard);
+                    model.ripen();
+                    match pin!(guard.next()).poll(&mut Context::from_waker(Waker::noop())) {
+                        Poll::Ready(Some(item)) => {
+                            prop_assert_eq!(Some((*item, item.priority())), model.get());
+                            guards.push(item);
+                        }
+                        Poll::Ready(None) => prop_assert!(model.is_exhausted()),
+                        Poll::Pending => {
+                            prop_assert_eq!(model.get(), None);
+                            prop_assert!(!model.is_exhausted());
+                        }
+                    }
+                }
+                Op::Remove(key) => {
+                    model.ripen_one(key);
+                    prop_assert_eq!(queue.remove(&key), model.remove(key));
+                }
+                Op::Done(_) | Op::Retry(_) | Op::Next(_) => {}
                 Op::Advance(millis) => clock.advance(Duration::from_millis(millis)),
                 Op::ShutDown(mode) => {
                     model.ripen();
@@ -200,20 +233,36 @@ proptest! {
                     model.mode = model.mode.max(Some(mode));
                 }
             }
+            model.rest();
             if !look {
                 continue;
             }
-            model.now = clock.now() - start;
+            model.go_to(clock.now() - start);
             model.ripen();
             let counts = queue.counts();
             prop_assert_eq!(counts.queued, model.queue.len(), "queued after {:?}", op);
             prop_assert_eq!(counts.in_flight, model.running.len());
             prop_assert_eq!(counts.delayed, model.waiting.len() + usize::from(crowd), "delayed after {:?}", op);
             prop_assert_eq!(counts.redirtied, model.redirtied());
-            prop_assert_eq!(counts.idle, model.idle());
+            if model.mode.is_none() {
+                prop_assert_eq!(counts.idle, model.idle.len(), "idle after {:?}", op);
+            }
             for key in 0..6 {
                 let failures = model.failures.get(&key).copied().unwrap_or(0);
                 prop_assert_eq!(queue.num_requeues(&key), failures, "failures of {} after {:?}", key, op);
+            }
+            if told {
+                let value = |name: &str| memory.value(name, &[]).unwrap_or_default();
+                for priority in -1..3 {
+                    let depth = memory.value("workqueue_depth", &[("priority", &priority.to_string())]);
+                    let expected = model.depth(priority) as f64;
+                    prop_assert_eq!(depth.unwrap_or_default(), expected, "depth at {} after {:?}", priority, op);
+                }
+                prop_assert_eq!(value("workqueue_adds_total"), model.adds as f64, "adds after {:?}", op);
+                prop_assert_eq!(value("workqueue_delayed"), (model.waiting.len() + usize::from(crowd)) as f64);
+                let durations = |name: &str| memory.distribution(name, &[]).map(|found| found.count());
+                prop_assert_eq!(durations("workqueue_queue_duration_seconds"), Some(model.gets));
+                prop_assert_eq!(durations("workqueue_work_duration_seconds"), Some(model.dones));
             }
             if crowd > 0 {
                 continue;
@@ -227,7 +276,7 @@ proptest! {
             }
         }
 
-        model.now = clock.now() - start;
+        model.go_to(clock.now() - start);
         model.ripen();
         prop_assert_eq!(queue.len(), model.queue.len());
         // Whatever was left is told, and the end of the last guard ends the drain.

@@ -19,6 +19,7 @@ pub(crate) struct Model {
     pub(crate) reminder: Pending,
     pub(crate) base: Duration,
     pub(crate) max: Duration,
+    pub(crate) keep_failures: Option<Duration>,
 
     pub(crate) now: Duration,
     pub(crate) mode: Option<ShutdownMode>,
@@ -28,7 +29,14 @@ pub(crate) struct Model {
     pub(crate) running: BTreeSet<Key>,
     pub(crate) waiting: BTreeMap<Key, Waiting>,
     pub(crate) failures: BTreeMap<Key, u32>,
+    /// Since when the failures are all that is known of a key.
+    pub(crate) idle: BTreeMap<Key, Duration>,
     pub(crate) priorities: BTreeMap<Key, i32>,
+
+    /// What the metrics say: how many adds were not merged, and how many keys were handed out, and done.
+    pub(crate) adds: u64,
+    pub(crate) gets: u64,
+    pub(crate) dones: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -38,6 +46,27 @@ pub(crate) struct Waiting {
 }
 
 impl Model {
+    /// Goes to a time: whose failures are too old by then, has none.
+    pub(crate) fn go_to(&mut self, now: Duration) {
+        self.now = now;
+        let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
+        self.idle.retain(|key, _| !busy(key));
+        if let Some(keep) = self.keep_failures {
+            for (key, _) in self.idle.extract_if(.., |_, since| *since + keep <= now) {
+                self.failures.remove(&key);
+            }
+        }
+    }
+
+    /// To be called when a step is over: from now on the failures of what is idle grow old.
+    pub(crate) fn rest(&mut self) {
+        let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
+        for key in self.failures.keys().filter(|key| !busy(key)) {
+            self.idle.entry(*key).or_insert(self.now);
+        }
+        self.idle.retain(|key, _| self.failures.contains_key(key) && !busy(key));
+    }
+
     pub(crate) fn ripen(&mut self) {
         while self.mode.is_none() {
             let due = self.waiting.iter().filter(|(_, waiting)| waiting.until <= self.now);
@@ -109,6 +138,7 @@ impl Model {
         let delay = delay.min(after.unwrap_or(Duration::MAX));
         if self.always_charge || self.would_change(key, self.now + delay, DelayKind::Retry) {
             self.failures.insert(key, failures + 1);
+            self.idle.remove(&key);
         }
         if self.mode.is_some() {
             return Added::ShutDown;
@@ -130,14 +160,21 @@ impl Model {
         let key = self.queue.remove(at);
         self.dirty.remove(&key);
         self.running.insert(key);
+        self.gets += 1;
         Some((key, self.priorities[&key]))
     }
 
     pub(crate) fn done(&mut self, key: Key) {
         self.running.remove(&key);
+        self.dones += 1;
         if self.dirty.contains(&key) {
             self.queue.push(key);
         }
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> bool {
+        self.queue.retain(|queued| *queued != key);
+        self.dirty.remove(&key)
     }
 
     pub(crate) fn is_exhausted(&self) -> bool {
@@ -152,10 +189,9 @@ impl Model {
         self.dirty.intersection(&self.running).count()
     }
 
-    /// Keys that are remembered for their failures alone.
-    pub(crate) fn idle(&self) -> usize {
-        let busy = |key: &Key| self.dirty.contains(key) || self.running.contains(key) || self.waiting.contains_key(key);
-        self.failures.keys().filter(|key| !busy(key)).count()
+    /// How many keys of this priority have work to do.
+    pub(crate) fn depth(&self, priority: i32) -> usize {
+        self.dirty.iter().filter(|key| self.priorities[key] == priority).count()
     }
 
     fn policy(&self, kind: DelayKind) -> Pending {
@@ -174,6 +210,7 @@ impl Model {
             self.raise(key, priority);
             return Added::Merged;
         }
+        self.adds += 1;
         self.priorities.insert(key, priority);
         if !self.running.contains(&key) {
             self.queue.push(key);
