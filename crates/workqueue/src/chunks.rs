@@ -67,3 +67,50 @@ impl<T> IndexMut<usize> for Chunks<T> {
         &mut self.chunks[index / CHUNK][index % CHUNK]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::order::tests::config;
+
+    proptest! {
+        #![proptest_config(config())]
+
+        /// Whatever is put there stays, and there is room only where something has been asked for.
+        #[test]
+        fn what_is_filled_in_stays(puts in proptest::collection::vec((0..20 * CHUNK, any::<u32>()), 1..200)) {
+            let (mut chunks, mut expected) = (Chunks::default(), BTreeMap::new());
+            for (index, value) in puts {
+                chunks.fill(index, 0);
+                if !expected.contains_key(&index) {
+                    prop_assert_eq!(chunks[index], 0);
+                }
+                chunks[index] = value;
+                expected.insert(index, value);
+                for (index, value) in &expected {
+                    prop_assert_eq!(chunks[*index], *value);
+                }
+            }
+            for (at, chunk) in chunks.chunks.iter().enumerate() {
+                let asked = expected.range(at * CHUNK..(at + 1) * CHUNK).next_back();
+                prop_assert_eq!(chunk.len(), asked.map_or(0, |(last, _)| last % CHUNK + 1));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_pushed_stays_where_it_is_once_its_piece_is_full() {
+        let mut chunks = Chunks::default();
+        (0..CHUNK).for_each(|value| chunks.push(value));
+        assert_eq!((chunks.len(), chunks.is_large()), (CHUNK, false));
+        let place = std::ptr::from_ref(&chunks[0]);
+        (CHUNK..10 * CHUNK).for_each(|value| chunks.push(value));
+        assert_eq!((chunks.len(), chunks.is_large()), (10 * CHUNK, true));
+        assert!((0..10 * CHUNK).all(|value| chunks[value] == value));
+        assert_eq!(std::ptr::from_ref(&chunks[0]), place);
+    }
+}

@@ -108,3 +108,94 @@ impl Ticket {
         self.0 as usize
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An order, said as simply as it can be: a list.
+    pub(crate) trait Naive {
+        fn push(&mut self, ticket: Ticket, key: u32, priority: i32, now: u64);
+        fn pop(&mut self) -> Option<Ticket>;
+        fn remove(&mut self, ticket: Ticket);
+        fn touch(&mut self, ticket: Ticket, priority: i32);
+    }
+
+    pub(crate) fn config() -> ProptestConfig {
+        ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }
+    }
+
+    /// A cheap source of numbers that are random enough.
+    pub(crate) fn dice(seed: &mut u64, sides: u64) -> u64 {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*seed >> 33) % sides
+    }
+
+    struct Live {
+        ticket: Ticket,
+        key: u32,
+        priority: i32,
+        place: u64,
+    }
+
+    /// Some thousand keys come, are touched, and go, in one way or the other.
+    pub(crate) fn compare(mut order: impl Order<u32>, mut naive: impl Naive, mut seed: u64) {
+        let (mut live, mut free, mut now) = (Vec::<Live>::new(), Vec::new(), 0);
+        let (mut weights, mut next) = ([0; 4], 0);
+        for step in 0..20_000 {
+            if step % 2000 == 0 {
+                // Now it gets more, now less, and by other ways.
+                weights = [(); 4].map(|()| 1 + dice(&mut seed, 4));
+            }
+            now += 1 + dice(&mut seed, 3);
+            let priority = dice(&mut seed, 5) as i32 - 2;
+            let mut what = dice(&mut seed, weights.iter().sum());
+            let op = weights.iter().position(|weight| {
+                what < *weight || {
+                    what -= *weight;
+                    false
+                }
+            });
+            let at = dice(&mut seed, live.len().max(1) as u64) as usize;
+            match op {
+                Some(0) => {
+                    let ticket = free.pop().unwrap_or_else(|| {
+                        next += 1;
+                        Ticket(next - 1)
+                    });
+                    let key = dice(&mut seed, 1000) as u32;
+                    let place = order.push(Queued { ticket, key: &key, priority, now });
+                    naive.push(ticket, key, priority, now);
+                    live.push(Live { ticket, key, priority, place });
+                }
+                Some(1) => {
+                    let popped = order.pop();
+                    assert_eq!(popped, naive.pop(), "after {step} steps");
+                    live.retain(|live| Some(live.ticket) != popped);
+                    free.extend(popped);
+                }
+                Some(2) if !live.is_empty() => {
+                    let Live { ticket, key, priority, place } = live.swap_remove(at);
+                    order.remove(Queued { ticket, key: &key, priority, now }, place);
+                    naive.remove(ticket);
+                    free.push(ticket);
+                }
+                Some(3) if !live.is_empty() => {
+                    let Live { ticket, key, priority: old, place } = &mut live[at];
+                    let raised = priority.max(*old);
+                    *place = order.touch(Queued { ticket: *ticket, key, priority: *old, now }, *place, raised);
+                    *old = raised;
+                    naive.touch(*ticket, raised);
+                }
+                _ => {}
+            }
+            assert_eq!(order.len(), live.len());
+        }
+        while let Some(ticket) = naive.pop() {
+            assert_eq!(order.pop(), Some(ticket));
+        }
+        assert_eq!((order.pop(), order.len()), (None, 0));
+    }
+}

@@ -87,3 +87,68 @@ fn spread(hash: u32) -> u64 {
     let product = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::order::tests::{config, dice};
+
+    impl Index {
+        pub(in crate::engine) fn len(&self) -> usize {
+            self.len
+        }
+    }
+
+    /// The hashes of keys, from good ones to those that are all alike.
+    pub(in crate::engine) fn hash(key: u32, style: u8) -> u32 {
+        match style {
+            0 => key.wrapping_mul(0x9e37_79b9).rotate_left(13),
+            1 => key,
+            2 => key << 16,
+            _ => key / 8 % 1024,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..config() })]
+
+        #[test]
+        fn what_is_inserted_is_found_until_it_is_removed(mut seed in any::<u64>(), style in 0..4u8) {
+            let (mut index, mut expected) = (Index::new(), HashMap::<u32, Ticket>::new());
+            let keys = 500 + dice(&mut seed, 20_000);
+            let mut inserts = 0;
+            for step in 0..40_000 {
+                // It grows, shrinks, and grows again.
+                let removes = if step / 10_000 == 2 { 3 } else { 1 };
+                let key = dice(&mut seed, keys) as u32;
+                let found = index.find(hash(key, style), |ticket| expected.get(&key) == Some(&ticket));
+                prop_assert_eq!(found, expected.get(&key).copied());
+                match found {
+                    None => {
+                        index.insert(hash(key, style), Ticket(inserts));
+                        expected.insert(key, Ticket(inserts));
+                        inserts += 1;
+                    }
+                    Some(ticket) if dice(&mut seed, 4) < removes => {
+                        index.remove(hash(key, style), ticket);
+                        expected.remove(&key);
+                    }
+                    Some(_) => {}
+                }
+            }
+            prop_assert_eq!(index.len, expected.len());
+            for (key, ticket) in &expected {
+                prop_assert_eq!(index.find(hash(*key, style), |found| found == *ticket), Some(*ticket));
+            }
+            // No more is moved by an insert than a segment has, if the hashes are any good.
+            if style == 0 {
+                let largest = (0..index.count).map(|segment| index.segments[segment].len()).max();
+                prop_assert!(largest <= Some(3 * LOAD), "{:?} of {}", largest, index.len);
+            }
+        }
+    }
+}

@@ -141,3 +141,73 @@ impl<K> AtMut<Ticket> for Table<K> {
         &mut self.records[ticket.index()]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::super::index::tests::hash;
+    use super::*;
+    use crate::order::tests::{config, dice};
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, ..config() })]
+
+        /// Keys come, go, and come back, thousands of them.
+        #[test]
+        fn a_ticket_stands_for_its_key_until_that_is_removed(mut seed in any::<u64>(), style in 0..4u8) {
+            let (mut table, mut expected) = (Table::new(), HashMap::<u32, Ticket>::new());
+            let keys = 10 + dice(&mut seed, 10_000);
+            for step in 0..40_000 {
+                let removes = 1 + step / 5000 % 3;
+                let key = dice(&mut seed, keys) as u32;
+                prop_assert_eq!(table.find(hash(key, style), &key), expected.get(&key).copied());
+                if dice(&mut seed, 4) < removes {
+                    if let Some(ticket) = expected.remove(&key) {
+                        prop_assert_eq!(table.remove(ticket), Some(key));
+                    }
+                } else {
+                    let (ticket, unused) = table.entry(hash(key, style), key);
+                    let known = expected.insert(key, ticket);
+                    prop_assert_eq!(unused, known.map(|_| key));
+                    prop_assert!(known.is_none_or(|known| known == ticket));
+                    prop_assert!(known.is_some() || table[ticket].state.is_idle() && table[ticket].failures == 0);
+                }
+                prop_assert_eq!(table.len, expected.len());
+                if let Some(burst) = table.take_burst() {
+                    prop_assert!(expected.is_empty() && burst.bound() > 0);
+                }
+            }
+            let there = (0..table.bound()).filter_map(|ticket| table[Ticket(ticket as u32)].key);
+            let mut there: Vec<u32> = there.collect();
+            there.sort_unstable();
+            let mut all: Vec<u32> = expected.keys().copied().collect();
+            all.sort_unstable();
+            prop_assert_eq!(there, all, "each once");
+            for (key, ticket) in &expected {
+                prop_assert_eq!(table[*ticket].key, Some(*key));
+            }
+            prop_assert_eq!(table.index.len(), table.bound(), "each record once, vacant or not");
+        }
+
+        /// Keys of all times come, and only the last hundred are there.
+        #[test]
+        fn the_room_of_keys_that_are_gone_is_used_again(mut seed in any::<u64>(), style in 0..2u8) {
+            let (mut table, mut there) = (Table::new(), Vec::new());
+            for key in 0..10_000 {
+                there.push(table.entry(hash(key, style), key).0);
+                if there.len() > 100 {
+                    let gone = dice(&mut seed, 100) as usize;
+                    prop_assert!(table.remove(there.swap_remove(gone)).is_some());
+                }
+            }
+            prop_assert!(table.bound() <= 110, "{} records for {} keys", table.bound(), there.len());
+            prop_assert_eq!(table.index.len(), table.bound());
+            let last = there[there.len() - 1];
+            let (hash, key) = (table[last].hash, table.remove(last).unwrap_or_default());
+            prop_assert_eq!(table.entry(hash, key), (last, None), "it is still known");
+        }
+    }
+}

@@ -146,3 +146,51 @@ impl<K, T> fmt::Debug for Fair<K, T> {
         f.debug_struct("Fair").field("tenants", &self.lanes.len()).field("len", &self.len).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::super::tests::{Naive, compare, config};
+    use super::*;
+
+    /// The tenants in the order of their turns, each with its keys.
+    struct Tenants(VecDeque<(u32, Vec<Ticket>)>, u32);
+
+    impl Naive for Tenants {
+        fn push(&mut self, ticket: Ticket, key: u32, _priority: i32, _now: u64) {
+            let tenant = key % self.1;
+            match self.0.iter_mut().find(|(known, _)| *known == tenant) {
+                Some((_, tickets)) => tickets.push(ticket),
+                None => self.0.push_back((tenant, vec![ticket])),
+            }
+        }
+
+        fn pop(&mut self) -> Option<Ticket> {
+            let (tenant, mut tickets) = self.0.pop_front()?;
+            let ticket = tickets.remove(0);
+            if !tickets.is_empty() {
+                self.0.push_back((tenant, tickets));
+            }
+            Some(ticket)
+        }
+
+        fn remove(&mut self, ticket: Ticket) {
+            self.0.iter_mut().for_each(|(_, tickets)| tickets.retain(|queued| *queued != ticket));
+            self.0.retain(|(_, tickets)| !tickets.is_empty());
+        }
+
+        fn touch(&mut self, _ticket: Ticket, _priority: i32) {}
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn the_tenants_take_turns(seed in any::<u64>(), tenants in 1..300u32) {
+            compare(Fair::new(move |key| key % tenants), Tenants(VecDeque::new(), tenants), seed);
+        }
+    }
+}

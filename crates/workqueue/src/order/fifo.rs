@@ -89,3 +89,56 @@ impl<K> Order<K> for Fifo {
         self.len
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::{Naive, compare, config};
+    use super::*;
+
+    impl Naive for Vec<Ticket> {
+        fn push(&mut self, ticket: Ticket, _key: u32, _priority: i32, _now: u64) {
+            Vec::push(self, ticket);
+        }
+
+        fn pop(&mut self) -> Option<Ticket> {
+            (!self.is_empty()).then(|| Vec::remove(self, 0))
+        }
+
+        fn remove(&mut self, ticket: Ticket) {
+            self.retain(|queued| *queued != ticket);
+        }
+
+        fn touch(&mut self, _ticket: Ticket, _priority: i32) {}
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn what_came_first_is_the_first(seed in any::<u64>()) {
+            compare(Fifo::default(), Vec::new(), seed);
+        }
+    }
+
+    /// What is left of pieces whose keys were all removed is not gone through one by one.
+    #[test]
+    fn removed_keys_take_no_room_before_one_that_stays() {
+        let (mut fifo, key) = (Fifo::default(), 0u32);
+        let queued = |ticket| Queued { ticket: Ticket(ticket), key: &key, priority: 0, now: 0 };
+        fifo.push(queued(0));
+        let mut last = fifo.push(queued(1));
+        for ticket in 2..100 * CHUNK as u32 {
+            let place = fifo.push(queued(ticket));
+            fifo.remove(queued(ticket - 1), last);
+            last = place;
+        }
+        assert_eq!(fifo.chunks.iter().filter(|chunk| !chunk.is_empty()).count(), 2);
+        let pop = Order::<u32>::pop;
+        assert_eq!(
+            [pop(&mut fifo), pop(&mut fifo), pop(&mut fifo)],
+            [Some(Ticket(0)), Some(Ticket(100 * CHUNK as u32 - 1)), None]
+        );
+    }
+}

@@ -99,3 +99,66 @@ impl<K> Order<K> for Priority {
         self.step.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::{Naive, compare, config};
+    use super::*;
+
+    struct Queued {
+        ticket: Ticket,
+        priority: i32,
+        since: u64,
+    }
+
+    /// In the order in which keys came, or came to their priority. With ageing, what a level is worth.
+    struct List(Vec<Queued>, Option<u64>);
+
+    impl Naive for List {
+        fn push(&mut self, ticket: Ticket, _key: u32, priority: i32, now: u64) {
+            self.0.push(Queued { ticket, priority, since: now });
+        }
+
+        fn pop(&mut self) -> Option<Ticket> {
+            let rank = |queued: &Queued| match self.1 {
+                None => -i128::from(queued.priority),
+                Some(step) => i128::from(queued.since) - i128::from(queued.priority) * i128::from(step),
+            };
+            // The first of those that are equal.
+            let first = (0..self.0.len()).min_by_key(|at| rank(&self.0[*at]))?;
+            Some(self.0.remove(first).ticket)
+        }
+
+        fn remove(&mut self, ticket: Ticket) {
+            self.0.retain(|queued| queued.ticket != ticket);
+        }
+
+        fn touch(&mut self, ticket: Ticket, priority: i32) {
+            let Some(at) = self.0.iter().position(|queued| queued.ticket == ticket) else { return };
+            if self.0[at].priority == priority {
+                return;
+            }
+            self.0[at].priority = priority;
+            if self.1.is_none() {
+                let raised = self.0.remove(at);
+                self.0.push(raised);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn the_first_of_the_highest_priority_is_the_first(seed in any::<u64>()) {
+            compare(Priority::strict(), List(Vec::new(), None), seed);
+        }
+
+        #[test]
+        fn a_level_is_worth_a_step_of_waiting(seed in any::<u64>(), step in prop_oneof![0..100u64, Just(u64::MAX >> 33)]) {
+            compare(Priority::with_ageing(Duration::from_nanos(step)), List(Vec::new(), Some(step)), seed);
+        }
+    }
+}
