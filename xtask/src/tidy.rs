@@ -3,6 +3,7 @@
 mod crates;
 mod layers;
 mod links;
+mod rows;
 mod text;
 mod words;
 
@@ -55,6 +56,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     let mut findings = Vec::new();
     text::check(&sources, &mut findings);
     links::check(&root, &sources, &mut findings);
+    rows::check(&sources, &mut findings);
     crates::check(&root, &sources, &packages, &mut findings);
     words::check(&root, &sources, &packages, &mut findings);
     layers::check(sh, &root, &packages, &mut findings)?;

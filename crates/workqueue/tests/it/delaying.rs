@@ -1,4 +1,4 @@
-//! client-go's tests of its delaying queue: D1 to D4. D5 is a benchmark: `ripen` of `cargo xtask bench queue`.
+//! client-go's tests of its delaying queue: D1 to D4. D5 is a benchmark.
 
 use std::time::Duration;
 

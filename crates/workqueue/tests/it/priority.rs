@@ -1,5 +1,5 @@
 //! controller-runtime's tests of its priority queue: C1 to C28. C27 is in metrics.rs. C28 are its benchmarks: their shapes are
-//! here, smaller, and not timed; no benchmark of ours uses this order.
+//! here, smaller, and not timed.
 
 use std::collections::HashMap;
 use std::ops::Range;

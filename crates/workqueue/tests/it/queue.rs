@@ -1,5 +1,5 @@
-//! client-go's tests of its base queue, by the numbers of the behaviour tables: Q1 to Q11. Q12 is a benchmark: `fresh` of
-//! `cargo xtask bench queue`. A hang of Q1 or Q2 fails by its time limit, which is in `.config/nextest.toml`.
+//! client-go's tests of its base queue, by the numbers of the behaviour tables: Q1 to Q11. Q12 is a benchmark. `tests/ROWS.md` lists
+//! all rows. A hang of Q1 or Q2 fails by its time limit, which is in `.config/nextest.toml`.
 
 use std::collections::HashSet;
 use std::pin::pin;

@@ -60,6 +60,20 @@ fn the_time_is_kept_whoever_leaves() {
     });
 }
 
+/// It leaves before its time has come.
+#[test]
+fn who_leaves_hands_the_time_over() {
+    explore(|| {
+        let (queue, clock) = queue();
+        queue.add_after(1, SECOND);
+        let fickle = spawn(&queue, |queue| assert!(poll_and_drop(queue.get(), 1).is_none()));
+        let steady = spawn(&queue, |queue| queue.blocking_get().is_some());
+        fickle.join().unwrap();
+        advance_when_somebody_sleeps(&clock);
+        assert!(steady.join().unwrap());
+    });
+}
+
 #[test]
 fn an_earlier_delay_is_not_slept_through() {
     explore(|| {
