@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -299,31 +299,53 @@ fn c15_fuzz_priority_queue() {
     assert_eq!((queue.len(), metrics.lowest_depth()), (0, 0), "no depth was ever negative");
 }
 
+/// What is known of a key while others race for it.
+#[derive(Default)]
+struct Racing {
+    is_held: AtomicBool,
+    /// The highest priority that it was ever added with.
+    highest: AtomicI32,
+    /// How many adds have begun, and how many had when it was last handed out.
+    added: AtomicU32,
+    seen: AtomicU32,
+}
+
 /// The races: 10 writers and 100 takers with nothing between them but the queue.
 #[test]
 fn c15_fuzz_priority_queue_with_races() {
     let metrics = Recorder::default();
     let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
-    let held: Vec<AtomicBool> = (0..50).map(|_| AtomicBool::new(false)).collect();
+    let keys: Vec<Racing> = (0..50).map(|_| Racing::default()).collect();
     thread::scope(|scope| {
         for _ in 0..100 {
             scope.spawn(|| {
                 while let Some(item) = queue.blocking_get() {
-                    let held = &held[*item as usize];
-                    assert!(!held.swap(true, Ordering::SeqCst), "{} is handed out twice at once", *item);
+                    let key = &keys[*item as usize];
+                    assert!(!key.is_held.swap(true, Ordering::SeqCst), "{} is handed out twice at once", *item);
+                    assert!((0..=key.highest.load(Ordering::SeqCst)).contains(&item.priority()), "{item:?}");
+                    key.seen.store(key.added.load(Ordering::SeqCst), Ordering::SeqCst);
                     thread::yield_now();
-                    held.store(false, Ordering::SeqCst);
+                    key.is_held.store(false, Ordering::SeqCst);
                 }
             });
         }
         thread::scope(|writers| {
             for seed in 0..10 {
-                let queue = &queue;
-                writers.spawn(move || c15_writer(seed, |key, options| _ = queue.add_with(key, options)));
+                let (queue, keys) = (&queue, &keys);
+                writers.spawn(move || {
+                    c15_writer(seed, |key, options| {
+                        keys[key as usize].highest.fetch_max(options.priority, Ordering::SeqCst);
+                        keys[key as usize].added.fetch_add(1, Ordering::SeqCst);
+                        queue.add_with(key, options);
+                    });
+                });
             }
         });
         c15_end(&queue);
     });
+    for (number, key) in keys.into_iter().enumerate() {
+        assert_eq!(key.seen.into_inner(), key.added.into_inner(), "{number} was handed out after each of its adds");
+    }
     assert_eq!((queue.len(), metrics.lowest_depth()), (0, 0), "no depth was ever negative");
 }
 
