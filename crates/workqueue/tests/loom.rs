@@ -102,6 +102,22 @@ fn a_get_that_is_dropped_passes_its_wake_up_on() {
     });
 }
 
+/// It was told of the first add, and is dropped while the second one comes. Both are taken.
+#[test]
+fn a_get_that_is_dropped_between_two_adds_holds_up_neither() {
+    explore(2, |queue| {
+        let mut fickle = queue.get();
+        assert!(poll(&mut fickle).is_pending());
+        queue.add(1);
+        let steady = spawn(queue, |queue| queue.blocking_get());
+        let adder = spawn(queue, |queue| queue.add(2));
+        drop(fickle);
+        let items = [queue.blocking_get(), steady.join().unwrap()];
+        assert!(items.iter().all(Option::is_some));
+        adder.join().unwrap();
+    });
+}
+
 /// What it has taken it is done with at once; then there has to be another one.
 #[test]
 fn a_get_that_may_have_a_key_is_dropped() {

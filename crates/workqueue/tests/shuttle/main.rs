@@ -4,8 +4,9 @@
 //! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-workqueue --test shuttle
 //! ```
 //!
-//! Shuttle calls a run in which every thread sleeps a deadlock, so a lost wake-up fails the test by itself. Every atomic step is in one
-//! order here, and not all interleavings are tried: for the inbox and the wake-ups `loom.rs` does both.
+//! Shuttle calls a run in which every thread sleeps a deadlock, so a lost wake-up fails the test by itself. But while another thread
+//! runs, one that is parked may wake for no reason: so no thread spins beside those that wait, it waits for a [`Count`]. Every atomic
+//! step is in one order here, and not all interleavings are tried: for the inbox and the wake-ups `loom.rs` does both.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![cfg(pintle_shuttle)]
 
@@ -21,6 +22,8 @@ use std::time::Duration;
 
 use pintle_workqueue::ratelimit::ManualClock;
 use pintle_workqueue::{QueueConfig, WorkQueue};
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread::{self, JoinHandle};
 
 type Queue = WorkQueue<usize, ManualClock>;
@@ -53,6 +56,30 @@ fn spawn<T: Send + 'static>(queue: &Queue, run: impl FnOnce(Queue) -> T + Send +
 
 fn join<T>(threads: impl IntoIterator<Item = JoinHandle<T>>) -> Vec<T> {
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+/// How often something has happened. Whoever made it can wait for that.
+#[derive(Clone)]
+struct Count {
+    count: Arc<AtomicUsize>,
+    waits: thread::Thread,
+}
+
+impl Count {
+    fn new() -> Self {
+        Self { count: Arc::new(AtomicUsize::new(0)), waits: thread::current() }
+    }
+
+    fn add(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.waits.unpark();
+    }
+
+    fn wait_for(&self, count: usize) {
+        while self.count.load(Ordering::SeqCst) < count {
+            thread::park();
+        }
+    }
 }
 
 struct Unpark(thread::Thread);

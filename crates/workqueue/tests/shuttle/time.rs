@@ -5,55 +5,30 @@ use std::time::{Duration, Instant};
 
 use pintle_metrics::{Memory, Value};
 use pintle_workqueue::ratelimit::{ManualClock, RateLimiter, Throttle};
-use pintle_workqueue::{AddOptions, Added, Counts, Priority, QueueConfig, ShutdownMode};
+use pintle_workqueue::{AddOptions, Added, Priority, QueueConfig, ShutdownMode};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
 
-use crate::{Queue, SECOND, explore, join, poll_and_drop, queue, queue_with, spawn};
-
-/// Waits until somebody has to be woken by the clock, and moves it there.
-fn advance_when_somebody_sleeps(clock: &ManualClock) {
-    while clock.next_deadline().is_none() {
-        thread::yield_now();
-    }
-    clock.advance(SECOND);
-}
-
-/// Moves the clock to where somebody is to be woken, until that has come to something. It does not look at the queue, since a look would
-/// do the work of those who wait.
-fn advance_until(clock: &ManualClock, is_over: impl Fn() -> bool) {
-    while !is_over() {
-        if clock.next_deadline().is_some() {
-            clock.advance(SECOND);
-        }
-        thread::yield_now();
-    }
-}
+use crate::{Count, Queue, SECOND, explore, join, poll_and_drop, queue, queue_with, spawn};
 
 /// Both keys come, though only one of the waiters keeps the time.
 #[test]
 fn the_time_is_kept_whoever_leaves() {
     explore(|| {
-        let (queue, clock) = queue();
+        let ((queue, clock), taken) = (queue(), Count::new());
         queue.add_after(1, SECOND);
         queue.add_after(2, SECOND);
-        let taken = Arc::new(AtomicUsize::new(0));
-        let count = || {
-            let taken = Arc::clone(&taken);
-            move || _ = taken.fetch_add(1, Ordering::SeqCst)
+        let fickle = {
+            let taken = taken.clone();
+            spawn(&queue, move |queue| poll_and_drop(queue.get(), 2).into_iter().for_each(|_| taken.add()))
         };
-        let fickle = count();
-        let fickle = spawn(&queue, move |queue| poll_and_drop(queue.get(), 2).into_iter().for_each(|_| fickle()));
         let steady = [(); 2].map(|()| {
-            let steady = count();
-            spawn(&queue, move |queue| {
-                while let Some(_item) = queue.blocking_get() {
-                    steady()
-                }
-            })
+            let taken = taken.clone();
+            spawn(&queue, move |queue| std::iter::from_fn(|| queue.blocking_get()).for_each(|_| taken.add()))
         });
-        advance_until(&clock, || taken.load(Ordering::SeqCst) == 2);
+        clock.advance(SECOND);
+        taken.wait_for(2);
         fickle.join().unwrap();
         drop(queue.shut_down(ShutdownMode::FinishBacklog));
         join(steady);
@@ -69,7 +44,7 @@ fn who_leaves_hands_the_time_over() {
         let fickle = spawn(&queue, |queue| assert!(poll_and_drop(queue.get(), 1).is_none()));
         let steady = spawn(&queue, |queue| queue.blocking_get().is_some());
         fickle.join().unwrap();
-        advance_when_somebody_sleeps(&clock);
+        clock.advance(SECOND);
         assert!(steady.join().unwrap());
     });
 }
@@ -86,38 +61,47 @@ fn an_earlier_delay_is_not_slept_through() {
     });
 }
 
-/// A reminder, a retry and a plain add, each of which fails at its first try: all come twice.
+/// A reminder, a retry and a plain add, each of which fails at its first try: all come twice. Whoever sets a delay lets it pass.
 #[test]
 fn delays_and_retries_come_whoever_waits_for_them() {
     explore(|| {
-        let (queue, clock) = queue();
+        let ((queue, clock), succeeded) = (queue(), Count::new());
         let tries = Arc::new([(); 3].map(|()| AtomicUsize::new(0)));
         let workers = [(); 2].map(|()| {
-            let tries = Arc::clone(&tries);
+            let (tries, succeeded, clock) = (Arc::clone(&tries), succeeded.clone(), clock.clone());
             spawn(&queue, move |queue| {
                 while let Some(item) = queue.blocking_get() {
-                    match tries[*item].fetch_add(1, Ordering::SeqCst) {
-                        0 => _ = item.retry(),
-                        _ => item.forget(),
+                    if tries[*item].fetch_add(1, Ordering::SeqCst) == 0 {
+                        item.retry();
+                        clock.advance(SECOND);
+                    } else {
+                        item.forget();
+                        succeeded.add();
                     }
                 }
             })
         });
-        let adder = spawn(&queue, |queue| {
-            queue.add_after(0, SECOND);
-            queue.add(1);
-        });
+        let adder = {
+            let clock = clock.clone();
+            spawn(&queue, move |queue| {
+                queue.add_after(0, SECOND);
+                clock.advance(SECOND);
+                queue.add(1);
+            })
+        };
         queue.add_rate_limited(2);
-        advance_until(&clock, || tries.iter().all(|tries| tries.load(Ordering::SeqCst) == 2));
+        clock.advance(SECOND);
+        succeeded.wait_for(3);
         adder.join().unwrap();
         let report = queue.shut_down(ShutdownMode::FinishBacklog).wait();
         assert!(report.complete && report.delayed.is_empty(), "{report:?}");
         join(workers);
+        assert!(tries.iter().all(|tries| tries.load(Ordering::SeqCst) == 2));
     });
 }
 
 /// Counts what it is told to forget.
-struct Forgetful(Arc<AtomicUsize>);
+struct Forgetful(Count);
 
 impl RateLimiter<usize> for Forgetful {
     fn delay(&mut self, _: &usize, _: u32, _: Instant) -> Duration {
@@ -125,23 +109,36 @@ impl RateLimiter<usize> for Forgetful {
     }
 
     fn forget(&mut self, _: &usize) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.0.add();
     }
 }
 
 #[test]
 fn expired_failures_are_forgotten_by_who_waits() {
     explore(|| {
-        let forgotten = Arc::new(AtomicUsize::new(0));
-        let limiter = Box::new(Forgetful(Arc::clone(&forgotten)));
+        let forgotten = Count::new();
+        let limiter = Box::new(Forgetful(forgotten.clone()));
         let (queue, clock) = queue_with(|config| QueueConfig { limiter, keep_failures: Some(SECOND), ..config });
-        let fickle = spawn(&queue, |queue| drop(poll_and_drop(queue.get(), 2)));
-        let steady = spawn(&queue, |queue| while let Some(_item) = queue.blocking_get() {});
+        let work = |limit: usize| {
+            let clock = clock.clone();
+            move |queue: Queue| {
+                let take =
+                    || if limit == 0 { queue.blocking_get() } else { poll_and_drop(queue.get(), limit).flatten() };
+                while let Some(item) = take() {
+                    item.done();
+                    // If it was left to somebody, the time of the failures begins when that one comes.
+                    queue.counts();
+                    clock.advance(SECOND);
+                }
+            }
+        };
+        let (fickle, steady) = (spawn(&queue, work(2)), spawn(&queue, work(0)));
         [1, 2].into_iter().for_each(|key| _ = queue.add_rate_limited(key));
-        advance_until(&clock, || forgotten.load(Ordering::SeqCst) == 2);
+        clock.advance(SECOND);
+        forgotten.wait_for(2);
         assert!(queue.snapshot().is_empty());
-        drop(queue.shut_down(ShutdownMode::FinishBacklog));
         fickle.join().unwrap();
+        drop(queue.shut_down(ShutdownMode::FinishBacklog));
         steady.join().unwrap();
     });
 }
@@ -196,17 +193,20 @@ fn durations(memory: &Memory, name: &str) -> (u64, f64) {
 #[test]
 fn what_is_told_adds_up() {
     explore(|| {
-        let (queue, clock, memory) = metrics();
+        let ((queue, clock, memory), succeeded) = (metrics(), Count::new());
         let adders = [0, 10].map(|first| spawn(&queue, move |queue| (first..first + 2).for_each(|key| queue.add(key))));
         let workers = [0, 1].map(|worker| {
+            let (succeeded, clock) = (succeeded.clone(), clock.clone());
             spawn(&queue, move |queue| {
                 let mut retries = 0;
                 while let Some(item) = queue.blocking_get() {
                     if worker == 0 && item.num_requeues() == 0 {
                         assert_eq!(item.retry(), Added::Scheduled);
+                        clock.advance(SECOND);
                         retries += 1;
                     } else {
                         item.forget();
+                        succeeded.add();
                     }
                 }
                 retries
@@ -219,14 +219,12 @@ fn what_is_told_adds_up() {
             }
         }
         join(adders);
-        advance_until(&clock, || queue.counts() == Counts::default());
+        succeeded.wait_for(4);
         assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
         let retries: u64 = join(workers).into_iter().sum();
         let value = |name: &str| memory.value(name, &[]).unwrap();
-        assert_eq!(
-            (value("workqueue_adds_total"), value("workqueue_retries_total")),
-            (4.0 + retries as f64, retries as f64)
-        );
+        let (adds, told) = (value("workqueue_adds_total"), value("workqueue_retries_total"));
+        assert_eq!((adds, told), (4.0 + retries as f64, retries as f64));
         assert_eq!((value("workqueue_depth"), value("workqueue_unfinished_work_seconds")), (0.0, 0.0));
         for name in ["workqueue_queue_duration_seconds", "workqueue_work_duration_seconds"] {
             assert_eq!(durations(&memory, name).0, 4 + retries, "{name}");
@@ -267,9 +265,9 @@ fn a_throttle_serves_all_who_stay() {
             let throttle = throttle.clone();
             move || throttle.blocking_accept()
         });
-        advance_when_somebody_sleeps(&clock);
+        clock.advance(SECOND);
         if fickle.join().unwrap() {
-            advance_when_somebody_sleeps(&clock);
+            clock.advance(SECOND);
         }
         assert_eq!(steady.join().unwrap(), Ok(()));
     });
