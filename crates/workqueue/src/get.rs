@@ -47,10 +47,12 @@ impl<'a, K, C: Clock> Wait<'a, K, C> {
 
 impl<K: Clone, C: Clock> Wait<'_, K, C> {
     fn poll(&mut self, waker: impl FnOnce() -> Waker) -> Step<K, C> {
-        // Its key is dropped after the section, with the rest of the item.
         let mut finished = self.finished.take();
         let ticket = finished.as_mut().and_then(WorkItem::release);
-        self.shared.poll_get(&mut self.id, ticket, waker)
+        let step = self.shared.poll_get(&mut self.id, ticket, waker);
+        // Its key, after the section.
+        drop(finished);
+        step
     }
 
     /// Blocks the thread.

@@ -202,11 +202,14 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             section = self.caught_up();
             handout = section.hand_out();
         }
-        match handout {
+        let item = match handout {
             Some(handout) => Ok(WorkItem::new(Arc::clone(self), handout)),
             None if section.engine.is_exhausted() => Err(TryGetError::ShutDown),
             None => Err(TryGetError::Empty),
-        }
+        };
+        // It may panic, and what is on its way out of a function by then is never dropped: the key would be in flight for ever.
+        drop(section);
+        item
     }
 
     /// One poll of a waiting `get`: `waiter` is what the last one left there. First it is done with `finished`.
@@ -217,10 +220,10 @@ impl<K: Clone, C: Clock> Shared<K, C> {
         waker: impl FnOnce() -> Waker,
     ) -> Step<K, C> {
         let id = waiter.take();
-        let mut _old = None;
+        let old;
         let mut section = self.section();
         let (state, now) = section.parts();
-        _old = id.and_then(|id| state.waiters.leave(id));
+        old = id.and_then(|id| state.waiters.leave(id));
         if let Some(ticket) = finished {
             state.engine.done(ticket, now);
         }
@@ -230,7 +233,7 @@ impl<K: Clone, C: Clock> Shared<K, C> {
             section.set_inbox_open(false);
             handout = section.hand_out();
         }
-        match handout {
+        let step = match handout {
             Some(handout) => Step::Item(WorkItem::new(Arc::clone(self), handout)),
             None if section.engine.is_exhausted() => Step::ShutDown,
             None => {
@@ -240,7 +243,11 @@ impl<K: Clone, C: Clock> Shared<K, C> {
                 *waiter = Some(id);
                 Step::Wait(next_wake.filter(|_| keeps_time).map(|at| self.instant(at)))
             }
-        }
+        };
+        // As in `try_get`.
+        drop(section);
+        drop(old);
+        step
     }
 }
 

@@ -336,6 +336,28 @@ impl Provider for BadProvider {
     }
 }
 
+/// A provider whose histograms panic, and nothing else.
+#[derive(Debug)]
+struct BadHistograms(Memory);
+
+impl Provider for BadHistograms {
+    fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+        self.0.counter(metric, labels)
+    }
+
+    fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+        self.0.gauge(metric, labels)
+    }
+
+    fn histogram(&self, _: &'static Metric, _: &[&str]) -> Box<dyn Histogram> {
+        Box::new(BadProvider)
+    }
+
+    fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn std::any::Any + Send + Sync> {
+        self.0.pulled(metric, labels, read)
+    }
+}
+
 #[test]
 fn a_provider_that_panics_is_told_nothing_more() {
     let metrics = Some(Arc::new(BadProvider) as Arc<dyn Provider>);
@@ -346,4 +368,36 @@ fn a_provider_that_panics_is_told_nothing_more() {
     queue.try_get().unwrap().done();
     assert_eq!(*queue.try_get().unwrap(), "b");
     assert_drains(&queue);
+}
+
+/// The key was handed out by a call that does not return.
+#[test]
+fn a_panic_at_the_hand_out_leaves_no_key_in_flight() {
+    for blocks in [false, true] {
+        let metrics = Some(Arc::new(BadHistograms(Memory::new())) as Arc<dyn Provider>);
+        let queue = WorkQueue::new(QueueConfig { metrics, ..QueueConfig::new(ManualClock::new()) });
+        queue.add("a");
+        let get = || match blocks {
+            true => drop(queue.blocking_get()),
+            false => drop(queue.try_get()),
+        };
+        assert_eq!(panics(get), "no histogram");
+        assert_eq!(queue.counts().in_flight, 0, "{blocks}");
+        assert_drains(&queue);
+    }
+}
+
+#[test]
+fn a_panic_at_next_leaves_no_key_in_flight() {
+    let bad = Arc::new(AtomicBool::new(false));
+    let order = BadOrder(Fifo::default(), Arc::clone(&bad));
+    let queue = WorkQueue::new(QueueConfig { order: Box::new(order), ..QueueConfig::new(ManualClock::new()) });
+    queue.add("a");
+    queue.add("b");
+    let item = queue.try_get().unwrap();
+    queue.add("a");
+    bad.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| drop(item.blocking_next())), "no next one");
+    bad.store(false, Ordering::SeqCst);
+    assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
 }
