@@ -28,7 +28,8 @@ pub(crate) enum Token {
     Close,
     /// The name of a member.
     Name,
-    /// A number, or `true`, `false` or `null`.
+    Null,
+    /// A number, or `true` or `false`.
     Scalar,
     /// A text that is a value.
     Text,
@@ -163,7 +164,8 @@ impl Json {
                 (if left > 1 { Expects::Hex { is_name, left: left - 1 } } else { Expects::Text { is_name } }, None)
             }
             (Expects::Word([expected, rest @ ..]), _) if byte == *expected => match rest {
-                [] => (Expects::CommaOrEnd, Some(Token::Scalar)),
+                // Of the words, only `null` ends so.
+                [] => (Expects::CommaOrEnd, Some(if byte == b'l' { Token::Null } else { Token::Scalar })),
                 _ => (Expects::Word(rest), None),
             },
             (Expects::Escape { .. } | Expects::Hex { .. } | Expects::Word(_), _) => return Err(fault),

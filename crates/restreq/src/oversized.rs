@@ -75,11 +75,12 @@ struct Skim {
     is_frame: bool,
     /// The names that lead to where it stands, as far as they are not in arrays.
     path: Vec<Vec<u8>>,
-    event_type: String,
+    event_type: Option<String>,
+    /// Empty for cluster scope, which is also what `null` says; none where it is something else than text.
     namespace: Option<String>,
-    name: String,
-    uid: String,
-    resource_version: String,
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
 }
 
 impl Skim {
@@ -88,11 +89,11 @@ impl Skim {
             json: Json::new(2 + usize::from(is_frame)),
             is_frame,
             path: Vec::new(),
-            event_type: String::new(),
-            namespace: None,
-            name: String::new(),
-            uid: String::new(),
-            resource_version: String::new(),
+            event_type: None,
+            namespace: Some(String::new()),
+            name: None,
+            uid: None,
+            resource_version: None,
         }
     }
 
@@ -100,24 +101,27 @@ impl Skim {
         // Whoever cuts the body into objects has seen that it is JSON.
         while let Ok(Some((taken, token))) = self.json.next(bytes, 2 + usize::from(self.is_frame)) {
             bytes = &bytes[taken..];
-            let text = self.json.text().unwrap_or_default();
+            let text = self.json.text();
             if token == Token::Name {
                 self.path.truncate(self.json.depth() - 1);
-                self.path.push(text.to_vec());
+                self.path.push(text.unwrap_or_default().to_vec());
             }
-            let text = serde_json::from_slice(&[b"\"", text, b"\""].concat());
+            let value = match token {
+                Token::Null => Some(String::new()),
+                Token::Text => text.and_then(|text| serde_json::from_slice(&[b"\"", text, b"\""].concat()).ok()),
+                _ => None,
+            };
             // What stands in an array has no name. But where a name was, there is a field, even if it cannot be read.
             if self.path.len() == self.json.depth()
                 && let Some(field) = self.field()
-                && let (Token::Text, Ok(text)) = (token, text)
             {
-                *field = text;
+                *field = value;
             }
         }
     }
 
     /// What the path leads to.
-    fn field(&mut self) -> Option<&mut String> {
+    fn field(&mut self) -> Option<&mut Option<String>> {
         let path: Vec<&[u8]> = self.path.iter().map(Vec::as_slice).collect();
         let path = match (&*path, self.is_frame) {
             ([b"type"], true) => return Some(&mut self.event_type),
@@ -125,7 +129,7 @@ impl Skim {
             _ => return None,
         };
         match path {
-            [b"metadata", b"namespace"] => Some(self.namespace.get_or_insert_default()),
+            [b"metadata", b"namespace"] => Some(&mut self.namespace),
             [b"metadata", b"name"] => Some(&mut self.name),
             [b"metadata", b"uid"] => Some(&mut self.uid),
             [b"metadata", b"resourceVersion"] => Some(&mut self.resource_version),
@@ -136,12 +140,12 @@ impl Skim {
     fn found(self, size: u64, limit: usize) -> Found {
         let Self { event_type, namespace, name, uid, resource_version, .. } = self;
         // By half a key it would be taken for another object.
-        let key = match namespace {
-            _ if name.is_empty() => None,
-            Some(namespace) if namespace.is_empty() => None,
-            Some(namespace) => Some(ObjectKey::new(&namespace, &name)),
-            None => Some(ObjectKey::cluster(&name)),
+        let key = match (namespace, name) {
+            (Some(namespace), Some(name)) if !name.is_empty() => Some(ObjectKey::new(&namespace, &name)),
+            _ => None,
         };
-        Found { event_type: event_type.parse().ok(), object: Oversized { key, uid, resource_version, size, limit } }
+        let [uid, resource_version] = [uid, resource_version].map(Option::unwrap_or_default);
+        let event_type = event_type.and_then(|text| text.parse().ok());
+        Found { event_type, object: Oversized { key, uid, resource_version, size, limit } }
     }
 }

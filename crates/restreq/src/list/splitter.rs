@@ -154,7 +154,7 @@ impl ListSplitter {
             (Place::Outside { names_items }, Token::Open(Container::Array), ITEM) => *names_items,
             (Place::Outside { .. }, ..) => false,
             (Place::Items, Token::Open(_) | Token::Name, _) => false,
-            (Place::Items, Token::Close | Token::Scalar | Token::Text, _) => true,
+            (Place::Items, Token::Close | Token::Null | Token::Scalar | Token::Text, _) => true,
         }
     }
 
@@ -277,6 +277,16 @@ mod tests {
                 key,
             ),
             (format!(r#"{{"metadata":{{"name":"a"}},"data":"{big}"}}"#), Some(ObjectKey::cluster("a"))),
+            (format!(r#"{{"metadata":{{"name":"a","namespace":""}},"data":"{big}"}}"#), Some(ObjectKey::cluster("a"))),
+            (
+                format!(r#"{{"metadata":{{"namespace":null,"name":"a"}},"data":"{big}"}}"#),
+                Some(ObjectKey::cluster("a")),
+            ),
+            (format!(r#"{{"metadata":{{"name":"a","namespace":false}},"data":"{big}"}}"#), None),
+            (format!(r#"{{"metadata":{{"name":"a","namespace":{{}}}},"data":"{big}"}}"#), None),
+            (format!(r#"{{"metadata":{{"name":"a","namespace":["b"]}},"data":"{big}"}}"#), None),
+            (format!(r#"{{"metadata":{{"name":"a","namespace":"{}"}}}}"#, big.repeat(3)), None),
+            (format!(r#"{{"metadata":{{"name":null,"namespace":"b"}},"data":"{big}"}}"#), None),
             (format!(r#"{{"metadata":{{"name":"a","namespace":7}},"data":"{big}"}}"#), None),
             (format!(r#"{{"metadata":{{"name":"{}"}}}}"#, big.repeat(3)), None),
             (format!(r#"{{"metadata":[{{"name":"a"}}],"name":"b","data":"{big}"}}"#), None),
