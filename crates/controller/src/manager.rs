@@ -57,7 +57,7 @@ use crate::{Controller, ManagerError};
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let sites = Collection::from([Website { metadata: ObjectMeta::new("team-a", "blog") }]);
 ///     let factory = InformerFactory::new();
-///     let sites = factory.informer(None, sites, InformerConfig::default());
+///     let sites = factory.informer(sites, InformerConfig::default());
 ///
 ///     let stop = CancellationToken::new();
 ///     let done = stop.clone();

@@ -30,8 +30,8 @@ use crate::{InformerConfig, InformerState, NotSynced, SharedInformer};
 ///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
 ///
 ///     let factory = InformerFactory::new();
-///     let one = factory.informer(None, pods.clone(), InformerConfig::default());
-///     let same = factory.informer(None, pods.clone(), InformerConfig::default());
+///     let one = factory.informer(pods.clone(), InformerConfig::default());
+///     let same = factory.informer(pods.clone(), InformerConfig::default());
 ///     factory.start();
 ///     factory.wait_for_sync().await?;
 ///     assert!(one.has_synced() && same.has_synced());
@@ -66,20 +66,19 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// The informer of the resource of `list_watch`, in one namespace or in all, with these selectors. It is the one that somebody asked for
-    /// before, if there is one: then `list_watch` and what else the configuration says count for nothing.
+    /// The informer of the resource of `list_watch`, in its namespace or in all, with these selectors. It is the one that somebody
+    /// asked for before, if there is one: then `list_watch` and what else the configuration says count for nothing.
     ///
     /// An informer that is asked for after a shutdown never runs.
     pub fn informer<T: Object + DeserializeOwned>(
         &self,
-        namespace: Option<&str>,
         list_watch: impl ListWatch<Object = T>,
         config: InformerConfig<T>,
     ) -> SharedInformer<T> {
         let key = Key {
             object: TypeId::of::<T>(),
             resource: list_watch.api_resource(),
-            namespace: namespace.map(str::to_owned),
+            namespace: list_watch.namespace().map(str::to_owned),
             label_selector: config.reflector.label_selector.clone(),
             field_selector: config.reflector.field_selector.clone(),
         };

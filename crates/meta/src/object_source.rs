@@ -35,6 +35,10 @@ use crate::{ApiError, ApiResource, List, ListOptions, ListPart, ListWatch, RawOb
 ///         ApiResource::new("example.com/v1", "Stone", "stones", Scope::Namespaced)
 ///     }
 ///
+///     fn namespace(&self) -> Option<&str> {
+///         None
+///     }
+///
 ///     async fn list(&self, _: &ListOptions) -> Result<List<DynamicObject>, ApiError> {
 ///         Ok(List { types: TypeMeta::default(), metadata: ListMeta::default(), items: self.0.clone() })
 ///     }
@@ -53,6 +57,9 @@ pub trait ObjectSource: Send + Sync + 'static {
 
     /// Which resource it is.
     fn api_resource(&self) -> ApiResource;
+
+    /// The namespace that the objects are in: see [`ListWatch::namespace`].
+    fn namespace(&self) -> Option<&str>;
 
     /// One page of objects.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<List<Self::Object>, ApiError>> + Send;
@@ -83,6 +90,10 @@ impl<S: ObjectSource> ListWatch for Encoded<S> {
 
     fn api_resource(&self) -> ApiResource {
         self.0.api_resource()
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.0.namespace()
     }
 
     async fn list(&self, options: &ListOptions) -> Result<Parts, ApiError> {
@@ -152,6 +163,10 @@ mod tests {
             ApiResource::new("v1", "Pod", "pods", Scope::Namespaced)
         }
 
+        fn namespace(&self) -> Option<&str> {
+            Some("ns")
+        }
+
         async fn list(&self, _: &ListOptions) -> Result<List<PartialObject>, ApiError> {
             let metadata = ListMeta { resource_version: "7".into(), ..ListMeta::default() };
             Ok(List { types: Default::default(), metadata, items: vec![object("a"), object("b")] })
@@ -195,7 +210,7 @@ mod tests {
     #[test]
     fn an_object_source_is_a_source_of_bytes() {
         let source = Encoded(Two);
-        assert_eq!(source.api_resource(), Two.api_resource());
+        assert_eq!((source.api_resource(), source.namespace()), (Two.api_resource(), Some("ns")));
         let json = |name| RawObject::Json(format!(r#"{{"metadata":{{"name":"{name}","namespace":"ns"}}}}"#).into());
         let page = all(ready(source.list(&ListOptions::default())).unwrap()).into_iter().map(Result::unwrap);
         let metadata = ListMeta { resource_version: "7".into(), ..ListMeta::default() };

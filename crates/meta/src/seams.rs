@@ -53,6 +53,9 @@ pub trait ListWatch: Send + Sync + 'static {
     /// Which resource it is.
     fn api_resource(&self) -> ApiResource;
 
+    /// The namespace that the objects are in. None: they are of all namespaces, or the resource is cluster-scoped.
+    fn namespace(&self) -> Option<&str>;
+
     /// Asks for one page of objects. The future ends when the server has taken up the request or refused it. Following
     /// `continue` tokens is the caller's part.
     fn list(&self, options: &ListOptions) -> impl Future<Output = Result<Self::Page, ApiError>> + Send;

@@ -204,8 +204,7 @@ impl Cluster {
         mut config: InformerConfig<T>,
     ) -> SharedInformer<T> {
         config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
-        let namespace = api.namespace().map(str::to_owned);
-        let informer = self.inner.informers.informer(namespace.as_deref(), api, config);
+        let informer = self.inner.informers.informer(api, config);
         // It knows whether there was a shutdown.
         self.inner.informers.start();
         informer

@@ -347,6 +347,10 @@ impl<T: 'static> ListWatch for Api<T> {
         self.resource().clone()
     }
 
+    fn namespace(&self) -> Option<&str> {
+        Api::namespace(self)
+    }
+
     async fn list(&self, options: &ListOptions) -> Result<PageStream, ApiError> {
         self.page(options).await
     }

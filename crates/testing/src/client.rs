@@ -107,6 +107,10 @@ impl<T: 'static> ListWatch for Client<T> {
         self.collection.api_resource()
     }
 
+    fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
         self.send(Call::List { options: options.clone() }, |store, _, fault| {
             let breaks = match fault {
@@ -169,6 +173,10 @@ impl<T: 'static> ListWatch for Collection<T> {
 
     fn api_resource(&self) -> ApiResource {
         self.shared.with(|store, _| store.resource.clone())
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        None
     }
 
     async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {

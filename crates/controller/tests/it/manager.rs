@@ -110,7 +110,7 @@ async fn without_an_election_the_controllers_just_run() {
     let sites = sites_named(&["x"]);
     let calls = Recorder::new();
     let factory = InformerFactory::new();
-    let informer = factory.informer(None, sites.clone(), InformerConfig::default());
+    let informer = factory.informer(sites.clone(), InformerConfig::default());
     let told = Told::default();
     let controller = Controller::of(&informer).config(told.config()).reconciler(calls.clone());
     let manager = Manager::new().informers(factory).controller(controller);

@@ -1,13 +1,18 @@
 //! Sharing informers.
 
 use pintle_informer::{InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer};
-use pintle_meta::{ApiResource, Scope};
-use pintle_testing::{Collection, CollectionConfig, Outcome, Verb};
+use pintle_meta::{ApiResource, ListWatch, Scope};
+use pintle_testing::{Client, Collection, CollectionConfig, Outcome, Verb};
 
 use crate::support::{Pod, failure, pod, pods, requests, settle};
 
-fn informer(factory: &InformerFactory, namespace: Option<&str>, source: &Collection<Pod>) -> SharedInformer<Pod> {
-    factory.informer(namespace, source.clone(), InformerConfig::default())
+fn informer(factory: &InformerFactory, source: impl ListWatch<Object = Pod>) -> SharedInformer<Pod> {
+    factory.informer(source, InformerConfig::default())
+}
+
+/// The pods of one namespace, as some client sees them.
+fn within(source: &Collection<Pod>, namespace: &str) -> Client<Pod> {
+    source.client("").in_namespace(namespace)
 }
 
 #[tokio::test(start_paused = true)]
@@ -17,24 +22,23 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
     labelled.metadata.labels = [("a", "b"), ("c", "x")].map(|(key, value)| (key.into(), value.into())).into();
     source.put(labelled);
     let factory = InformerFactory::new();
-    let informer = |source: &Collection<Pod>, namespace, name: &str| {
-        let config = InformerConfig { name: name.into(), ..InformerConfig::default() };
-        factory.informer(namespace, source.clone(), config)
-    };
-    let all = informer(&source, None, "all");
-    let again = informer(&source, None, "again");
+    let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
+    let all = factory.informer(source.clone(), named("all"));
+    let again = factory.informer(source.clone(), named("again"));
     assert_eq!(again.name(), "all");
-    let one = informer(&source, Some("ns"), "one");
+    let one = factory.informer(within(&source, "ns"), named("one"));
+    assert_eq!(one.name(), "one", "another namespace is another informer");
+    assert_eq!(factory.informer(within(&source, "ns"), named("again")).name(), "one");
     let resource = ApiResource::new("example.com/v1", "Pod", "pods", Scope::Namespaced);
     let elsewhere = Collection::dynamic(resource, CollectionConfig::default());
     elsewhere.put(pod("a", ""));
-    let other = informer(&elsewhere, None, "other");
+    let other = factory.informer(elsewhere.clone(), named("other"));
     assert_eq!(other.name(), "other", "another resource is another informer");
     let selected = |selector: &str, name: &str| {
         let label_selector = selector.parse().unwrap();
         let reflector = ReflectorConfig { label_selector, ..ReflectorConfig::default() };
         let config = InformerConfig { name: name.into(), reflector, ..InformerConfig::default() };
-        factory.informer(None, source.clone(), config)
+        factory.informer(source.clone(), config)
     };
     let same = selected("c in (y,x), a==b", "selected");
     let selected = selected("a=b,c in (x,y)", "again");
@@ -61,9 +65,9 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
 async fn who_asks_later_is_started_by_the_next_start() {
     let (first, second) = (pods(&["a"]), pods(&["b"]));
     let factory = InformerFactory::new();
-    informer(&factory, Some("first"), &first);
+    informer(&factory, within(&first, "first"));
     factory.start();
-    let late = informer(&factory, Some("second"), &second);
+    let late = informer(&factory, within(&second, "ns"));
     settle().await;
     assert!(!late.has_synced());
     factory.start();
@@ -71,7 +75,7 @@ async fn who_asks_later_is_started_by_the_next_start() {
     assert_eq!(requests(&first).len(), 2, "the first was not started again");
 
     factory.shutdown().await;
-    let too_late = informer(&factory, Some("third"), &pods(&[]));
+    let too_late = informer(&factory, within(&pods(&[]), "third"));
     factory.start();
     settle().await;
     assert!(!too_late.has_synced());
@@ -83,8 +87,8 @@ async fn who_holds_up_the_others_is_named() {
     bad.faults().next_of(Verb::List, [Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))]);
     let factory = InformerFactory::new();
     let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
-    factory.informer(Some("x"), bad, named("bad"));
-    factory.informer(None, good, named("good"));
+    factory.informer(within(&bad, "x"), named("bad"));
+    factory.informer(good, named("good"));
     assert_eq!(factory.unsynced(), ["bad", "good"]);
     factory.start();
     settle().await;
@@ -97,8 +101,8 @@ async fn who_holds_up_the_others_is_named() {
 async fn dropping_the_factory_leaves_running_what_others_hold() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
-    let held = informer(&factory, None, &source);
-    informer(&factory, Some("ns"), &source);
+    let held = informer(&factory, source.clone());
+    informer(&factory, within(&source, "ns"));
     factory.start();
     factory.wait_for_sync().await.unwrap();
     settle().await;
@@ -115,12 +119,12 @@ async fn dropping_the_factory_leaves_running_what_others_hold() {
 async fn who_asks_after_somebody_stopped_one_gets_one_that_lives() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
-    let first = informer(&factory, None, &source);
+    let first = informer(&factory, source.clone());
     factory.start();
     factory.wait_for_sync().await.unwrap();
     first.shutdown().await;
     source.put(crate::support::pod("b", ""));
-    let second = informer(&factory, None, &source);
+    let second = informer(&factory, source.clone());
     factory.start();
     second.wait_for_sync().await.unwrap();
     assert_eq!((first.lister().len(), second.lister().len()), (1, 2));

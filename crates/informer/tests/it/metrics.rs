@@ -286,6 +286,9 @@ async fn of_a_long_resource_version_the_last_15_digits_show() {
         fn api_resource(&self) -> ApiResource {
             Pod::api_resource()
         }
+        fn namespace(&self) -> Option<&str> {
+            None
+        }
         async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
             let pod = r#"{"metadata":{"namespace":"ns","name":"a","uid":"1","resourceVersion":"1"},"node":"x"}"#;
             let metadata = ListMeta { resource_version: self.0.into(), ..ListMeta::default() };
@@ -348,7 +351,7 @@ fn a_provider_is_asked_under_no_lock_of_the_factory() {
     let (memory, factory) = (Memory::new(), InformerFactory::new());
     let ask = || {
         let provider: Arc<dyn Provider> = Arc::new(Curious(memory.clone(), factory.clone()));
-        factory.informer(None, pods(&[]), InformerConfig { metrics: Some(provider), ..telling(&memory) })
+        factory.informer(pods(&[]), InformerConfig { metrics: Some(provider), ..telling(&memory) })
     };
     let (_one, _same) = (ask(), ask());
     assert_eq!(factory.unsynced(), ["web"]);

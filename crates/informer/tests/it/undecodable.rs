@@ -134,6 +134,9 @@ async fn a_list_without_its_metadata_is_no_list() {
         fn api_resource(&self) -> ApiResource {
             Pod::api_resource()
         }
+        fn namespace(&self) -> Option<&str> {
+            None
+        }
         async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
             let pod = br#"{"metadata":{"namespace":"ns","name":"a","uid":"1","resourceVersion":"1"},"node":"x"}"#;
             Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from_static(pod).into()))]))
@@ -159,6 +162,9 @@ async fn from_a_list_with_a_nameless_object_nothing_is_concluded() {
         type Events = Events;
         fn api_resource(&self) -> ApiResource {
             Pod::api_resource()
+        }
+        fn namespace(&self) -> Option<&str> {
+            None
         }
         async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
             let good = json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"}).to_string();

@@ -70,7 +70,7 @@ async fn what_has_a_provider_of_its_own_keeps_it() {
     let election = LeaderElectionConfig { metrics: provider(&theirs), ..LeaderElectionConfig::default() };
     let _elector = cluster.elector("probe", election).unwrap();
     let informer = InformerConfig { metrics: provider(&theirs), ..InformerConfig::default() };
-    let _informer = cluster.informers().informer(None, cluster.api::<ConfigMap>(), informer);
+    let _informer = cluster.informers().informer(cluster.api::<ConfigMap>(), informer);
     assert_eq!(tellers(&theirs), ["informer", "leader_election", "reflector"]);
     assert_eq!(tellers(&ours), ["event_broadcaster"], "which writes for all");
     soon(cluster.shutdown()).await;

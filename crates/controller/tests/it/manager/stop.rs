@@ -146,7 +146,7 @@ async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
     let (leases, sites) = (Collection::<Lease>::default(), sites_named(&["x"]));
     let log = Arc::default();
     let factory = InformerFactory::new();
-    let informer = factory.informer(None, sites.clone(), InformerConfig::default());
+    let informer = factory.informer(sites.clone(), InformerConfig::default());
     let a = replica_with("a", &leases, &sites, 1_000.0, |manager| {
         service(&log)(manager).service("deaf", |_| std::future::pending()).informers(factory)
     });
