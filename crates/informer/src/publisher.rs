@@ -1,5 +1,6 @@
 //! The store of an informer and its audience: what is popped is stored, and then told.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ use crate::{Cache, Subscription, Undecodable};
 pub(crate) struct Publisher<T> {
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
+    /// Changed under the lock of `audience`, and read without: an index function may ask.
+    has_synced: AtomicBool,
     /// A subscriber came whose resync may be due before all others.
     pub(crate) resyncs_changed: Arc<Notify>,
 }
@@ -67,21 +70,25 @@ impl<T: Object> Next<T> {
 
 struct Audience<T> {
     queues: Vec<Weak<Queue<T>>>,
-    has_synced: bool,
     is_closed: bool,
 }
 
 impl<T: Object> Publisher<T> {
     pub(crate) fn new() -> Self {
-        let audience = Audience { queues: Vec::new(), has_synced: false, is_closed: false };
-        Self { cache: Arc::default(), audience: Mutex::new(audience), resyncs_changed: Arc::default() }
+        let audience = Audience { queues: Vec::new(), is_closed: false };
+        Self {
+            cache: Arc::default(),
+            audience: Mutex::new(audience),
+            has_synced: AtomicBool::new(false),
+            resyncs_changed: Arc::default(),
+        }
     }
 
     pub(crate) fn subscribe(&self, now: Instant, resync: Option<Duration>) -> Subscription<T> {
         let mut audience = self.lock();
         let queue = Arc::new(Queue::new(now, resync));
         queue.replay(self.cache.list());
-        if audience.has_synced {
+        if self.has_synced() {
             queue.upstream_synced();
         }
         if audience.is_closed {
@@ -102,13 +109,41 @@ impl<T: Object> Publisher<T> {
                 Item::One { key, delta } => deltas.push((key, delta)),
                 // These come alone.
                 Item::ReplacedAll { objects, resource_version } => {
-                    audience.replace(&self.cache, &queues, objects, &resource_version);
+                    self.replace(&queues, objects, &resource_version);
                 }
                 Item::Bookmark { resource_version } => self.cache.bookmark(&resource_version),
                 Item::SyncAll => queues.iter().for_each(|queue| queue.remind(self.cache.list())),
             }
         }
         self.apply_deltas(&queues, deltas);
+    }
+
+    fn replace(&self, queues: &[Arc<Queue<T>>], listed: Vec<Decoded<Arc<T>>>, resource_version: &str) {
+        let mut objects = Vec::with_capacity(listed.len());
+        let mut undecodable = Vec::new();
+        for object in listed {
+            match object {
+                Decoded::Object(object) => objects.push(object),
+                Decoded::Undecodable(entry) => {
+                    // The last state of it that could be decoded stays, so that it is not taken for deleted.
+                    let known = self.cache.get(&entry.0.key);
+                    objects.extend(known.filter(|known| !is_succeeded(Some(&**known), &entry.0)));
+                    undecodable.push(entry.0.clone());
+                }
+            }
+        }
+        let replacement = self.cache.replace_all(objects, undecodable, resource_version);
+        let is_initial = !self.has_synced();
+        for object in replacement.deleted {
+            for queue in queues {
+                queue.deleted(object.key(), object.clone(), object.clone(), false);
+            }
+        }
+        for (old, new) in replacement.present {
+            tell(queues, &new.key(), old, &new, is_initial);
+        }
+        self.has_synced.store(true, Ordering::Release);
+        queues.iter().for_each(|queue| queue.upstream_synced());
     }
 
     fn apply_deltas(&self, queues: &[Arc<Queue<T>>], deltas: Vec<(ObjectKey, Change<T>)>) {
@@ -149,7 +184,7 @@ impl<T: Object> Publisher<T> {
 
     /// Whether the store has held the whole resource at least once.
     pub(crate) fn has_synced(&self) -> bool {
-        self.lock().has_synced
+        self.has_synced.load(Ordering::Acquire)
     }
 
     /// How many events wait for subscribers, of all of them together.
@@ -187,40 +222,6 @@ impl<T: Object> Publisher<T> {
 }
 
 impl<T: Object> Audience<T> {
-    fn replace(
-        &mut self,
-        cache: &Cache<T>,
-        queues: &[Arc<Queue<T>>],
-        listed: Vec<Decoded<Arc<T>>>,
-        resource_version: &str,
-    ) {
-        let mut objects = Vec::with_capacity(listed.len());
-        let mut undecodable = Vec::new();
-        for object in listed {
-            match object {
-                Decoded::Object(object) => objects.push(object),
-                Decoded::Undecodable(entry) => {
-                    // The last state of it that could be decoded stays, so that it is not taken for deleted.
-                    let known = cache.get(&entry.0.key);
-                    objects.extend(known.filter(|known| !is_succeeded(Some(&**known), &entry.0)));
-                    undecodable.push(entry.0.clone());
-                }
-            }
-        }
-        let replacement = cache.replace_all(objects, undecodable, resource_version);
-        let is_initial = !self.has_synced;
-        for object in replacement.deleted {
-            for queue in queues {
-                queue.deleted(object.key(), object.clone(), object.clone(), false);
-            }
-        }
-        for (old, new) in replacement.present {
-            tell(queues, &new.key(), old, &new, is_initial);
-        }
-        self.has_synced = true;
-        queues.iter().for_each(|queue| queue.upstream_synced());
-    }
-
     /// Those who still listen.
     fn present(&mut self) -> Vec<Arc<Queue<T>>> {
         let mut present = Vec::with_capacity(self.queues.len());

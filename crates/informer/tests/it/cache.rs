@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use pintle_delta_fifo::{Indexer, MemoryStore};
-use pintle_informer::{Cache, NAMESPACE_INDEX};
+use pintle_informer::{Cache, InformerConfig, InformerFactory, NAMESPACE_INDEX};
 use pintle_meta::ObjectKey;
 
-use crate::support::{Pod, pod, pod_at};
+use crate::support::{Pod, pod, pod_at, pods, settle};
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new("ns", name)
@@ -210,4 +211,32 @@ fn a_cache_is_an_indexer_as_a_store_in_memory_is() {
     store.add_index("words", |pod| pod.node.split(',').map(str::to_owned).collect());
     check(store);
     check(by_words());
+}
+
+#[test]
+fn an_index_function_may_ask_how_the_informer_is_getting_on() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (source, factory) = (pods(&["a"]), InformerFactory::new());
+            let informer = factory.informer(source.clone(), InformerConfig::default());
+            let ask = |index: &str| {
+                let (asked, factory) = (informer.clone(), factory.clone());
+                let function = move |_: &Pod| vec![format!("{} {:?}", asked.has_synced(), factory.unsynced())];
+                informer.add_index(index, function).unwrap();
+            };
+            ask("early");
+            factory.start();
+            informer.wait_for_sync().await.unwrap();
+            source.put(pod("b", ""));
+            settle().await;
+            ask("late");
+            assert_eq!(informer.lister().by_index("early", r#"false ["Pod"]"#).unwrap().len(), 1);
+            assert_eq!(informer.lister().by_index("late", "true []").unwrap().len(), 2);
+            factory.shutdown().await;
+        });
+        tell.send(())
+    });
+    told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
 }
