@@ -75,11 +75,17 @@ impl<T: Object> Cache<T> {
 
     /// Adds an index: objects by the values that `function` gives for them. Objects that are there already are indexed now.
     ///
-    /// `function` must give the same values for the same object each time.
+    /// `function` must give the same values for the same object each time. It is called under the lock of the store, so it must
+    /// not use the store.
     ///
     /// # Errors
     ///
     /// [`IndexExists`] if the name is taken.
+    ///
+    /// # Panics
+    ///
+    /// If `function` does, on an object that is there; then there is no such index. If it does so later, the write panics and the
+    /// store is as it was.
     pub fn add_index(
         &self,
         name: impl Into<String>,
@@ -242,6 +248,15 @@ impl<T: Object> Cache<T> {
         match reached {
             Ok(progress) if progress.revision >= revision => Ok(()),
             _ => Err(NotReached::Stopped),
+        }
+    }
+
+    /// Calls the index functions on an object, so that one that panics on it does so before anything is written.
+    pub(crate) fn try_index(&self, object: &Arc<T>) {
+        let inner = self.read();
+        // The index that is always there panics at nothing.
+        if inner.store.index_names().nth(1).is_some() {
+            inner.store.prepare(&object.key(), Some(object));
         }
     }
 

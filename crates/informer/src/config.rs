@@ -49,12 +49,14 @@ pub struct InformerConfig<T> {
     /// [`Subscription::set_resync`](crate::Subscription::set_resync). `None`, the default: never.
     pub resync: Option<Duration>,
     /// Changes each object once, before it goes into the cache; to leave out what nobody reads, say. The last state of a
-    /// deleted object is changed as well.
+    /// deleted object is changed as well. One on which it panics is not taken up: it shows among the
+    /// [`undecodable`](crate::Lister::undecodable) ones, and its last good state stays.
     pub transform: Option<Transform<T>>,
-    /// Hears of each failure that delays the informer. It cannot change what follows.
+    /// Hears of each failure that delays the informer. It cannot change what follows; nor can a panic of it, which is logged.
     pub on_error: Option<ErrorHandler>,
     /// Who is told of the work, from the making of the informer until its task has ended. None, the default: nobody. All have
-    /// the labels `name`, which is the informer's, and `group`, `version` and `resource`.
+    /// the labels `name`, which is the informer's, and `group`, `version` and `resource`. A panic of an instrument is logged, and has no
+    /// other effect on the informer.
     ///
     /// | name | kind | says |
     /// |---|---|---|

@@ -7,8 +7,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// An object that the server has and that cannot be decoded, or is larger than the source takes: an entry of
-/// [`Lister::undecodable`](crate::Lister::undecodable).
+use crate::panic::catch;
+
+/// An object that the server has and that cannot be decoded, or is larger than the source takes, or that a transform or an index
+/// function panics on: an entry of [`Lister::undecodable`](crate::Lister::undecodable).
 ///
 /// # Examples
 ///
@@ -45,7 +47,7 @@ pub struct Undecodable {
     /// The resourceVersion, as far as the bytes tell it.
     pub resource_version: String,
     /// What is wrong with it, and where. Values of a wrong type are left out; what a type's own `Deserialize` says is kept,
-    /// even if it quotes a value.
+    /// even if it quotes a value, and so is what a panic says.
     pub error: String,
 }
 
@@ -60,9 +62,10 @@ pub(crate) enum Decoded<T> {
 /// Decodes an object.
 pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject) -> Decoded<T> {
     match object {
-        RawObject::Json(json) => match serde_json::from_slice(json) {
-            Ok(object) => Decoded::Object(object),
-            Err(error) => Decoded::undecodable(identity(json), without_value(&error.to_string())),
+        RawObject::Json(json) => match catch(|| serde_json::from_slice(json)) {
+            Ok(Ok(object)) => Decoded::Object(object),
+            Ok(Err(error)) => Decoded::undecodable(identity(json), without_value(&error.to_string())),
+            Err(panic) => Decoded::undecodable(identity(json), format!("its Deserialize panicked: {panic}")),
         },
         RawObject::Oversized(oversized) => {
             let Oversized { key, uid, resource_version, .. } = &**oversized;

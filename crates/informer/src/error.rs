@@ -27,11 +27,17 @@ pub enum NotReached {
     Stopped,
 }
 
-/// The informer stopped before its cache had held the whole resource.
+/// The informer ended before its cache had held the whole resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the informer {informer:?} stopped before its first list was complete")]
+#[error("the informer {informer:?} {} before its first list was complete", end(panic.as_deref()))]
 pub struct NotSynced {
     pub(crate) informer: String,
+    /// What it said, if that was the end.
+    pub(crate) panic: Option<String>,
+}
+
+fn end(panic: Option<&str>) -> String {
+    panic.map_or_else(|| "stopped".into(), |panic| format!("panicked ({panic})"))
 }
 
 /// Why a reflector has to wait before it goes on.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Object};
 use serde::de::DeserializeOwned;
 
-use crate::{InformerConfig, InformerState, NotSynced, SharedInformer};
+use crate::{InformerConfig, NotSynced, SharedInformer};
 
 /// Shares informers: whoever asks for a type, a resource and a namespace that somebody asked for before gets the same one.
 ///
@@ -215,7 +215,7 @@ impl<T: Object> AnyInformer for SharedInformer<T> {
     }
 
     fn has_stopped(&self) -> bool {
-        matches!(self.state(), InformerState::Stopped)
+        self.state().has_ended()
     }
 
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>> {

@@ -1,7 +1,6 @@
 //! Handlers: what is called with the events of an informer.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use pintle_meta::Object;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::panic::catch;
 use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 
 /// Is called with what changes: client-go's `ResourceEventHandler`.
@@ -194,13 +194,13 @@ impl fmt::Debug for HandlerGuard {
 async fn handle<T: Object>(informer: String, mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
     const AFTER_PANIC: Duration = Duration::from_secs(1);
     while let Some(event) = events.next().await {
-        let call = AssertUnwindSafe(|| match &event {
+        let handled = catch(|| match &event {
             ResourceEvent::Added { object, is_initial } => handler.on_add(object, *is_initial),
             ResourceEvent::Updated { old, new } => handler.on_update(old, new),
             ResourceEvent::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
         });
-        if catch_unwind(call).is_err() {
-            tracing::error!(%informer, ?event, "an event handler panicked, and the event is skipped");
+        if let Err(panic) = handled {
+            tracing::error!(%informer, ?event, panic, "an event handler panicked, and the event is skipped");
             sleep(AFTER_PANIC).await;
         }
         tokio::task::coop::consume_budget().await;

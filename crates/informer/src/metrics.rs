@@ -168,10 +168,8 @@ impl Metrics {
         self.queued.set(i64::try_from(items).unwrap_or(i64::MAX));
     }
 
-    /// Takes the time of what is done with a batch.
-    pub(crate) fn process(&mut self, batch: impl FnOnce()) {
-        let begun = now();
-        batch();
+    /// A batch is done with that was begun then.
+    pub(crate) fn processed(&self, begun: Instant) {
         observe(&*self.processing_latency, begun, now());
     }
 

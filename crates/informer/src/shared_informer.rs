@@ -146,11 +146,18 @@ impl<T: Object> SharedInformer<T> {
         Lister::new(self.owner.publisher.cache.clone())
     }
 
-    /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index).
+    /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index). An object on which `function` panics
+    /// later is not taken up: it shows among the [`undecodable`](Lister::undecodable) ones, and its last good state stays.
+    ///
+    /// `function` may ask how the informer is getting on. It must not subscribe, nor write to the cache or add an index.
     ///
     /// # Errors
     ///
     /// [`IndexExists`] if the name is taken.
+    ///
+    /// # Panics
+    ///
+    /// If `function` does, on an object that is there; then there is no such index.
     pub fn add_index(
         &self,
         name: impl Into<String>,
@@ -169,20 +176,21 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Errors
     ///
-    /// [`NotSynced`] if the informer stops before, or has stopped.
+    /// [`NotSynced`] if the informer ends before, or has ended.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
-        let is_over = |state: &InformerState| self.has_synced() || matches!(state, InformerState::Stopped);
         // The sender is in our hands, so this cannot fail.
-        let _ = states.wait_for(is_over).await;
-        match self.has_synced() && !matches!(self.state(), InformerState::Stopped) {
-            true => Ok(()),
-            false => Err(NotSynced { informer: self.owner.name.clone() }),
-        }
+        let _ = states.wait_for(|state| self.has_synced() || state.has_ended()).await;
+        let panic = match self.state() {
+            InformerState::Panicked { message } => Some(message),
+            InformerState::Stopped => None,
+            _ => return Ok(()),
+        };
+        Err(NotSynced { informer: self.owner.name.clone(), panic })
     }
 
     /// How it is getting on.

@@ -53,12 +53,22 @@ pub enum InformerState {
     },
     /// It has been shut down, and does not come back.
     Stopped,
+    /// Its source panicked, or an object's own `Metadata` did. It has ended, and does not come back.
+    Panicked {
+        /// What the panic said.
+        message: String,
+    },
 }
 
 impl InformerState {
     /// Whether it watches, so that the cache is as near to the truth as can be.
     pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced)
+    }
+
+    /// Whether it has ended, one way or the other.
+    pub fn has_ended(&self) -> bool {
+        matches!(self, Self::Stopped | Self::Panicked { .. })
     }
 
     /// The failure that keeps it from going on.

@@ -151,6 +151,10 @@ impl<T: Object> Reflector<T> {
                 return self.open_stream().into();
             }
         }
+        if now >= initial.until {
+            // A stream that always has something ready never times out.
+            return self.streaming_failed();
+        }
         self.receive_initial(stream, initial)
     }
 

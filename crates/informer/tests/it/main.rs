@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod cache;
+mod endless;
 mod factory;
 mod faults;
 mod handler;
 mod informer;
 mod metrics;
+mod panics;
 mod pipeline;
 mod prefix;
 mod reflector;

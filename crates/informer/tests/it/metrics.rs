@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use bytes::Bytes;
 use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
-use pintle_meta::{ApiError, ApiResource, ListMeta, ListOptions, ListPart, ListWatch, Parts, Resource, WatchOptions};
 use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, MetricKind, Provider, Pulled};
-use pintle_testing::{Break, Collection, Events, Outcome, Verb};
+use pintle_testing::{Break, Collection, Outcome, Verb};
 use serde_json::json;
 
+use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, drain, empty, pod, pods, settle, too_many_requests};
 
 /// How an informer that tells `memory` is configured.
@@ -278,30 +277,12 @@ async fn what_waits_for_slow_subscribers_shows() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_long_resource_version_the_last_15_digits_show() {
-    struct Old(&'static str);
-    impl ListWatch for Old {
-        type Object = Pod;
-        type Page = Parts;
-        type Events = Events;
-        fn api_resource(&self) -> ApiResource {
-            Pod::api_resource()
-        }
-        fn namespace(&self) -> Option<&str> {
-            None
-        }
-        async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
-            let pod = r#"{"metadata":{"namespace":"ns","name":"a","uid":"1","resourceVersion":"1"},"node":"x"}"#;
-            let metadata = ListMeta { resource_version: self.0.into(), ..ListMeta::default() };
-            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from(pod).into())), Ok(ListPart::Metadata(metadata))]))
-        }
-        async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
-            std::future::pending().await
-        }
-    }
     let cases = [("123456789012345678901234567890", 678_901_234_567_890.0), ("50", 50.0), ("none", 0.0), ("é", 0.0)];
     for (version, expected) in cases {
         let memory = Memory::new();
-        let informer = SharedInformer::new(Old(version), telling(&memory));
+        let pod = json!({"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "1"}, "node": "x"});
+        let old = Scripted::new(move || Ok(list(std::slice::from_ref(&pod), version)), || Ok(silence()));
+        let informer = SharedInformer::new(old, telling(&memory));
         informer.start();
         informer.wait_for_sync().await.unwrap();
         for name in ["reflector_last_resource_version", "informer_store_resource_version"] {

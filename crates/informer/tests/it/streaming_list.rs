@@ -101,6 +101,23 @@ fn a_stream_without_an_end_gives_way_to_a_list_after_its_deadline() {
 }
 
 #[test]
+fn a_stream_that_always_has_something_ready_has_the_same_deadline() {
+    let mut rig = Rig::streaming();
+    rig.open();
+    rig.pass(Duration::from_secs(59));
+    assert_eq!(added(&mut rig, "a", 1), "READ");
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(added(&mut rig, "b", 2), "LIST rv=0 limit=500");
+    assert_eq!(rig.errors, ["the server did not finish a streaming list"]);
+
+    let mut late = Rig::streaming();
+    late.open();
+    late.pass(Duration::from_secs(61));
+    assert_eq!(late.bookmark(5, true), "READ", "what is complete is taken");
+    assert_eq!(late.outputs, ["replaced [] at 5"]);
+}
+
+#[test]
 fn streams_that_end_early_are_not_asked_for_without_end() {
     let mut rig = Rig::streaming();
     for _ in 0..2 {

@@ -1,6 +1,7 @@
 //! Pods, and a source of them that fails on demand.
 
 pub(crate) mod rig;
+pub(crate) mod scripted;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

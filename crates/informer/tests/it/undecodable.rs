@@ -1,14 +1,16 @@
 //! Objects that cannot be decoded: they are shown, and hold nobody up.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use pintle_informer::{InformerConfig, ReflectorConfig, SharedInformer, Subscription};
-use pintle_meta::{ApiError, ApiResource, ListOptions, ListPart, ListWatch, Parts, Resource, WatchOptions};
-use pintle_testing::{Break, Collection, Events};
+use pintle_meta::{ListPart, WatchEvent};
+use pintle_testing::{Break, Collection};
 use serde_json::{Value, json};
 
-use crate::support::{Pod, drain, drain_sorted, key, settle};
+use crate::support::scripted::{Items, Scripted, list, raw, silence};
+use crate::support::{Pod, drain, drain_sorted, expired, key, settle};
 
 /// A source at revision 7, with pods of these names, uids and nodes.
 fn listing(pods: &[(&str, &str, Value)]) -> Collection<Pod> {
@@ -126,63 +128,61 @@ async fn one_that_was_made_anew_is_another_object() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_without_its_metadata_is_no_list() {
-    struct Half;
-    impl ListWatch for Half {
-        type Object = Pod;
-        type Page = Parts;
-        type Events = Events;
-        fn api_resource(&self) -> ApiResource {
-            Pod::api_resource()
-        }
-        fn namespace(&self) -> Option<&str> {
-            None
-        }
-        async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
-            let pod = br#"{"metadata":{"namespace":"ns","name":"a","uid":"1","resourceVersion":"1"},"node":"x"}"#;
-            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from_static(pod).into()))]))
-        }
-        async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
-            unreachable!("there is nothing to watch from")
-        }
-    }
-    let informer = SharedInformer::new(Half, InformerConfig::default());
+    let pod = raw(&json!({"metadata": {"namespace": "ns", "name": "a", "uid": "1"}, "node": "x"}));
+    let half = Scripted::new(move || Ok(Box::new([ListPart::Item(pod.clone())].into_iter())), || Ok(silence()));
+    let informer = SharedInformer::new(half, InformerConfig::default());
     informer.start();
     settle().await;
     assert!(!informer.has_synced() && informer.lister().is_empty());
-    assert!(informer.state().cause().unwrap().to_string().contains("metadata"));
+    let error = informer.state().cause().unwrap().to_string();
+    assert!(error.ends_with("GET /api/v1/namespaces/ns/pods: the list ended without its metadata"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn from_a_list_with_a_nameless_object_nothing_is_concluded() {
-    /// Lists a pod, and then what is none.
-    struct Corrupt(std::sync::atomic::AtomicU32);
-    impl ListWatch for Corrupt {
-        type Object = Pod;
-        type Page = Parts;
-        type Events = Events;
-        fn api_resource(&self) -> ApiResource {
-            Pod::api_resource()
-        }
-        fn namespace(&self) -> Option<&str> {
-            None
-        }
-        async fn list(&self, _: &ListOptions) -> Result<Parts, ApiError> {
-            let good = json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"}).to_string();
-            let nth = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let item = if nth == 0 { good } else { r#"{"metadata":{"name":7}}"#.into() };
-            let metadata = pintle_meta::ListMeta { resource_version: "7".into(), ..Default::default() };
-            Ok(Parts::new(vec![Ok(ListPart::Item(Bytes::from(item).into())), Ok(ListPart::Metadata(metadata))]))
-        }
-        async fn watch(&self, _: &WatchOptions) -> Result<Events, ApiError> {
-            Err(pintle_meta::Status::failure(410, pintle_meta::Reason::Expired, "too old").into())
-        }
-    }
-    let informer = SharedInformer::new(Corrupt(Default::default()), InformerConfig::default());
+    let corrupt = AtomicBool::new(false);
+    let list = move || match corrupt.swap(true, Ordering::Relaxed) {
+        false => Ok(list(&[json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"})], "7")),
+        true => Ok(list(&[json!({"metadata": {"name": 7}})], "7")),
+    };
+    let informer = SharedInformer::new(Scripted::new(list, || Err(expired())), InformerConfig::default());
     let mut events = informer.subscribe();
     informer.start();
     informer.wait_for_sync().await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(drain(&mut events).await, ["A! a@"], "nobody is told of a deletion");
     assert!(node(&informer, "a").is_some());
-    assert!(informer.state().cause().unwrap().to_string().contains("no name"), "{:?}", informer.state());
+    let error = informer.state().cause().unwrap().to_string();
+    assert!(error.contains("GET /api/v1/namespaces/ns/pods: item 0 of the list has no name: "), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_the_event_of_a_nameless_object_nothing_is_concluded_and_the_resource_is_listed_again() {
+    let lists = Arc::new(AtomicU32::new(0));
+    let listed = lists.clone();
+    let pod = json!({"metadata": {"namespace": "ns", "name": "a"}, "node": "x"});
+    let list = move || {
+        listed.fetch_add(1, Ordering::Relaxed);
+        Ok(list(std::slice::from_ref(&pod), "7"))
+    };
+    let mended = AtomicBool::new(false);
+    let watch = move || match mended.swap(true, Ordering::Relaxed) {
+        false => Ok(Box::new([WatchEvent::Deleted(raw(&json!({"metadata": {"name": 7}})))].into_iter()) as Items<_>),
+        true => Ok(silence()),
+    };
+    let informer = SharedInformer::new(Scripted::new(list, watch), InformerConfig::default());
+    let (mut events, mut states) = (informer.subscribe(), informer.states());
+    informer.start();
+    let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap().clone();
+    let error = degraded.cause().unwrap();
+    let told = "GET /api/v1/namespaces/ns/pods: the object of an event has no name: ";
+    assert!(error.to_string().contains(told), "{error}");
+    let request = error.cause().unwrap().request.clone().unwrap();
+    assert_eq!((&*request.method, request.path()), ("GET", "/api/v1/namespaces/ns/pods"));
+    assert_eq!(lists.load(Ordering::Relaxed), 1);
+
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(lists.load(Ordering::Relaxed), 2);
+    assert_eq!(drain(&mut events).await, ["A! a@"], "nobody is told of a deletion");
+    assert!(node(&informer, "a").is_some() && informer.state().is_synced());
 }

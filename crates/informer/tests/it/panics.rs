@@ -1,0 +1,231 @@
+//! Panics of users' code: what each costs, and that it is told.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pintle_informer::{
+    IndexExists, InformerConfig, InformerFactory, InformerState, ReflectorConfig, ResourceEvent, SharedInformer,
+};
+use pintle_meta::{ObjectMeta, Reason};
+use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
+use pintle_testing::{Break, Collection, Outcome, Verb};
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+
+use crate::support::scripted::{Scripted, list, silence};
+use crate::support::{Pod, drain, drain_sorted, failure, key, pod, pods, settle};
+
+/// `key: error` of each entry.
+fn shown<T: pintle_meta::Object>(informer: &SharedInformer<T>) -> Vec<String> {
+    let entries = informer.lister().undecodable();
+    entries.iter().map(|entry| format!("{}: {}", entry.key, entry.error)).collect()
+}
+
+/// Pods by node, but for those whose node is bad.
+fn by_node(informer: &SharedInformer<Pod>) -> Result<(), IndexExists> {
+    informer.add_index("node", |pod| {
+        assert_ne!(pod.node, "bad", "wanted");
+        vec![pod.node.clone()]
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_handler_that_panics_misses_that_error() {
+    let source = pods(&["a"]);
+    source.faults().next_of(Verb::List, [Outcome::Fails(failure(403, Reason::Forbidden))]);
+    let asked = Arc::new(AtomicBool::new(false));
+    let heard = asked.clone();
+    let on_error = move |_: &_| {
+        heard.store(true, Ordering::Relaxed);
+        panic!("wanted");
+    };
+    let config = InformerConfig { on_error: Some(Box::new(on_error)), ..InformerConfig::default() };
+    let informer = SharedInformer::new(source, config);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    assert!(asked.load(Ordering::Relaxed) && informer.state().is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instrument_that_panics_is_not_told_and_nothing_else_is_lost() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Kind {
+        Counter,
+        Gauge,
+        Histogram,
+    }
+    /// Its instruments of one kind panic.
+    #[derive(Debug)]
+    struct Fragile(Kind, Memory);
+    #[derive(Debug)]
+    struct Broken;
+    impl Counter for Broken {
+        fn add(&self, _: u64) {
+            panic!("wanted");
+        }
+    }
+    impl Gauge for Broken {
+        fn add(&self, _: i64) {
+            panic!("wanted");
+        }
+    }
+    impl Histogram for Broken {
+        fn observe(&self, _: f64) {
+            panic!("wanted");
+        }
+    }
+    impl Provider for Fragile {
+        fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+            if self.0 == Kind::Counter { Box::new(Broken) } else { self.1.counter(metric, labels) }
+        }
+        fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+            if self.0 == Kind::Gauge { Box::new(Broken) } else { self.1.gauge(metric, labels) }
+        }
+        fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
+            if self.0 == Kind::Histogram { Box::new(Broken) } else { self.1.histogram(metric, labels) }
+        }
+        fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
+            self.1.pulled(metric, labels, read)
+        }
+    }
+    for kind in [Kind::Counter, Kind::Gauge, Kind::Histogram] {
+        let source = pods(&["a"]);
+        let metrics: Arc<dyn Provider> = Arc::new(Fragile(kind, Memory::new()));
+        let config = InformerConfig { metrics: Some(metrics), ..InformerConfig::default() };
+        let informer = SharedInformer::new(source.clone(), config);
+        let mut events = informer.subscribe();
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        source.put(pod("b", ""));
+        assert_eq!(drain(&mut events).await, ["A! a@1", "A b@2"], "{kind:?}");
+        source.break_watches(Break::End);
+        source.put(pod("c", ""));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(drain(&mut events).await, ["A c@3"], "{kind:?}");
+        informer.shutdown().await;
+        assert!(matches!(informer.state(), InformerState::Stopped), "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deserialize_that_panics_costs_that_object_and_no_other() {
+    #[derive(Deserialize)]
+    struct Fussy {
+        metadata: ObjectMeta,
+        #[serde(rename = "node", deserialize_with = "good")]
+        _node: String,
+    }
+    fn good<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+        let node = String::deserialize(deserializer)?;
+        assert_ne!(node, "bad", "wanted");
+        Ok(node)
+    }
+    pintle_meta::resource!(Fussy, "v1", "Pod", "pods", Namespaced);
+    for streaming_list in [false, true] {
+        let source = Collection::<Fussy>::default();
+        let put = |name: &str, node: &str| {
+            source.put_raw(json!({"metadata": {"namespace": "ns", "name": name}, "node": node}));
+        };
+        put("a", "bad");
+        put("b", "");
+        let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
+        let informer = SharedInformer::new(source.clone(), InformerConfig { reflector, ..InformerConfig::default() });
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        put("c", "bad");
+        put("d", "");
+        settle().await;
+        let errors = shown(&informer);
+        assert_eq!((informer.lister().len(), errors.len()), (2, 2), "{errors:?}");
+        assert!(
+            errors[0].starts_with("ns/a: its Deserialize panicked: ") && errors[0].contains("wanted"),
+            "{errors:?}"
+        );
+        assert!(errors[1].starts_with("ns/c: its Deserialize panicked: "), "{errors:?}");
+        assert!(informer.state().is_synced());
+        put("a", "good");
+        settle().await;
+        assert_eq!((informer.lister().len(), shown(&informer).len()), (3, 1), "it heals");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_function_that_panics_costs_that_object_and_no_other() {
+    let source = pods(&["a"]);
+    source.put(pod("b", "bad"));
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    by_node(&informer).unwrap();
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(drain(&mut events).await, ["A! a@1"]);
+
+    source.put(pod("a", "bad"));
+    source.put(pod("c", ""));
+    assert_eq!(drain(&mut events).await, ["A c@4"], "the last good state of a stays");
+    let errors = shown(&informer);
+    assert!(errors.len() == 2 && errors[1].starts_with("ns/b: an index function panicked on it: "), "{errors:?}");
+    source.compact();
+    source.break_watches(Break::expired());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(drain(&mut events).await.is_empty(), "also where a list tells it");
+    assert_eq!(informer.lister().by_index("node", "").unwrap().len(), 2);
+    assert!(informer.state().is_synced());
+
+    source.put(pod("a", "good"));
+    source.put(pod("b", "good"));
+    assert_eq!(drain_sorted(&mut events).await, ["A b@6", "U a@1..5"], "they heal");
+    assert_eq!(informer.lister().by_index("node", "good").unwrap().len(), 2);
+    source.put(pod("a", "bad"));
+    source.remove(&key("a"));
+    assert_eq!(drain(&mut events).await, ["D a@8"], "what is gone needs no index");
+    assert!(shown(&informer).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_that_panics_on_an_object_that_is_there_is_not_added() {
+    let source = pods(&["a"]);
+    source.put(pod("b", "bad"));
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert!(catch_unwind(AssertUnwindSafe(|| by_node(&informer))).is_err());
+    assert!(informer.lister().by_index("node", "").is_err());
+    source.put(pod("c", "bad"));
+    settle().await;
+    assert_eq!((informer.lister().len(), informer.state().is_synced()), (3, true), "and nothing else happened");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_ends_its_informer_which_says_why() {
+    let sources: [(bool, fn() -> Scripted); 4] = [
+        (false, || Scripted::new(|| panic!("wanted"), || Ok(silence()))),
+        (false, || Scripted::new(|| Ok(Box::new(std::iter::from_fn(|| panic!("wanted")))), || Ok(silence()))),
+        (true, || Scripted::new(|| Ok(list(&[], "1")), || panic!("wanted"))),
+        (true, || Scripted::new(|| Ok(list(&[], "1")), || Ok(Box::new(std::iter::from_fn(|| panic!("wanted")))))),
+    ];
+    for (has_synced, source) in sources {
+        let factory = InformerFactory::new();
+        let config = || InformerConfig { name: "web".into(), ..InformerConfig::default() };
+        let informer = factory.informer(source(), config());
+        let mut events = informer.subscribe();
+        let mut handler = informer.add_event_handler(|_: &ResourceEvent<Pod>| {});
+        factory.start();
+        assert!(events.next().await.is_none());
+        assert_eq!(handler.synced().await, has_synced);
+        let state = informer.state();
+        assert!(matches!(&state, InformerState::Panicked { message } if message == "wanted"), "{state:?}");
+        assert!(state.has_ended() && informer.has_synced() == has_synced);
+        let error = factory.wait_for_sync().await.unwrap_err().to_string();
+        assert_eq!(error, r#"the informer "web" panicked (wanted) before its first list was complete"#);
+        informer.lister().wait_for("9").await.unwrap_err();
+        let another = factory.informer(source(), config());
+        assert!(matches!(another.state(), InformerState::Starting), "who asks now wants one that lives");
+        informer.shutdown().await;
+        assert!(matches!(informer.state(), InformerState::Panicked { .. }));
+    }
+}

@@ -1,0 +1,90 @@
+//! A source of which a test writes each word.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use pintle_meta::{
+    ApiError, ApiResource, ListMeta, ListOptions, ListPart, ListWatch, RawObject, Resource, WatchEvent, WatchOptions,
+};
+use serde_json::Value;
+
+use super::Pod;
+
+/// A source of the pods in the namespace `ns`, which always has its next item ready.
+pub(crate) struct Scripted {
+    list: Answer<ListPart>,
+    watch: Answer<WatchEvent<RawObject>>,
+}
+
+type Answer<I> = Box<dyn Fn() -> Result<Items<I>, ApiError> + Send + Sync>;
+pub(crate) type Items<I> = Box<dyn Iterator<Item = I> + Send>;
+
+impl Scripted {
+    /// Each list and each watch is answered so. A watch falls silent after its last event.
+    pub(crate) fn new(
+        list: impl Fn() -> Result<Items<ListPart>, ApiError> + Send + Sync + 'static,
+        watch: impl Fn() -> Result<Items<WatchEvent<RawObject>>, ApiError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { list: Box::new(list), watch: Box::new(watch) }
+    }
+}
+
+/// The items, and then the end, or silence.
+pub(crate) struct Script<I> {
+    items: Items<I>,
+    ends: bool,
+}
+
+impl<I> Stream for Script<I> {
+    type Item = Result<I, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.items.next() {
+            None if !self.ends => Poll::Pending,
+            next => Poll::Ready(next.map(Ok)),
+        }
+    }
+}
+
+impl ListWatch for Scripted {
+    type Object = Pod;
+    type Page = Script<ListPart>;
+    type Events = Script<WatchEvent<RawObject>>;
+
+    fn api_resource(&self) -> ApiResource {
+        Pod::api_resource()
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Some("ns")
+    }
+
+    async fn list(&self, _: &ListOptions) -> Result<Self::Page, ApiError> {
+        Ok(Script { items: (self.list)()?, ends: true })
+    }
+
+    async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> {
+        Ok(Script { items: (self.watch)()?, ends: false })
+    }
+}
+
+/// The parts of a list at that revision.
+pub(crate) fn list(items: &[Value], resource_version: &str) -> Items<ListPart> {
+    let metadata = ListMeta { resource_version: resource_version.into(), ..ListMeta::default() };
+    let items: Vec<ListPart> = items.iter().map(|item| ListPart::Item(raw(item))).collect();
+    Box::new(items.into_iter().chain([ListPart::Metadata(metadata)]))
+}
+
+/// The object, as it crosses the network.
+pub(crate) fn raw(object: &Value) -> RawObject {
+    RawObject::Json(object.to_string().into())
+}
+
+/// A watch that brings nothing.
+pub(crate) fn silence<I>() -> Items<I>
+where
+    I: Send + 'static,
+{
+    Box::new(std::iter::empty())
+}
