@@ -124,7 +124,9 @@ impl<K> Drop for Section<'_, K> {
     fn drop(&mut self) {
         let inbox = self.inbox;
         let (state, now) = self.parts();
-        let settled = state.is_inbox_open && state.drainers.is_empty();
+        // Either the inbox is open, and nobody waits, or it stays closed to the end.
+        let nobody_waits = state.is_inbox_open || state.waiters.is_empty() && state.engine.mode().is_some();
+        let settled = nobody_waits && state.drainers.is_empty();
         let wakes = if settled { None } else { Some(state.settle(inbox, now)) };
         let trash = state.engine.take_trash();
         self.state = None;
