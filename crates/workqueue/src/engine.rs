@@ -124,9 +124,9 @@ impl<K> Engine<K> {
         (engine, config.clock, config.name)
     }
 
-    /// Whether the time of each step is wanted.
+    /// Whether the time of each step that may be late is wanted.
     pub(crate) fn wants_time(&self) -> bool {
-        self.timed || self.observer.is_some()
+        self.timed || self.observer.is_some() || self.keep_failures.is_some()
     }
 
     pub(crate) fn mode(&self) -> Option<ShutdownMode> {
@@ -205,9 +205,8 @@ impl<K> Engine<K> {
         }
     }
 
-    fn refuse(&mut self, key: K) -> Added {
+    fn refuse(&mut self) -> Added {
         self.refused += 1;
-        self.trash.push(key);
         Added::ShutDown
     }
 

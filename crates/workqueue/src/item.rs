@@ -18,7 +18,8 @@ use crate::sync::Arc;
 /// worker panics or its task is cancelled too. There is no other way to be done with a key, so nobody is done with it twice, or
 /// without holding it.
 ///
-/// It keeps its queue alive, and may be dropped on any thread.
+/// It keeps its queue alive, and may be dropped on any thread. The drop may pass on a panic of a user's code, as any call of the queue
+/// may: see [`WorkQueue`](crate::WorkQueue#panics).
 ///
 /// # Examples
 ///
@@ -61,7 +62,7 @@ impl<K, C: Clock> WorkItem<K, C> {
         self.priority
     }
 
-    /// How often the key has been retried since it was last forgotten.
+    /// How often the key has been retried since it was last forgotten. 65,535 stands for any more, too.
     pub fn num_requeues(&self) -> u32 {
         let section = self.shared.section();
         self.ticket.map_or(0, |ticket| section.engine.failures(ticket, &section.now))

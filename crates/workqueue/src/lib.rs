@@ -33,6 +33,20 @@
 //! - [`Fifo`], [`Priority`] and [`Fair`] are the orders that come with it.
 //! - [`ShutdownMode`] is how a queue ends, [`Drain`] waits for that, and [`ShutdownReport`] says what was left.
 //!
+//! # client-go's names
+//!
+//! | client-go, controller-runtime | here |
+//! |---|---|
+//! | `Add`, `AddAfter`, `AddRateLimited` | [`WorkQueue::add`], [`add_after`](WorkQueue::add_after), [`add_rate_limited`](WorkQueue::add_rate_limited) |
+//! | `AddWithOpts` | [`WorkQueue::add_with`] and [`AddOptions`] |
+//! | `Get`, `Done` | [`WorkQueue::get`], [`blocking_get`](WorkQueue::blocking_get) or [`try_get`](WorkQueue::try_get), and the drop of the [`WorkItem`] |
+//! | `GetWithPriority` | [`WorkItem::priority`] |
+//! | `Forget`, `NumRequeues` | [`WorkItem::forget`], [`WorkItem::num_requeues`], or by key [`WorkQueue::forget`], [`WorkQueue::num_requeues`] |
+//! | `Len`, `ShuttingDown` | [`WorkQueue::len`], [`is_shutting_down`](WorkQueue::is_shutting_down) |
+//! | `ShutDown`, `ShutDownWithDrain` | [`WorkQueue::shut_down`] with [`ShutdownMode::FinishBacklog`], and the [`Drain`] that it gives |
+//! | `Queue` with `Touch`, `Push`, `Pop`, `Len` | [`Order`] |
+//! | `RateLimiter`, `MetricsProvider`, `ParallelizeUntil` | [`ratelimit::RateLimiter`], [`pintle_metrics::Provider`], [`parallelize_until`] |
+//!
 //! # Which clock
 //!
 //! [`ratelimit::Clock`] is the one seam for every use of time, and part of a queue's type.

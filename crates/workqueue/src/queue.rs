@@ -26,14 +26,15 @@ use crate::sync::Arc;
 /// # Under the lock
 ///
 /// All steps are made under one lock, each of them bounded in work, however many keys there are or come due at once. The `Eq` and
-/// `Clone` of keys run under it, as do the [`Order`](crate::Order), the limiter, the clock's `now` and the instruments of the
-/// metrics, so none of them may use the queue. Keys are hashed and dropped without it.
+/// `Clone` of keys run under it, as do the [`Order`](crate::Order), the limiter, the clock's `now`, the `clone` of the wakers of those
+/// who wait, and the instruments of the metrics, so none of them may use the queue. Keys are hashed and dropped without it, and
+/// wakers called.
 ///
 /// # Panics
 ///
-/// Any call, and the drop of a guard, passes on a panic of what runs under the lock. The queue goes on: a key whose `Clone`
-/// panicked is done, one that the order panicked about is not queued, and a provider of metrics that panicked is told nothing
-/// more.
+/// Any call, and the drop of a guard, passes on a panic of what runs under the lock, and of the wakers that it calls. The queue goes
+/// on: a key whose `Clone` panicked is done, one that the order panicked about is not queued, and a provider of metrics that panicked
+/// is told nothing more. The 4,294,967,296th key that is there at a time panics.
 ///
 /// # Examples
 ///
@@ -129,8 +130,8 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// [report](crate::ShutdownReport::refused).
     ///
     /// If another thread is at the queue while nobody waits for a key, the add is left to whoever comes next, at most 64 of them
-    /// at a time, as is the end of a guard. No call can tell, but that a panic of the key's `Eq` comes out of the call that makes the
-    /// add.
+    /// at a time, as is the end of a guard. No call can tell, but that a panic of the key's `Eq`, of the order or of the metrics comes
+    /// out of the call that makes the step.
     pub fn add(&self, key: K) {
         self.shared.add(key);
     }
@@ -139,6 +140,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     pub fn add_with(&self, key: K, options: AddOptions) -> Added {
         let AddOptions { after, rate_limited, priority } = options;
         let hash = self.shared.hash(&key);
+        let key = &mut Some(key);
         let mut section = self.shared.section();
         let (state, now) = section.parts();
         match after {
@@ -167,6 +169,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
     /// Sets the delay of `key` to `after` from now, whether one is pending or not.
     pub fn replace_after(&self, key: K, after: Duration, kind: DelayKind) -> Added {
         let hash = self.shared.hash(&key);
+        let key = &mut Some(key);
         let mut section = self.shared.section();
         let (state, now) = section.parts();
         state.engine.replace_after(hash, key, after, kind, now)
@@ -204,7 +207,7 @@ impl<K: Hash + Eq, C: Clock> WorkQueue<K, C> {
         self.shared.section().engine.forget(hash, key);
     }
 
-    /// How many failures of `key` have been counted since it was last forgotten.
+    /// How many failures of `key` have been counted since it was last forgotten. 65,535 stands for any more, too.
     pub fn num_requeues(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
         let section = self.shared.section();
@@ -225,8 +228,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Takes the next key; blocks the thread until there is one. `None` once the queue is shutting down and has nothing
     /// left to hand out.
     ///
-    /// Those who wait are served in the order in which they came. The waiting thread itself keeps the time until the earliest
-    /// delay is over. If many keys come due at once, each get queues a few of them before it takes one, so an order sees them a few at
+    /// Those who wait are woken in the order in which they came, one at a time; who does not have to wait takes a key at once. The
+    /// waiting thread itself keeps the time until the earliest delay is over. If many keys come due at once, each get queues a few of them before it takes one, so an order sees them a few at
     /// a time.
     pub fn blocking_get(&self) -> Option<WorkItem<K, C>> {
         Wait::new(&self.shared, None).block()
@@ -238,7 +241,8 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing: a key is handed out only by the poll that returns it, and a wake-up that the
-    /// future had received is passed on to another waiter.
+    /// future had received is passed on to another waiter. But one that is woken, and then neither polled nor dropped, keeps that
+    /// wake-up to itself: for a millisecond, and then until the queue is next used.
     pub fn get(&self) -> Get<'_, K, C>
     where
         C: Timer,
@@ -255,7 +259,7 @@ impl<K: Clone, C: Clock> WorkQueue<K, C> {
     /// Begins to shut down, or tightens a shutdown that has begun; never loosens one. The returned [`Drain`] waits until that
     /// is over. Drop it if you do not want to wait.
     ///
-    /// Adds are refused from now on and delays no longer ripen.
+    /// Adds are refused from now on and delays no longer ripen. What is due by now is queued first, a few keys at a time.
     pub fn shut_down(&self, mode: ShutdownMode) -> Drain<K, C> {
         self.shared.shut_down(mode);
         Drain::new(Arc::clone(&self.shared))

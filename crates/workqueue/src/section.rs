@@ -106,7 +106,7 @@ impl<'a, K> Section<'a, K> {
 }
 
 impl<K: Eq> Section<'_, K> {
-    pub(crate) fn add(mut self, hash: u32, key: K) {
+    pub(crate) fn add(mut self, hash: u32, key: &mut Option<K>) {
         let (state, now) = self.parts();
         state.engine.add(hash, key, 0, now);
     }

@@ -26,7 +26,7 @@ pub(crate) struct Shared<K, C> {
     /// Held for one step of the engine at a time, never while waking, waiting, or dropping a key that a caller gave.
     state: Mutex<State<K>>,
     inbox: Inbox<K>,
-    /// Whether the order or the metrics want to know when an add was made.
+    /// Whether anybody wants to know when a late step was made.
     timed: bool,
     hasher: DefaultHashBuilder,
     epoch: Instant,
@@ -176,10 +176,10 @@ impl<K: Hash + Eq, C: Clock> Shared<K, C> {
     pub(crate) fn add(&self, key: K) {
         let hash = self.hash(&key);
         match self.state.try_lock() {
-            Some(state) => self.enter(state).add(hash, key),
+            Some(state) => self.enter(state).add(hash, &mut Some(key)),
             None => {
                 if let Some(LateStep::Add { hash, key }) = self.leave(LateStep::Add { hash, key }) {
-                    self.section().add(hash, key);
+                    self.section().add(hash, &mut Some(key));
                 }
             }
         }

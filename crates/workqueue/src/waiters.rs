@@ -1,7 +1,9 @@
 //! Those who wait for a key, and who of them is woken.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
+use std::thread;
 
 /// Those who wait for something, in the order of their arrival.
 #[derive(Debug, Default)]
@@ -29,8 +31,8 @@ pub(crate) struct WaiterId(u64);
 /// is woken to take over the clock, by 2. Only the timekeeper sleeps with a timer: when a delay ends, one waiter is woken, not
 /// all.
 ///
-/// A notified waiter may not get to run, because of what its executor is busy with. So if it has not come by [`PATIENCE`], the next
-/// section that finds a key notifies one more.
+/// A notified waiter may not get to run, because of what its executor is busy with. So from [`PATIENCE`] on it counts for nothing in
+/// the sections that come.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     wakers: Wakers,
@@ -105,14 +107,13 @@ impl Waiters {
 
     /// Restores the invariants: there is a key to hand out now, or nothing happens before `next_wake`.
     pub(crate) fn settle(&mut self, available: bool, next_wake: Option<u64>, now: impl Fn() -> u64, wakes: &mut Wakes) {
-        if available {
-            if self.notified == 0 || now().saturating_sub(self.notified_at) > PATIENCE {
-                self.notified_at = now();
-                self.notify(None, wakes);
-            }
+        let is_coming = self.notified > 0 && now().saturating_sub(self.notified_at) <= PATIENCE;
+        if is_coming {
             return;
         }
-        if self.notified > 0 {
+        if available {
+            self.notified_at = now();
+            self.notify(None, wakes);
             return;
         }
         match (self.timekeeper, next_wake) {
@@ -152,10 +153,14 @@ impl Wakes {
         }
     }
 
-    /// To be called without the lock.
+    /// To be called without the lock. A waker that panics does not keep the others from being woken.
     pub(crate) fn wake(self) {
-        for waker in self.first.into_iter().chain(self.rest) {
-            waker.wake();
+        let wake = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
+        let panics: Vec<_> = self.first.into_iter().chain(self.rest).filter_map(wake).collect();
+        if let Some(panic) = panics.into_iter().next()
+            && !thread::panicking()
+        {
+            resume_unwind(panic);
         }
     }
 }

@@ -27,8 +27,8 @@ func main() {
 		"item-limiter":         itemLimiter,
 		"storm":                storm,
 		"counts":               counts,
-		"hand-off-half":        func(how setting) sample { return handOff(how, 55_000) },
-		"hand-off-fifth":       func(how setting) sample { return handOff(how, 22_000) },
+		"hand-off-half":        func(how setting) sample { return handOff(how, 54_400) },
+		"hand-off-fifth":       func(how setting) sample { return handOff(how, 22_400) },
 		"due":                  due,
 		"grow":                 grow,
 	})

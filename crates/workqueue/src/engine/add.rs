@@ -10,11 +10,13 @@ use crate::config::Pending;
 use crate::inbox::{Late, LateStep};
 use crate::order::Ticket;
 
+/// A key that is added is in an `Option` of the caller's. What is not needed, or what a panic leaves, stays there, to be dropped without
+/// the lock.
 impl<K: Eq> Engine<K> {
     /// Adds `key` now.
-    pub(crate) fn add(&mut self, hash: u32, key: K, priority: i32, now: &Now<'_>) -> Added {
+    pub(crate) fn add(&mut self, hash: u32, key: &mut Option<K>, priority: i32, now: &Now<'_>) -> Added {
         if self.mode.is_some() {
-            return self.refuse(key);
+            return self.refuse();
         }
         let ticket = self.entry(hash, key, now);
         self.add_ticket(ticket, priority, now)
@@ -24,19 +26,33 @@ impl<K: Eq> Engine<K> {
     pub(crate) fn take_late(&mut self, late: Late<K>, now: &Now<'_>) {
         let made = late.at.map(|at| now.at(at));
         let now = made.as_ref().unwrap_or(now);
+        let mut unused = None;
         let taken = catch_unwind(AssertUnwindSafe(|| match late.step {
-            LateStep::Add { hash, key } => _ = self.add(hash, key, 0, now),
+            LateStep::Add { hash, key } => {
+                unused = Some(key);
+                self.add(hash, &mut unused, 0, now);
+            }
             LateStep::Done(ticket) => self.done(ticket, now),
         }));
+        if let Some(key) = unused {
+            self.trash.push(key);
+        }
         if let Err(panic) = taken {
             self.trash.rare().panic = Some(panic);
         }
     }
 
     /// Adds `key` after a time. Of several delays the one that ends first counts.
-    pub(crate) fn add_after(&mut self, hash: u32, key: K, after: Duration, priority: i32, now: &Now<'_>) -> Added {
+    pub(crate) fn add_after(
+        &mut self,
+        hash: u32,
+        key: &mut Option<K>,
+        after: Duration,
+        priority: i32,
+        now: &Now<'_>,
+    ) -> Added {
         if self.mode.is_some() {
-            return self.refuse(key);
+            return self.refuse();
         }
         let ticket = self.entry(hash, key, now);
         self.add_ticket_after(ticket, after, priority, now)
@@ -46,19 +62,20 @@ impl<K: Eq> Engine<K> {
     pub(crate) fn replace_after(
         &mut self,
         hash: u32,
-        key: K,
+        key: &mut Option<K>,
         after: Duration,
         kind: DelayKind,
         now: &Now<'_>,
     ) -> Added {
         if self.mode.is_some() {
-            return self.refuse(key);
+            return self.refuse();
         }
         let ticket = self.entry(hash, key, now);
         if after.is_zero() {
             self.stop_waiting(ticket);
             return self.add_ticket(ticket, 0, now);
         }
+        self.observe(|observer| observer.retried(after));
         let record = &mut self.table[ticket];
         if !record.state.has(State::WAITING) && !record.state.has(State::DIRTY) {
             record.priority = 0;
@@ -91,16 +108,13 @@ impl<K: Eq> Engine<K> {
         Some(ticket)
     }
 
-    /// The record of `key`, a new idle one if there is none.
+    /// The record of `key`, a new idle one if there is none, which takes the key.
     #[inline]
-    pub(super) fn entry(&mut self, hash: u32, key: K, now: &Now<'_>) -> Ticket {
-        let (ticket, unused) = self.table.entry(hash, key);
-        match unused {
+    pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>, now: &Now<'_>) -> Ticket {
+        let ticket = self.table.entry(hash, key);
+        match key {
             None => self.counts.idle += 1,
-            Some(key) => {
-                self.trash.push(key);
-                self.ripen(ticket, now);
-            }
+            Some(_) => self.ripen(ticket, now),
         }
         ticket
     }

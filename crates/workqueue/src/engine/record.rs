@@ -34,9 +34,9 @@ pub(super) struct State(u8);
 
 impl<K> Record<K> {
     /// An idle record.
-    pub(super) fn new(hash: u32, key: K) -> Self {
+    pub(super) fn new(hash: u32, key: Option<K>) -> Self {
         Self {
-            key: Some(key),
+            key,
             deadline: NEVER,
             place: 0,
             priority: 0,

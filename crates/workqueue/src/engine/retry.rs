@@ -17,21 +17,19 @@ impl<K: Eq> Engine<K> {
     pub(crate) fn add_rate_limited(
         &mut self,
         hash: u32,
-        key: K,
+        key: &mut Option<K>,
         before: Option<Duration>,
         priority: i32,
         now: &Now<'_>,
     ) -> Added {
         if self.mode.is_some() && self.charge == Charge::IfScheduled {
-            return self.refuse(key);
+            return self.refuse();
         }
-        match self.find(hash, &key, now) {
-            Some(ticket) => {
-                self.trash.push(key);
-                self.retry(ticket, before, priority, now)
-            }
+        let Some(given) = key.as_ref() else { unreachable!("an add has a key") };
+        match self.find(hash, given, now) {
+            Some(ticket) => self.retry(ticket, before, priority, now),
             None => {
-                let verdict = self.judge(Err(&key), before, now);
+                let verdict = self.judge(Err(given), before, now);
                 let ticket = self.entry(hash, key, now);
                 self.put_off(ticket, verdict, priority, now)
             }
@@ -56,8 +54,7 @@ impl<K> Engine<K> {
     /// Adds a key that has a record when the limiter says, or after `before` if that is earlier.
     pub(crate) fn retry(&mut self, ticket: Ticket, before: Option<Duration>, priority: i32, now: &Now<'_>) -> Added {
         if self.mode.is_some() && self.charge == Charge::IfScheduled {
-            self.refused += 1;
-            return Added::ShutDown;
+            return self.refuse();
         }
         self.ripen(ticket, now);
         let verdict = self.judge(Ok(ticket), before, now);
@@ -77,10 +74,7 @@ impl<K> Engine<K> {
                 self.ripen(ticket, now);
                 self.add_ticket_after(ticket, after, priority, now)
             }
-            Some(_) => {
-                self.refused += 1;
-                Added::ShutDown
-            }
+            Some(_) => self.refuse(),
         }
     }
 
@@ -135,9 +129,8 @@ impl<K> Engine<K> {
     fn put_off(&mut self, ticket: Ticket, verdict: Verdict, priority: i32, now: &Now<'_>) -> Added {
         self.table[ticket].failures = verdict.failures;
         if self.mode.is_some() {
-            self.refused += 1;
             self.rest(ticket, now);
-            return Added::ShutDown;
+            return self.refuse();
         }
         self.delay(ticket, verdict.deadline, DelayKind::Retry, priority, now)
     }

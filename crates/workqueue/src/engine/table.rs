@@ -57,7 +57,7 @@ impl<K> Table<K> {
 
     /// A record for a key that the index does not know.
     #[cold]
-    fn insert(&mut self, hash: u32, key: K) -> Ticket {
+    fn insert(&mut self, hash: u32, key: Option<K>) -> Ticket {
         let ticket = match self.take_vacant() {
             Some(ticket) => {
                 self.index.remove(self[ticket].hash, ticket);
@@ -100,29 +100,28 @@ impl<K: Eq> Table<K> {
         self.index.find(hash, |ticket| self[ticket].key.as_ref() == Some(key))
     }
 
-    /// The record of `key`, a new idle one if there is none; and the key if that was not needed.
+    /// The record of `key`, a new idle one if there is none, which takes the key.
     #[inline]
-    pub(super) fn entry(&mut self, hash: u32, key: K) -> (Ticket, Option<K>) {
+    pub(super) fn entry(&mut self, hash: u32, key: &mut Option<K>) -> Ticket {
         let mut vacant = None;
         let found = self.index.find(hash, |ticket| match &self[ticket].key {
-            Some(there) => *there == key,
+            Some(there) => key.as_ref() == Some(there),
             None => {
                 vacant = Some(ticket);
                 false
             }
         });
         if let Some(ticket) = found {
-            return (ticket, Some(key));
+            return ticket;
         }
         self.len += 1;
-        let ticket = match vacant {
+        match vacant {
             Some(ticket) => {
-                self[ticket].key = Some(key);
+                self[ticket].key = key.take();
                 ticket
             }
-            None => self.insert(hash, key),
-        };
-        (ticket, None)
+            None => self.insert(hash, key.take()),
+        }
     }
 }
 
@@ -169,7 +168,8 @@ mod tests {
                         prop_assert_eq!(table.remove(ticket), Some(key));
                     }
                 } else {
-                    let (ticket, unused) = table.entry(hash(key, style), key);
+                    let mut unused = Some(key);
+                    let ticket = table.entry(hash(key, style), &mut unused);
                     let known = expected.insert(key, ticket);
                     prop_assert_eq!(unused, known.map(|_| key));
                     prop_assert!(known.is_none_or(|known| known == ticket));
@@ -197,7 +197,7 @@ mod tests {
         fn the_room_of_keys_that_are_gone_is_used_again(mut seed in any::<u64>(), style in 0..2u8) {
             let (mut table, mut there) = (Table::new(), Vec::new());
             for key in 0..10_000 {
-                there.push(table.entry(hash(key, style), key).0);
+                there.push(table.entry(hash(key, style), &mut Some(key)));
                 if there.len() > 100 {
                     let gone = dice(&mut seed, 100) as usize;
                     prop_assert!(table.remove(there.swap_remove(gone)).is_some());
@@ -206,8 +206,8 @@ mod tests {
             prop_assert!(table.bound() <= 110, "{} records for {} keys", table.bound(), there.len());
             prop_assert_eq!(table.index.len(), table.bound());
             let last = there[there.len() - 1];
-            let (hash, key) = (table[last].hash, table.remove(last).unwrap_or_default());
-            prop_assert_eq!(table.entry(hash, key), (last, None), "it is still known");
+            let (hash, mut key) = (table[last].hash, table.remove(last));
+            prop_assert_eq!(table.entry(hash, &mut key), last, "it is still known");
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Round robin between tenants.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::Hash;
 
 use super::{Fifo, Order, Queued, Ticket};
 
 /// Round robin between tenants: a tenant with many queued keys does not delay those of the others.
 ///
 /// With `n` tenants that have keys queued, the next key of each is handed out after at most `n - 1` keys of others. Within a
-/// tenant another order decides: first in first out, or the one given to [`with_lanes`](Fair::with_lanes).
+/// tenant another order decides: first in first out, or the one given to [`with_lanes`](Fair::with_lanes). The tenant of a key is
+/// asked for more than once, and has to be the same each time.
 ///
 /// # Examples
 ///
@@ -28,8 +28,8 @@ use super::{Fifo, Order, Queued, Ticket};
 pub struct Fair<K, T> {
     tenant: Box<dyn Fn(&K) -> T + Send>,
     lane: Box<dyn Fn() -> Box<dyn Order<K>> + Send>,
-    /// Of the tenants that have keys queued.
-    lanes: HashMap<T, Lane<K>>,
+    /// Of the tenants that have keys queued. A tree, since a hash table would be moved as a whole when there are many.
+    lanes: BTreeMap<T, Lane<K>>,
     /// The same tenants, the next one first.
     turns: BTreeMap<u64, T>,
     /// The turn of the one who came last.
@@ -43,9 +43,7 @@ struct Lane<K> {
     turn: u64,
 }
 
-const KEEP: usize = 64;
-
-impl<K, T: Hash + Eq + Clone> Fair<K, T> {
+impl<K, T: Ord + Clone> Fair<K, T> {
     /// An order in which the tenant of a key is what `tenant` returns, and the keys of one tenant come first in first out.
     pub fn new(tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         Self::with_lanes(tenant, || Box::new(Fifo::default()))
@@ -61,7 +59,7 @@ impl<K, T: Hash + Eq + Clone> Fair<K, T> {
         Self {
             tenant: Box::new(tenant),
             lane: Box::new(lane),
-            lanes: HashMap::new(),
+            lanes: BTreeMap::new(),
             turns: BTreeMap::new(),
             last_turn: 0,
             len: 0,
@@ -70,17 +68,7 @@ impl<K, T: Hash + Eq + Clone> Fair<K, T> {
     }
 }
 
-impl<K, T: Hash + Eq> Fair<K, T> {
-    /// A tenant has no key queued any more.
-    fn close(&mut self, tenant: &T) {
-        self.lanes.remove(tenant);
-        if self.lanes.capacity() > KEEP && self.lanes.len() < self.lanes.capacity() / 8 {
-            self.lanes.shrink_to(KEEP);
-        }
-    }
-}
-
-impl<K, T: Hash + Eq + Clone + Send> Order<K> for Fair<K, T> {
+impl<K, T: Ord + Clone + Send> Order<K> for Fair<K, T> {
     fn push(&mut self, key: Queued<'_, K>) -> u64 {
         let tenant = (self.tenant)(key.key);
         let lane = self.lanes.entry(tenant.clone()).or_insert_with(|| {
@@ -99,7 +87,7 @@ impl<K, T: Hash + Eq + Clone + Send> Order<K> for Fair<K, T> {
             let Some(lane) = self.lanes.get_mut(&tenant) else { continue };
             let ticket = lane.order.pop();
             if lane.order.is_empty() {
-                self.close(&tenant);
+                self.lanes.remove(&tenant);
             } else {
                 self.last_turn += 1;
                 lane.turn = self.last_turn;
@@ -121,7 +109,7 @@ impl<K, T: Hash + Eq + Clone + Send> Order<K> for Fair<K, T> {
         self.len -= before - lane.order.len();
         if lane.order.is_empty() {
             self.turns.remove(&lane.turn);
-            self.close(&tenant);
+            self.lanes.remove(&tenant);
         }
     }
 

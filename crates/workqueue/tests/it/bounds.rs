@@ -154,3 +154,24 @@ fn a_waiter_that_does_not_come_does_not_hold_up_the_others() {
     let Poll::Ready(Some(item)) = other.as_mut().poll(&mut Context::from_waker(&wakers[1])) else { panic!("a key") };
     assert_eq!(*item, 1);
 }
+
+/// A task may keep the future of a get for long and not poll it, though it was woken. The others keep the time, as soon as anything
+/// happens.
+#[test]
+fn a_woken_get_that_does_not_come_is_not_waited_for() {
+    let (queue, clock) = queue();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let (mut kept, mut other) = (pin!(queue.get()), pin!(queue.get()));
+    assert!(kept.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add(1);
+    assert_eq!(queue.try_get().map(|item| *item), Ok(1));
+    clock.advance(2 * MS);
+    queue.add_after(2, SECOND);
+    assert_eq!(wakes.count(), 1, "somebody has to keep the time");
+    assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    clock.advance(SECOND);
+    assert_eq!(wakes.count(), 2);
+    assert!(matches!(other.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(item)) if *item == 2));
+}

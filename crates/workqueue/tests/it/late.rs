@@ -183,3 +183,20 @@ fn a_late_key_ages_from_its_add_on() {
     queue.add_with("new", at(1));
     assert_eq!(take(&queue), ["gate", "old", "new"]);
 }
+
+/// The time after which failures are forgotten begins with the done, also if that was left to somebody who came much later.
+#[test]
+fn the_failures_of_a_late_done_expire_from_then_on() {
+    let clock = ManualClock::new();
+    let (order, gate) = gated(Box::new(Fifo::default()), |key| *key == "gate");
+    let config = QueueConfig { order, keep_failures: Some(10 * SECOND), ..QueueConfig::new(clock.clone()) };
+    let queue: Queue = WorkQueue::new(config);
+    queue.add_rate_limited("held");
+    clock.advance(SECOND);
+    let held = queue.try_get().unwrap();
+    gate.hold(&queue, "gate", || held.done());
+    clock.advance(9 * SECOND);
+    assert_eq!(queue.num_requeues(&"held"), 1);
+    clock.advance(SECOND);
+    assert_eq!(queue.num_requeues(&"held"), 0);
+}

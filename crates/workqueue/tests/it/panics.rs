@@ -4,14 +4,14 @@ use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
 use pintle_workqueue::ratelimit::{ManualClock, RateLimiter};
-use pintle_workqueue::{Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, WorkQueue};
+use pintle_workqueue::{DelayKind, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, WorkQueue};
 
 use crate::gate::gated;
 
@@ -186,6 +186,64 @@ fn no_key_is_dropped_under_the_lock() {
 }
 
 /// A formatter that uses the queue, as a logger may that is drawn from.
+/// Not even where a panic of the user's code leaves a key behind. Each of them looks at the queue when it is dropped, and would wait for
+/// ever.
+#[test]
+fn no_key_is_dropped_under_the_lock_by_a_panic() {
+    let keys = Keys::default();
+    let limiter = Box::new(BadLimiter);
+    let queue = WorkQueue::new(QueueConfig { limiter, ..QueueConfig::new(ManualClock::new()) });
+    queue.add(keys.key(1));
+    let calls_back = queue.clone();
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&looks);
+    let look = move || {
+        _ = calls_back.counts();
+        counter.fetch_add(1, Ordering::SeqCst);
+    };
+    keys.dropped.set(Box::new(look)).unwrap_or_else(|_| panic!("once"));
+
+    assert_eq!(panics(|| _ = queue.add_rate_limited(keys.key(2))), "no delay");
+    keys.bad_eq.store(true, Ordering::SeqCst);
+    assert_eq!(panics(|| queue.add(keys.key(1))), "no comparisons");
+    assert_eq!(panics(|| _ = queue.add_after(keys.key(1), SECOND)), "no comparisons");
+    assert_eq!(panics(|| _ = queue.add_rate_limited(keys.key(1))), "no comparisons");
+    assert_eq!(panics(|| _ = queue.replace_after(keys.key(1), SECOND, DelayKind::Retry)), "no comparisons");
+    keys.bad_eq.store(false, Ordering::SeqCst);
+    assert_eq!((looks.load(Ordering::SeqCst), queue.counts().queued), (5, 1));
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("no wake-up");
+    }
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_waker_that_panics_leaves_nobody_asleep() {
+    let queue: WorkQueue<u32, _> = WorkQueue::new(QueueConfig::new(ManualClock::new()));
+    let woken = Arc::new(Woken::default());
+    let (bad, good) = (Waker::from(Arc::new(Panics)), Waker::from(Arc::clone(&woken)));
+    let (mut first, mut second, mut third) = (pin!(queue.get()), pin!(queue.get()), pin!(queue.get()));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&bad)).is_pending());
+    for get in [&mut second, &mut third] {
+        assert!(get.as_mut().poll(&mut Context::from_waker(&good)).is_pending());
+    }
+    assert_eq!(panics(|| drop(queue.shut_down(ShutdownMode::FinishBacklog))), "no wake-up");
+    assert_eq!(woken.0.load(Ordering::SeqCst), 2);
+}
+
 #[test]
 fn nothing_is_formatted_under_the_lock() {
     struct Logger<'a>(&'a WorkQueue<u32, ManualClock>, String);
