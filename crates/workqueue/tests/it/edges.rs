@@ -5,11 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pintle_workqueue::ratelimit::{Clock, ManualClock, Sleep, Timer};
 use pintle_workqueue::{Added, Charge, Pending, QueueConfig, ShutdownMode, TryGetError, WorkQueue, parallelize_until};
+
+use crate::watch::Wakes;
 
 type Queue<C = ManualClock> = WorkQueue<&'static str, C>;
 
@@ -23,15 +25,6 @@ fn queue() -> (Queue, ManualClock) {
 
 fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-}
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 /// There is no `done(key)`: only who holds a key can be done with it, and only once. (A second `done` of a guard does not
@@ -64,7 +57,7 @@ fn x2_two_concurrent_drainers_are_both_woken() {
     let mut second = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     assert!(first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending());
     drop(item);
-    assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
+    assert_eq!(wakes.count(), 2);
     assert!(first.as_mut().poll(&mut cx).is_ready() && second.as_mut().poll(&mut cx).is_ready());
 }
 
@@ -269,11 +262,11 @@ fn a_dropped_timekeeper_hands_the_time_over() {
         assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert_eq!(clock.sleepers(), 1, "one timer for all");
     }
-    assert_eq!((wakes.0.load(Ordering::SeqCst), clock.sleepers()), (1, 0));
+    assert_eq!((wakes.count(), clock.sleepers()), (1, 0));
     assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     assert_eq!(clock.next_deadline(), Some(clock.now() + SECOND));
     clock.advance(SECOND);
-    assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
+    assert_eq!(wakes.count(), 2);
     assert!(matches!(poll(&mut other), Poll::Ready(Some(_))));
 }
 
@@ -286,7 +279,7 @@ fn an_earlier_delay_brings_the_timer_forward() {
     let mut get = pin!(queue.get());
     assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     queue.add_after("early", MS);
-    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.count(), 1);
     assert!(get.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     assert_eq!(clock.next_deadline(), Some(clock.now() + MS));
 }
@@ -303,8 +296,8 @@ fn a_wake_up_is_not_lost_with_the_one_it_woke() {
         assert!(poll(&mut first).is_pending());
         assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         queue.add("a");
-        assert_eq!(wakes.0.load(Ordering::SeqCst), 0, "the first was woken, and nobody else");
+        assert_eq!(wakes.count(), 0, "the first was woken, and nobody else");
     }
-    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.count(), 1);
     assert!(matches!(poll(&mut second), Poll::Ready(Some(_))));
 }

@@ -21,5 +21,7 @@ mod queue;
 mod rate_limiting;
 mod recorder;
 mod remove;
+mod shapes;
 mod soak;
 mod support;
+mod watch;

@@ -2,11 +2,12 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use pintle_workqueue::ratelimit::ManualClock;
 use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
+
+use crate::watch::Wakes;
 
 type Queue = WorkQueue<&'static str, ManualClock>;
 
@@ -14,15 +15,6 @@ fn queue(keys: &[&'static str]) -> Queue {
     let queue = Queue::new(QueueConfig::new(ManualClock::new()));
     keys.iter().for_each(|key| queue.add(*key));
     queue
-}
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 /// The key that comes back by the done is what the get finds: nobody who waits is woken for it.
@@ -43,11 +35,11 @@ fn next_is_done_and_get_in_one() {
                 Poll::Pending => panic!("there is a key"),
             },
         };
-        assert_eq!((*item, queue.counts().in_flight, wakes.0.load(Ordering::SeqCst)), ("a", 1, 0));
+        assert_eq!((*item, queue.counts().in_flight, wakes.count()), ("a", 1, 0));
     }
     queue.add("a");
     item.done();
-    assert_eq!(wakes.0.load(Ordering::SeqCst), 1, "this time in two steps");
+    assert_eq!(wakes.count(), 1, "this time in two steps");
 }
 
 #[test]
@@ -90,9 +82,9 @@ fn next_is_done_if_it_is_dropped_while_it_waits() {
         assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         assert_eq!(queue.counts().in_flight, 0);
         queue.add("b");
-        assert_eq!(wakes.0.load(Ordering::SeqCst), 0, "the first is woken");
+        assert_eq!(wakes.count(), 0, "the first is woken");
     }
-    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+    assert_eq!(wakes.count(), 1);
     assert!(matches!(other.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(item)) if *item == "b"));
 }
 

@@ -1,8 +1,7 @@
-//! controller-runtime's tests of its priority queue: C1 to C28. C27 is in metrics.rs. C28 are its benchmarks: their shapes are
-//! here, smaller, and not timed.
+//! controller-runtime's tests of its priority queue: C1 to C26. C27 is in metrics.rs, and the shapes of its benchmarks, C28, are in
+//! shapes.rs.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +16,7 @@ use pintle_workqueue::{
 
 use crate::recorder::Recorder;
 use crate::support::at;
+use crate::watch::{Wakes, ends};
 
 type Queue = WorkQueue<&'static str, ManualClock>;
 
@@ -25,7 +25,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A queue that merges as controller-runtime's does.
-fn config<K: 'static, C>(clock: C, metrics: &Recorder) -> QueueConfig<K, C> {
+pub(crate) fn config<K: 'static, C>(clock: C, metrics: &Recorder) -> QueueConfig<K, C> {
     QueueConfig {
         order: Box::new(Priority::strict()),
         pending_retry: Pending::Absorb,
@@ -50,8 +50,14 @@ fn take(queue: &Queue) -> Option<(&'static str, i32)> {
     queue.try_get().ok().map(|item| (*item, item.priority()))
 }
 
-fn poll<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
-    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+/// The wake-ups that are counted, and a waker that counts them.
+fn wakes() -> (Arc<Wakes>, Waker) {
+    let wakes = Arc::new(Wakes::default());
+    (Arc::clone(&wakes), Waker::from(wakes))
+}
+
+fn poll<F: Future>(future: &mut Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(waker))
 }
 
 #[test]
@@ -187,21 +193,23 @@ fn dice(seed: &mut u64, sides: u64) -> u64 {
 
 #[test]
 fn c11_returns_many_items() {
-    for round in 0..20 {
-        let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &Recorder::default()));
-        thread::scope(|scope| {
-            for _ in 0..100 {
-                scope.spawn(|| (0..10).for_each(|_| drop(queue.blocking_get().unwrap())));
-            }
-            let mut seed = round;
-            for key in 0..1000 {
-                let after = Some(Duration::from_micros(dice(&mut seed, 2000)));
-                let priority = dice(&mut seed, 10) as i32;
-                queue.add_with(key, AddOptions { after, priority, ..AddOptions::default() });
-            }
-        });
-        assert_eq!((queue.len(), queue.counts().delayed), (0, 0));
-    }
+    ends(|| {
+        for round in 0..20 {
+            let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &Recorder::default()));
+            thread::scope(|scope| {
+                for _ in 0..100 {
+                    scope.spawn(|| (0..10).for_each(|_| drop(queue.blocking_get().unwrap())));
+                }
+                let mut seed = round;
+                for key in 0..1000 {
+                    let after = Some(Duration::from_micros(dice(&mut seed, 2000)));
+                    let priority = dice(&mut seed, 10) as i32;
+                    queue.add_with(key, AddOptions { after, priority, ..AddOptions::default() });
+                }
+            });
+            assert_eq!((queue.len(), queue.counts().delayed), (0, 0));
+        }
+    });
 }
 
 #[test]
@@ -257,46 +265,48 @@ fn c15_end(queue: &WorkQueue<u64>) {
 /// The priorities: each add and each hand-out is under a lock of the test, so that it is known which came first.
 #[test]
 fn c15_fuzz_priority_queue() {
-    let metrics = Recorder::default();
-    let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
-    // The highest priority that each key was added with since it was last handed out.
-    let highest = Mutex::new(HashMap::<u64, i32>::new());
-    thread::scope(|scope| {
-        for _ in 0..20 {
-            scope.spawn(|| {
-                loop {
-                    let mut highest = highest.lock().unwrap();
-                    let item = match queue.try_get() {
-                        Ok(item) => item,
-                        Err(TryGetError::ShutDown) => return,
-                        Err(TryGetError::Empty) => {
-                            drop(highest);
-                            thread::yield_now();
-                            continue;
-                        }
-                    };
-                    assert_eq!(highest.remove(&*item), Some(item.priority()));
-                    drop(highest);
-                    thread::yield_now();
-                }
-            });
-        }
-        thread::scope(|writers| {
-            for seed in 0..10 {
-                let (queue, highest) = (&queue, &highest);
-                writers.spawn(move || {
-                    c15_writer(seed, |key, options| {
+    ends(|| {
+        let metrics = Recorder::default();
+        let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
+        // The highest priority that each key was added with since it was last handed out.
+        let highest = Mutex::new(HashMap::<u64, i32>::new());
+        thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    loop {
                         let mut highest = highest.lock().unwrap();
-                        queue.add_with(key, options);
-                        let entry = highest.entry(key).or_insert(options.priority);
-                        *entry = options.priority.max(*entry);
-                    });
+                        let item = match queue.try_get() {
+                            Ok(item) => item,
+                            Err(TryGetError::ShutDown) => return,
+                            Err(TryGetError::Empty) => {
+                                drop(highest);
+                                thread::yield_now();
+                                continue;
+                            }
+                        };
+                        assert_eq!(highest.remove(&*item), Some(item.priority()));
+                        drop(highest);
+                        thread::yield_now();
+                    }
                 });
             }
+            thread::scope(|writers| {
+                for seed in 0..10 {
+                    let (queue, highest) = (&queue, &highest);
+                    writers.spawn(move || {
+                        c15_writer(seed, |key, options| {
+                            let mut highest = highest.lock().unwrap();
+                            queue.add_with(key, options);
+                            let entry = highest.entry(key).or_insert(options.priority);
+                            *entry = options.priority.max(*entry);
+                        });
+                    });
+                }
+            });
+            c15_end(&queue);
         });
-        c15_end(&queue);
+        assert_eq!((queue.len(), metrics.lowest_depth()), (0, 0), "no depth was ever negative");
     });
-    assert_eq!((queue.len(), metrics.lowest_depth()), (0, 0), "no depth was ever negative");
 }
 
 /// What is known of a key while others race for it.
@@ -313,40 +323,42 @@ struct Racing {
 /// The races: 10 writers and 100 takers with nothing between them but the queue.
 #[test]
 fn c15_fuzz_priority_queue_with_races() {
-    let metrics = Recorder::default();
-    let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
-    let keys: Vec<Racing> = (0..50).map(|_| Racing::default()).collect();
-    thread::scope(|scope| {
-        for _ in 0..100 {
-            scope.spawn(|| {
-                while let Some(item) = queue.blocking_get() {
-                    let key = &keys[*item as usize];
-                    assert!(!key.is_held.swap(true, Ordering::SeqCst), "{} is handed out twice at once", *item);
-                    assert!((0..=key.highest.load(Ordering::SeqCst)).contains(&item.priority()), "{item:?}");
-                    key.seen.store(key.added.load(Ordering::SeqCst), Ordering::SeqCst);
-                    thread::yield_now();
-                    key.is_held.store(false, Ordering::SeqCst);
-                }
-            });
-        }
-        thread::scope(|writers| {
-            for seed in 0..10 {
-                let (queue, keys) = (&queue, &keys);
-                writers.spawn(move || {
-                    c15_writer(seed, |key, options| {
-                        keys[key as usize].highest.fetch_max(options.priority, Ordering::SeqCst);
-                        keys[key as usize].added.fetch_add(1, Ordering::SeqCst);
-                        queue.add_with(key, options);
-                    });
+    ends(|| {
+        let metrics = Recorder::default();
+        let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &metrics));
+        let keys: Vec<Racing> = (0..50).map(|_| Racing::default()).collect();
+        thread::scope(|scope| {
+            for _ in 0..100 {
+                scope.spawn(|| {
+                    while let Some(item) = queue.blocking_get() {
+                        let key = &keys[*item as usize];
+                        assert!(!key.is_held.swap(true, Ordering::SeqCst), "{} is handed out twice at once", *item);
+                        assert!((0..=key.highest.load(Ordering::SeqCst)).contains(&item.priority()), "{item:?}");
+                        key.seen.store(key.added.load(Ordering::SeqCst), Ordering::SeqCst);
+                        thread::yield_now();
+                        key.is_held.store(false, Ordering::SeqCst);
+                    }
                 });
             }
+            thread::scope(|writers| {
+                for seed in 0..10 {
+                    let (queue, keys) = (&queue, &keys);
+                    writers.spawn(move || {
+                        c15_writer(seed, |key, options| {
+                            keys[key as usize].highest.fetch_max(options.priority, Ordering::SeqCst);
+                            keys[key as usize].added.fetch_add(1, Ordering::SeqCst);
+                            queue.add_with(key, options);
+                        });
+                    });
+                }
+            });
+            c15_end(&queue);
         });
-        c15_end(&queue);
+        for (number, key) in keys.into_iter().enumerate() {
+            assert_eq!(key.seen.into_inner(), key.added.into_inner(), "{number} was handed out after each of its adds");
+        }
+        assert_eq!((queue.len(), metrics.lowest_depth()), (0, 0), "no depth was ever negative");
     });
-    for (number, key) in keys.into_iter().enumerate() {
-        assert_eq!(key.seen.into_inner(), key.added.into_inner(), "{number} was handed out after each of its adds");
-    }
-    assert_eq!((queue.len(), metrics.lowest_depth()), (0, 0), "no depth was ever negative");
 }
 
 #[test]
@@ -376,16 +388,19 @@ fn c16_high_priority_items_come_first_many_times() {
 
 #[test]
 fn c17_returns_only_after_after_has_passed() {
-    let (queue, clock, metrics) = queue();
+    let ((queue, clock, metrics), (wakes, waker)) = (queue(), wakes());
     let mut get = pin!(queue.get());
-    assert!(poll(&mut get).is_pending());
+    assert!(poll(&mut get, &waker).is_pending());
     queue.add_with("foo", after(SECOND));
-    assert!(poll(&mut get).is_pending());
+    assert_eq!(wakes.count(), 1, "to keep the time");
+    assert!(poll(&mut get, &waker).is_pending());
     assert_eq!(clock.next_deadline(), Some(clock.now() + SECOND));
     clock.advance(SECOND - Duration::from_nanos(1));
-    assert!(poll(&mut get).is_pending());
+    assert_eq!(wakes.count(), 1);
+    assert!(poll(&mut get, &waker).is_pending());
     clock.advance(Duration::from_nanos(1));
-    let Poll::Ready(Some(item)) = poll(&mut get) else { panic!("its time has come") };
+    assert_eq!(wakes.count(), 2);
+    let Poll::Ready(Some(item)) = poll(&mut get, &waker) else { panic!("its time has come") };
     assert_eq!((*item, metrics.counts().1), ("foo", 1));
 }
 
@@ -401,22 +416,24 @@ fn c18_a_high_priority_item_that_became_ready_comes_first() {
 
 #[test]
 fn c19_returns_an_item_as_soon_as_possible() {
-    let (queue, _, _) = queue();
+    let ((queue, _, _), (wakes, waker)) = (queue(), wakes());
     let mut get = pin!(queue.get());
-    assert!(poll(&mut get).is_pending());
+    assert!(poll(&mut get, &waker).is_pending());
     queue.add("foo");
-    let Poll::Ready(Some(item)) = poll(&mut get) else { panic!("it is there") };
+    assert_eq!(wakes.count(), 1);
+    let Poll::Ready(Some(item)) = poll(&mut get, &waker) else { panic!("it is there") };
     assert_eq!(*item, "foo");
 }
 
 #[test]
 fn c20_an_add_without_after_overtakes_the_waiting_one() {
-    let (queue, clock, metrics) = queue();
+    let ((queue, clock, metrics), (wakes, waker)) = (queue(), wakes());
     let mut get = pin!(queue.get());
     queue.add_with("foo", after(60 * SECOND));
-    assert!(poll(&mut get).is_pending());
+    assert!(poll(&mut get, &waker).is_pending());
     queue.add("foo");
-    let Poll::Ready(Some(item)) = poll(&mut get) else { panic!("it is there") };
+    assert_eq!(wakes.count(), 1);
+    let Poll::Ready(Some(item)) = poll(&mut get, &waker) else { panic!("it is there") };
     assert_eq!((*item, metrics.counts().0), ("foo", 1));
     item.done();
     clock.advance(60 * SECOND);
@@ -434,11 +451,19 @@ fn c21_several_items_with_after() {
 
 #[test]
 fn c22_get_is_unblocked_by_shutdown() {
-    let (queue, _, _) = queue();
-    let mut get = pin!(queue.get());
-    assert!(poll(&mut get).is_pending());
-    drop(queue.shut_down(ShutdownMode::FinishInFlight));
-    assert!(matches!(poll(&mut get), Poll::Ready(None)));
+    for mode in [ShutdownMode::FinishBacklog, ShutdownMode::FinishInFlight, ShutdownMode::Abandon] {
+        let (queue, _, _) = queue();
+        let all = [(); 3].map(|()| wakes());
+        let mut gets = [(); 3].map(|()| Box::pin(queue.get()));
+        for (get, (_, waker)) in gets.iter_mut().zip(&all) {
+            assert!(poll(&mut get.as_mut(), waker).is_pending());
+        }
+        drop(queue.shut_down(mode));
+        for (get, (wakes, waker)) in gets.iter_mut().zip(&all) {
+            assert_eq!(wakes.count(), 1, "{mode:?}");
+            assert!(matches!(poll(&mut get.as_mut(), waker), Poll::Ready(None)));
+        }
+    }
 }
 
 #[test]
@@ -487,74 +512,28 @@ fn c25_rate_limited_items_do_not_affect_each_other() {
     assert_eq!((queue.len(), metrics.counts().0, metrics.counts().1 - before), (2, 2, 2));
 }
 
-/// A hang fails by its time limit, which is in `.config/nextest.toml`.
 #[test]
 fn c26_no_deadlock_on_shutdown() {
-    for _ in 0..50 {
-        let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &Recorder::default()));
-        thread::scope(|scope| {
-            for worker in 0..20 {
-                let queue = &queue;
-                scope.spawn(move || {
-                    loop {
-                        queue.add(worker);
-                        if queue.blocking_get().is_none() {
-                            return;
+    ends(|| {
+        for _ in 0..50 {
+            let queue: WorkQueue<u64> = WorkQueue::new(config(StdClock, &Recorder::default()));
+            thread::scope(|scope| {
+                for worker in 0..20 {
+                    let queue = &queue;
+                    scope.spawn(move || {
+                        loop {
+                            queue.add(worker);
+                            if queue.blocking_get().is_none() {
+                                return;
+                            }
                         }
-                    }
-                });
-            }
-            thread::yield_now();
-            drop(queue.shut_down(ShutdownMode::FinishInFlight));
-        });
-    }
-}
-
-fn numbers() -> WorkQueue<u32, ManualClock> {
-    WorkQueue::new(config(ManualClock::new(), &Recorder::default()))
-}
-
-fn add_all(queue: &WorkQueue<u32, ManualClock>, keys: Range<u32>) {
-    for key in keys {
-        queue.add(key);
-    }
-}
-
-#[test]
-fn c28a_add_get_done_of_a_thousand() {
-    let queue = numbers();
-    for round in 0..10 {
-        add_all(&queue, 0..1000);
-        let taken: Vec<u32> = (0..1000).map(|_| *queue.try_get().unwrap()).collect();
-        assert_eq!(taken, (0..1000).collect::<Vec<_>>(), "round {round}");
-        assert_eq!(queue.try_get().err(), Some(TryGetError::Empty));
-    }
-}
-
-#[test]
-fn c28b_adds_alone() {
-    let queue = numbers();
-    for _ in 0..10 {
-        add_all(&queue, 0..1000);
-    }
-    assert_eq!(queue.len(), 1000);
-}
-
-#[test]
-fn c28c_adds_against_many_workers() {
-    const BEFORE: u32 = 20_000;
-    const MEANWHILE: u32 = 2000;
-    const WORKERS: usize = 64;
-    let queue = numbers();
-    add_all(&queue, 0..BEFORE);
-    let taken: usize = thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..WORKERS).map(|_| scope.spawn(|| std::iter::from_fn(|| queue.blocking_get()).count())).collect();
-        add_all(&queue, BEFORE..BEFORE + MEANWHILE);
-        assert!(queue.shut_down(ShutdownMode::FinishBacklog).wait().complete);
-        workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+                    });
+                }
+                thread::yield_now();
+                drop(queue.shut_down(ShutdownMode::FinishInFlight));
+            });
+        }
     });
-    assert_eq!(taken, (BEFORE + MEANWHILE) as usize);
 }
 
 #[test]

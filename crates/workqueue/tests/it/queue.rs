@@ -1,5 +1,5 @@
 //! client-go's tests of its base queue, by the numbers of the behaviour tables: Q1 to Q11. Q12 is a benchmark. `tests/ROWS.md` lists
-//! all rows. A hang of Q1 or Q2 fails by its time limit, which is in `.config/nextest.toml`.
+//! all rows.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -12,6 +12,7 @@ use pintle_workqueue::ratelimit::ManualClock;
 use pintle_workqueue::{Added, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, TryGetError, WorkQueue};
 
 use crate::support::at;
+use crate::watch::ends;
 
 /// A queue whose `get` can be polled by hand.
 fn queue<K: Eq + Send + 'static>() -> WorkQueue<K, ManualClock> {
@@ -58,12 +59,12 @@ fn q1(drain: bool) {
 
 #[test]
 fn q1_basic() {
-    q1(false);
+    ends(|| q1(false));
 }
 
 #[test]
 fn q1_basic_with_drain() {
-    q1(true);
+    ends(|| q1(true));
 }
 
 fn q2(drain: bool) {
@@ -98,12 +99,12 @@ fn q2(drain: bool) {
 
 #[test]
 fn q2_add_while_processing() {
-    q2(false);
+    ends(|| q2(false));
 }
 
 #[test]
 fn q2_add_while_processing_with_drain() {
-    q2(true);
+    ends(|| q2(true));
 }
 
 #[test]

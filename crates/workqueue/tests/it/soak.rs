@@ -7,6 +7,8 @@ use std::time::Duration;
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, StdClock, ThreadTimer};
 use pintle_workqueue::{QueueConfig, ShutdownMode, WorkQueue};
 
+use crate::watch::ends;
+
 const KEYS: usize = 500;
 const TIME: Duration = Duration::from_millis(1500);
 
@@ -30,95 +32,97 @@ fn dice(seed: &mut u64, sides: u64) -> u64 {
 
 #[test]
 fn soak_on_threads_and_tasks() {
-    let queue: WorkQueue<usize, ThreadTimer> = WorkQueue::new(config(ThreadTimer::default()));
-    let work: Vec<Work> = (0..KEYS).map(|_| Work::default()).collect();
-    let handed_out = AtomicUsize::new(0);
-    let end = StdClock.now() + TIME;
+    ends(|| {
+        let queue: WorkQueue<usize, ThreadTimer> = WorkQueue::new(config(ThreadTimer::default()));
+        let work: Vec<Work> = (0..KEYS).map(|_| Work::default()).collect();
+        let handed_out = AtomicUsize::new(0);
+        let end = StdClock.now() + TIME;
 
-    let reconcile = |item: pintle_workqueue::WorkItem<usize, ThreadTimer>, seed: &mut u64| {
-        let work = &work[*item];
-        assert!(!work.held.swap(true, Ordering::SeqCst), "{} is held twice", *item);
-        handed_out.fetch_add(1, Ordering::Relaxed);
-        // Read first: whatever is wanted later is added later.
-        let wanted = work.wanted.load(Ordering::SeqCst);
-        let fails = dice(seed, 10) == 0 && StdClock.now() < end;
-        if !fails {
-            work.seen.store(wanted, Ordering::SeqCst);
-        }
-        work.held.store(false, Ordering::SeqCst);
-        if fails {
-            item.retry();
-        } else {
-            item.forget();
-        }
-    };
-    thread::scope(|scope| {
-        for seed in 0..3 {
-            let (queue, reconcile) = (&queue, &reconcile);
-            scope.spawn(move || {
-                let mut seed = seed;
-                while let Some(item) = queue.blocking_get() {
-                    reconcile(item, &mut seed);
+        let reconcile = |item: pintle_workqueue::WorkItem<usize, ThreadTimer>, seed: &mut u64| {
+            let work = &work[*item];
+            assert!(!work.held.swap(true, Ordering::SeqCst), "{} is held twice", *item);
+            handed_out.fetch_add(1, Ordering::Relaxed);
+            // Read first: whatever is wanted later is added later.
+            let wanted = work.wanted.load(Ordering::SeqCst);
+            let fails = dice(seed, 10) == 0 && StdClock.now() < end;
+            if !fails {
+                work.seen.store(wanted, Ordering::SeqCst);
+            }
+            work.held.store(false, Ordering::SeqCst);
+            if fails {
+                item.retry();
+            } else {
+                item.forget();
+            }
+        };
+        thread::scope(|scope| {
+            for seed in 0..3 {
+                let (queue, reconcile) = (&queue, &reconcile);
+                scope.spawn(move || {
+                    let mut seed = seed;
+                    while let Some(item) = queue.blocking_get() {
+                        reconcile(item, &mut seed);
+                    }
+                });
+            }
+            // One thread of tasks, whose gets are dropped now and then before they have anything.
+            scope.spawn(|| {
+                let mut seed = 99;
+                loop {
+                    let item = block_on(async {
+                        if dice(&mut seed, 3) == 0 {
+                            let mut get = std::pin::pin!(queue.get());
+                            std::future::poll_fn(|cx| {
+                                let polled = get.as_mut().poll(cx);
+                                // One poll only: the wake-up, if there is one, is for another.
+                                std::task::Poll::Ready(match polled {
+                                    std::task::Poll::Ready(item) => Some(item),
+                                    std::task::Poll::Pending => None,
+                                })
+                            })
+                            .await
+                        } else {
+                            Some(queue.get().await)
+                        }
+                    });
+                    match item {
+                        Some(Some(item)) => reconcile(item, &mut seed),
+                        Some(None) => return,
+                        None => {}
+                    }
                 }
             });
-        }
-        // One thread of tasks, whose gets are dropped now and then before they have anything.
-        scope.spawn(|| {
-            let mut seed = 99;
-            loop {
-                let item = block_on(async {
-                    if dice(&mut seed, 3) == 0 {
-                        let mut get = std::pin::pin!(queue.get());
-                        std::future::poll_fn(|cx| {
-                            let polled = get.as_mut().poll(cx);
-                            // One poll only: the wake-up, if there is one, is for another.
-                            std::task::Poll::Ready(match polled {
-                                std::task::Poll::Ready(item) => Some(item),
-                                std::task::Poll::Pending => None,
-                            })
-                        })
-                        .await
-                    } else {
-                        Some(queue.get().await)
-                    }
-                });
-                match item {
-                    Some(Some(item)) => reconcile(item, &mut seed),
-                    Some(None) => return,
-                    None => {}
-                }
-            }
-        });
-        thread::scope(|producers| {
-            for seed in 0..3 {
-                let (queue, work) = (&queue, &work);
-                producers.spawn(move || {
-                    let mut seed = 1000 + seed;
-                    while StdClock.now() < end {
-                        let key = dice(&mut seed, KEYS as u64) as usize;
-                        work[key].wanted.fetch_add(1, Ordering::SeqCst);
-                        match dice(&mut seed, 4) {
-                            0 => _ = queue.add_after(key, Duration::from_micros(dice(&mut seed, 3000))),
-                            _ => queue.add(key),
-                        };
-                        if dice(&mut seed, 50) == 0 {
-                            thread::yield_now();
+            thread::scope(|producers| {
+                for seed in 0..3 {
+                    let (queue, work) = (&queue, &work);
+                    producers.spawn(move || {
+                        let mut seed = 1000 + seed;
+                        while StdClock.now() < end {
+                            let key = dice(&mut seed, KEYS as u64) as usize;
+                            work[key].wanted.fetch_add(1, Ordering::SeqCst);
+                            match dice(&mut seed, 4) {
+                                0 => _ = queue.add_after(key, Duration::from_micros(dice(&mut seed, 3000))),
+                                _ => queue.add(key),
+                            };
+                            if dice(&mut seed, 50) == 0 {
+                                thread::yield_now();
+                            }
                         }
-                    }
-                });
+                    });
+                }
+            });
+            // Delays and retries end by themselves, within milliseconds.
+            while queue.counts().delayed + queue.counts().queued + queue.counts().in_flight > 0 {
+                thread::yield_now();
             }
+            let report = queue.shut_down(ShutdownMode::FinishBacklog).wait();
+            assert!(report.complete && report.queued.is_empty() && report.delayed.is_empty(), "{report:?}");
         });
-        // Delays and retries end by themselves, within milliseconds.
-        while queue.counts().delayed + queue.counts().queued + queue.counts().in_flight > 0 {
-            thread::yield_now();
+        for (key, work) in work.iter().enumerate() {
+            assert_eq!(work.seen.load(Ordering::SeqCst), work.wanted.load(Ordering::SeqCst), "key {key}");
         }
-        let report = queue.shut_down(ShutdownMode::FinishBacklog).wait();
-        assert!(report.complete && report.queued.is_empty() && report.delayed.is_empty(), "{report:?}");
+        assert!(handed_out.into_inner() >= KEYS);
     });
-    for (key, work) in work.iter().enumerate() {
-        assert_eq!(work.seen.load(Ordering::SeqCst), work.wanted.load(Ordering::SeqCst), "key {key}");
-    }
-    assert!(handed_out.into_inner() >= KEYS);
 }
 
 /// The smallest executor: what the queue needs of one.
@@ -141,30 +145,32 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 #[test]
 fn blocking_and_async_workers_share_one_queue() {
-    let queue: WorkQueue<usize, ThreadTimer> = WorkQueue::new(config(ThreadTimer::default()));
-    for key in 0..1000 {
-        queue.add_after(key, Duration::from_micros(key as u64));
-    }
-    let taken = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(_item) = queue.blocking_get() {
-                    taken.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-            scope.spawn(|| {
-                block_on(async {
-                    while let Some(_item) = queue.get().await {
+    ends(|| {
+        let queue: WorkQueue<usize, ThreadTimer> = WorkQueue::new(config(ThreadTimer::default()));
+        for key in 0..1000 {
+            queue.add_after(key, Duration::from_micros(key as u64));
+        }
+        let taken = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while let Some(_item) = queue.blocking_get() {
                         taken.fetch_add(1, Ordering::Relaxed);
                     }
                 });
-            });
-        }
-        while taken.load(Ordering::Relaxed) < 1000 {
-            thread::yield_now();
-        }
-        drop(queue.shut_down(ShutdownMode::FinishBacklog));
+                scope.spawn(|| {
+                    block_on(async {
+                        while let Some(_item) = queue.get().await {
+                            taken.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                });
+            }
+            while taken.load(Ordering::Relaxed) < 1000 {
+                thread::yield_now();
+            }
+            drop(queue.shut_down(ShutdownMode::FinishBacklog));
+        });
+        assert_eq!(taken.into_inner(), 1000);
     });
-    assert_eq!(taken.into_inner(), 1000);
 }

@@ -1,0 +1,41 @@
+//! Who is woken, and what hangs.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::task::Wake;
+use std::thread;
+use std::time::Duration;
+
+/// How long a test may take that takes a few seconds unless it hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Counts the wake-ups of one waiter.
+#[derive(Default)]
+pub(crate) struct Wakes(AtomicUsize);
+
+impl Wakes {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Fails if `test` does not end.
+pub(crate) fn ends(test: impl FnOnce() + Send + 'static) {
+    let (tell_end, end) = channel();
+    let tested = thread::spawn(move || {
+        test();
+        tell_end.send(()).unwrap();
+    });
+    if end.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+        panic!("it hangs");
+    }
+    tested.join().unwrap_or_else(|panic| resume_unwind(panic));
+}
