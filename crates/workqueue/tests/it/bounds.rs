@@ -1,13 +1,17 @@
 //! What one step may cost, and whom it wakes.
 
+use std::hash::{Hash, Hasher};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use pintle_workqueue::ratelimit::ManualClock;
 use pintle_workqueue::{QueueConfig, WorkQueue};
+
+use crate::gate::{Bar, gate};
+use crate::watch::Wakes;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -15,21 +19,6 @@ const SECOND: Duration = Duration::from_secs(1);
 fn queue<K: Eq + Send + 'static>() -> (WorkQueue<K, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
     (WorkQueue::new(QueueConfig::new(clock.clone())), clock)
-}
-
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wakes {
-    fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 /// Each look queues at most 16, and hands out the one that came due first.
@@ -49,6 +38,56 @@ fn a_mass_of_keys_that_come_due_is_queued_a_few_at_a_time() {
     assert_eq!(queue.counts().queued, 1000, "who counts sees all");
     let rest: Vec<_> = std::iter::from_fn(|| queue.try_get().ok().map(|item| *item)).collect();
     assert_eq!(rest, (1..16).chain([5000]).chain(16..1000).collect::<Vec<_>>());
+}
+
+/// A key whose first copy waits, and each of which is counted.
+#[derive(Debug)]
+struct Copied {
+    number: u32,
+    copies: Arc<AtomicUsize>,
+    bar: Arc<Mutex<Option<Bar>>>,
+}
+
+impl Clone for Copied {
+    fn clone(&self) -> Self {
+        if let Some(bar) = self.bar.lock().unwrap().take() {
+            bar.wait();
+        }
+        self.copies.fetch_add(1, Ordering::SeqCst);
+        Self { number: self.number, copies: Arc::clone(&self.copies), bar: Arc::clone(&self.bar) }
+    }
+}
+
+impl PartialEq for Copied {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Copied {}
+
+impl Hash for Copied {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+    }
+}
+
+/// Who adds a key meanwhile gets a turn: it is in the picture.
+#[test]
+fn a_picture_is_copied_a_few_keys_at_a_time() {
+    let (queue, _clock) = queue();
+    let ((gate, bar), copies) = (gate(), Arc::<AtomicUsize>::default());
+    let bar = Arc::new(Mutex::new(Some(bar)));
+    let key = |number| Copied { number, copies: Arc::clone(&copies), bar: Arc::clone(&bar) };
+    (0..200).for_each(|number| queue.add(key(number)));
+    let states = gate.hold_by(
+        || queue.snapshot(),
+        || {
+            queue.add(key(200));
+            gate.open();
+        },
+    );
+    assert_eq!((states.len(), copies.load(Ordering::SeqCst)), (201, 201));
 }
 
 /// Records of failures do not outlast their time, whether there are more failures or not.

@@ -2,29 +2,56 @@
 
 use std::fmt;
 use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pintle_workqueue::ratelimit::ManualClock;
+use pintle_workqueue::ratelimit::{Clock, ManualClock, RateLimiter, Sleep, Timer};
 use pintle_workqueue::{Order, Queued, Ticket, WorkQueue};
 
 /// How long a step may take that should not have to wait.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a test has of a [`Gated`] order.
+/// What a test has of a [`Bar`].
 pub(crate) struct Gate {
     entered: Receiver<()>,
     leave: SyncSender<()>,
 }
 
-/// Waits, under the queue's lock, while it is given the key that is the gate.
+/// Where the queue's code of the user's waits, under the lock, until the gate is opened.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    entered: SyncSender<()>,
+    leave: Receiver<()>,
+}
+
+/// Waits while it is given the key that is the gate.
 #[derive(Debug)]
 struct Gated<K> {
     order: Box<dyn Order<K>>,
     is_gate: fn(&K) -> bool,
-    entered: SyncSender<()>,
-    leave: Receiver<()>,
+    bar: Bar,
+}
+
+/// A limiter that waits while it is told to forget a key. Since that changes nothing in the queue, whoever holds the lock by it has
+/// nobody to wake.
+pub(crate) struct GatedLimiter(pub(crate) Bar);
+
+/// A clock that opens a gate at its next reading, if it is told to. A queue with metrics reads it when a step finds the lock taken,
+/// before that is left to others or waits: so the holder of the lock stays until then.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    pub(crate) clock: ManualClock,
+    opens: Arc<AtomicBool>,
+    leave: SyncSender<()>,
+}
+
+pub(crate) fn gate() -> (Gate, Bar) {
+    let (tell_entered, entered) = sync_channel(1);
+    let (leave, told_leave) = sync_channel(1);
+    (Gate { entered, leave }, Bar { entered: tell_entered, leave: told_leave })
 }
 
 /// What `order` is, but for the gate.
@@ -32,29 +59,86 @@ pub(crate) fn gated<K: fmt::Debug + 'static>(
     order: Box<dyn Order<K>>,
     is_gate: fn(&K) -> bool,
 ) -> (Box<dyn Order<K>>, Gate) {
-    let (tell_entered, entered) = sync_channel(1);
-    let (leave, told_leave) = sync_channel(1);
-    let order = Gated { order, is_gate, entered: tell_entered, leave: told_leave };
-    (Box::new(order), Gate { entered, leave })
+    let (gate, bar) = gate();
+    (Box::new(Gated { order, is_gate, bar }), gate)
 }
 
 impl Gate {
     /// Takes steps while another thread, which adds the gate, has the queue locked. If one of them waits for the lock, the test fails.
-    pub(crate) fn hold<K: Hash + Eq + Send>(&self, queue: &WorkQueue<K, ManualClock>, gate: K, steps: impl FnOnce()) {
+    pub(crate) fn hold<K: Hash + Eq + Send, C: Clock>(&self, queue: &WorkQueue<K, C>, gate: K, steps: impl FnOnce()) {
+        let steps = || {
+            steps();
+            self.open();
+        };
+        self.hold_by(|| queue.add(gate), steps);
+    }
+
+    /// Takes steps, the last of which is to open the gate, while another thread makes the call that comes to the bar.
+    pub(crate) fn hold_by<T: Send>(&self, call: impl FnOnce() -> T + Send, steps: impl FnOnce()) -> T {
         thread::scope(|scope| {
-            scope.spawn(|| queue.add(gate));
+            let call = scope.spawn(call);
             self.entered.recv().unwrap();
             steps();
+            call.join().unwrap()
+        })
+    }
+
+    pub(crate) fn open(&self) {
+        self.leave.send(()).unwrap();
+    }
+
+    /// A clock that opens this gate.
+    pub(crate) fn opener(&self) -> Opener {
+        Opener { clock: ManualClock::new(), opens: Arc::default(), leave: self.leave.clone() }
+    }
+}
+
+impl Bar {
+    pub(crate) fn wait(&self) {
+        self.entered.send(()).unwrap();
+        self.leave.recv_timeout(LIMIT).expect("no step waits for the lock");
+    }
+}
+
+impl Opener {
+    pub(crate) fn opens_next(&self) {
+        self.opens.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Opener {
+    fn now(&self) -> Instant {
+        if self.opens.swap(false, Ordering::SeqCst) {
             self.leave.send(()).unwrap();
-        });
+        }
+        self.clock.now()
+    }
+
+    fn park_until(&self, deadline: Option<Instant>) {
+        self.clock.park_until(deadline);
+    }
+}
+
+impl Timer for Opener {
+    fn sleep_until(&self, deadline: Instant) -> Sleep {
+        self.clock.sleep_until(deadline)
+    }
+}
+
+impl<K> RateLimiter<K> for GatedLimiter {
+    fn delay(&mut self, _: &K, _: u32, _: Instant) -> Duration {
+        Duration::ZERO
+    }
+
+    fn forget(&mut self, _: &K) {
+        self.0.wait();
     }
 }
 
 impl<K: fmt::Debug> Order<K> for Gated<K> {
     fn push(&mut self, key: Queued<'_, K>) -> u64 {
         if (self.is_gate)(key.key) {
-            self.entered.send(()).unwrap();
-            self.leave.recv_timeout(LIMIT).expect("no step waits for the lock");
+            self.bar.wait();
         }
         self.order.push(key)
     }

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use pintle_metrics::{Memory, Provider};
 use pintle_workqueue::ratelimit::ManualClock;
-use pintle_workqueue::{
-    Added, DelayKind, Fifo, Order, Pending, Priority, QueueConfig, ShutdownMode, TryGetError, WorkQueue,
-};
+use pintle_workqueue::{Added, DelayKind, Fifo, Order, Pending, Priority, QueueConfig, ShutdownMode, WorkQueue};
 
-use crate::gate::{Gate, gated};
+use crate::gate::{Gate, GatedLimiter, Opener, gate, gated};
 use crate::support::at;
+use crate::watch::Wakes;
 
 type Queue = WorkQueue<&'static str, ManualClock>;
 
@@ -117,29 +116,101 @@ fn late_steps_keep_their_order() {
     assert_eq!(take(&queue), ["gate", "a", "b", "held", "c"]);
 }
 
-/// As many as whoever comes next may be asked to take.
-#[test]
-fn sixty_four_steps_may_be_late() {
-    let clock = ManualClock::new();
-    let (order, gate) = gated(Box::new(Fifo::default()), |key| *key == 1000);
-    let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(clock) });
-    gate.hold(&queue, 1000, || (0..64).for_each(|key| queue.add(key)));
-    let taken: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect();
-    assert_eq!(taken, [1000].into_iter().chain(0..64).collect::<Vec<_>>());
+/// A queue that `forget` locks, until a step has found it locked.
+fn contended<K: Eq + Send + 'static>() -> (WorkQueue<K, Opener>, Opener, Gate, Memory) {
+    let (memory, (gate, bar)) = (Memory::new(), gate());
+    let (clock, limiter) = (gate.opener(), Box::new(GatedLimiter(bar)));
+    let metrics = Some(Arc::new(memory.clone()) as Arc<dyn Provider>);
+    let queue = WorkQueue::new(QueueConfig { limiter, metrics, ..QueueConfig::new(clock.clone()) });
+    (queue, clock, gate, memory)
 }
 
-/// Who waits has to be woken, so an add waits for the lock then.
+/// As many as whoever comes next may be asked to take. The next one waits for the lock, and takes them.
+#[test]
+fn sixty_four_steps_may_be_late() {
+    let (queue, clock, gate, memory) = contended();
+    let made = || memory.value("workqueue_adds_total", &[]);
+    gate.hold_by(
+        || queue.forget(&0),
+        || {
+            (0..64).for_each(|key| queue.add(key));
+            assert_eq!(made(), Some(0.0), "all of them are late");
+            clock.opens_next();
+            queue.add(64);
+        },
+    );
+    assert_eq!(made(), Some(65.0));
+    let taken: Vec<_> = std::iter::from_fn(|| queue.try_get().ok()).map(|item| *item).collect();
+    assert_eq!(taken, (0..65).collect::<Vec<_>>());
+}
+
+/// Who waits has to be woken, so an add waits for the lock then, until the last waiter has gone.
 #[test]
 fn nobody_sleeps_while_an_add_is_late() {
-    let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
-    gate.hold(&queue, "gate", || queue.add("a"));
-    assert_eq!(take(&queue), ["gate", "a"]);
+    let (queue, clock, gate, _) = contended();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
     let mut get = pin!(queue.get());
-    let mut cx = Context::from_waker(Waker::noop());
-    assert!(get.as_mut().poll(&mut cx).is_pending());
-    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
-    queue.add("b");
-    assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "b"));
+    {
+        let mut gone = pin!(queue.get());
+        assert!(gone.as_mut().poll(&mut cx).is_pending() && get.as_mut().poll(&mut cx).is_pending());
+    }
+    gate.hold_by(
+        || queue.forget(&"a"),
+        || {
+            clock.opens_next();
+            queue.add("a");
+        },
+    );
+    assert_eq!(wakes.count(), 1);
+    assert!(matches!(get.as_mut().poll(&mut cx), Poll::Ready(Some(item)) if *item == "a"));
+}
+
+/// So does the end of a guard.
+#[test]
+fn nobody_waits_for_the_end_while_a_done_is_late() {
+    let (queue, clock, gate, _) = contended();
+    queue.add("a");
+    let item = queue.try_get().unwrap();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+    let mut drain = pin!(queue.shut_down(ShutdownMode::FinishInFlight));
+    assert!(drain.as_mut().poll(&mut cx).is_pending());
+    gate.hold_by(
+        || queue.forget(&"a"),
+        || {
+            clock.opens_next();
+            item.done();
+        },
+    );
+    assert_eq!(wakes.count(), 1);
+    assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete));
+}
+
+/// Else one wait would make every add and done wait for the lock for good.
+#[test]
+fn steps_may_be_late_again_once_the_last_waiter_has_gone() {
+    for finds_a_key in [false, true] {
+        let (queue, _clock, gate) = queue(Box::new(Fifo::default()), None);
+        let mut cx = Context::from_waker(Waker::noop());
+        {
+            let (mut first, mut last) = (pin!(queue.get()), pin!(queue.get()));
+            assert!(first.as_mut().poll(&mut cx).is_pending() && last.as_mut().poll(&mut cx).is_pending());
+            if finds_a_key {
+                ["b", "c"].into_iter().for_each(|key| queue.add(key));
+                assert!(first.as_mut().poll(&mut cx).is_ready() && last.as_mut().poll(&mut cx).is_ready());
+            }
+        }
+        queue.add("held");
+        let held = queue.try_get().unwrap();
+        gate.hold(&queue, "gate", || {
+            queue.add("a");
+            held.done();
+        });
+        assert_eq!(take(&queue), ["gate", "a"]);
+    }
 }
 
 /// All durations are those between the calls, whenever the steps were made.
