@@ -1,11 +1,10 @@
 //! client-go's test of its rate-limiting queue, R1, and what goes beyond it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pintle_workqueue::ratelimit::{Clock, ExponentialFailureRateLimiter, ManualClock, RateLimiter, TokenBucket};
-use pintle_workqueue::{Added, Charge, QueueConfig, WorkQueue};
+use pintle_workqueue::{AddOptions, Added, Charge, DelayKind, QueueConfig, ShutdownMode, WorkItem, WorkQueue};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -89,16 +88,39 @@ fn failures_of_a_key_that_is_never_forgotten_expire() {
     assert!(queue.snapshot().is_empty(), "finds the record gone");
 }
 
-/// A limiter that tells what it was told to forget.
-struct Forgetful(Arc<AtomicUsize>);
+/// A limiter that keeps what it was told to forget.
+struct Forgetful(Arc<Mutex<Vec<&'static str>>>);
 
 impl RateLimiter<&'static str> for Forgetful {
     fn delay(&mut self, _: &&'static str, _: u32, _: Instant) -> Duration {
         MS
     }
 
-    fn forget(&mut self, _: &&'static str) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+    fn forget(&mut self, key: &&'static str) {
+        self.0.lock().unwrap().push(*key);
+    }
+}
+
+/// As client-go's does, which has no other memory. A key that the queue does not know may be one that the limiter knows.
+#[test]
+fn a_limiter_is_told_what_is_forgotten() {
+    type Queue = WorkQueue<&'static str, ManualClock>;
+    for (step, told) in [
+        ((|queue: &Queue| queue.forget(&"a")) as fn(&Queue), &["a"][..]),
+        (|queue| queue.forget(&"unknown"), &["unknown"]),
+        (|queue| queue.try_get().unwrap().forget(), &["a"]),
+        (|queue| _ = queue.try_get().unwrap().revisit_after(MS), &["a"]),
+        (|queue| queue.try_get().unwrap().done(), &[]),
+        (|queue| _ = queue.try_get().unwrap().retry(), &[]),
+        (|queue| assert!(queue.remove(&"a")), &[]),
+    ] {
+        let ((mut config, clock), forgotten) = (config(), Arc::default());
+        config.limiter = Box::new(Forgetful(Arc::clone(&forgotten)));
+        let queue = WorkQueue::new(config);
+        queue.add_rate_limited("a");
+        clock.advance(MS);
+        step(&queue);
+        assert_eq!(*forgotten.lock().unwrap(), told);
     }
 }
 
@@ -125,7 +147,7 @@ fn failures_that_have_expired_count_no_more_whatever_is_done_with_their_key() {
         step(&queue);
         assert_eq!(queue.num_requeues(&"a"), 0, "and not again");
         assert_eq!((queue.snapshot().len(), queue.counts().queued, queue.counts().idle), (queued, queued, 0));
-        assert_eq!(forgotten.load(Ordering::SeqCst), 1, "the limiter is told");
+        assert_eq!(*forgotten.lock().unwrap(), ["a"], "the limiter is told");
     }
 }
 
@@ -186,4 +208,68 @@ fn a_waiting_get_sleeps_until_the_next_token() {
     assert_eq!(clock.next_deadline(), Some(clock.now() + 100 * MS));
     clock.advance(100 * MS);
     assert!(get.as_mut().poll(&mut cx).is_ready());
+}
+
+/// Whatever they would have become, and whether they are charged or not.
+#[test]
+fn a_refused_add_of_any_kind_is_counted() {
+    type Step = fn(&WorkQueue<&'static str, ManualClock>, WorkItem<&'static str, ManualClock>);
+    let steps: [Step; 8] = [
+        |queue, _| queue.add("new"),
+        |queue, _| assert_eq!(queue.add_with("new", AddOptions::default()), Added::ShutDown),
+        |queue, _| assert_eq!(queue.add_after("new", MS), Added::ShutDown),
+        |queue, _| assert_eq!(queue.replace_after("new", MS, DelayKind::Retry), Added::ShutDown),
+        |queue, _| assert_eq!(queue.add_rate_limited("new"), Added::ShutDown),
+        |queue, _| assert_eq!(queue.add_rate_limited("held"), Added::ShutDown),
+        |_, held| assert_eq!(held.retry(), Added::ShutDown),
+        |_, held| assert_eq!(held.revisit_after(MS), Added::ShutDown),
+    ];
+    for charge in [Charge::IfScheduled, Charge::Always] {
+        for (number, step) in steps.iter().enumerate() {
+            let (mut config, _clock) = config();
+            config.charge = charge;
+            let queue = WorkQueue::new(config);
+            queue.add("held");
+            let held = queue.try_get().unwrap();
+            let drain = queue.shut_down(ShutdownMode::FinishBacklog);
+            step(&queue, held);
+            let report = drain.wait();
+            assert_eq!((report.complete, report.refused), (true, 1), "{charge:?}, {number}");
+        }
+    }
+}
+
+/// A limiter that counts no failures, as a bucket does not.
+struct Bucket;
+
+impl<K> RateLimiter<K> for Bucket {
+    fn delay(&mut self, _: &K, _: u32, _: Instant) -> Duration {
+        MS
+    }
+
+    fn counts_failures(&self) -> bool {
+        false
+    }
+}
+
+/// Only a charge that counts a failure leaves one, and that expires like any other.
+#[test]
+fn a_charge_after_the_shutdown_leaves_nothing_for_good() {
+    let (mut bucket, _clock) = config();
+    bucket.charge = Charge::Always;
+    bucket.limiter = Box::new(Bucket);
+    let queue = WorkQueue::new(bucket);
+    drop(queue.shut_down(ShutdownMode::FinishBacklog));
+    assert_eq!(queue.add_rate_limited("a"), Added::ShutDown);
+    assert!(queue.snapshot().is_empty());
+
+    let (mut config, clock) = config();
+    config.charge = Charge::Always;
+    config.keep_failures = Some(1000 * MS);
+    let queue = WorkQueue::new(config);
+    drop(queue.shut_down(ShutdownMode::FinishBacklog));
+    assert_eq!(queue.add_rate_limited("a"), Added::ShutDown);
+    assert_eq!(queue.num_requeues(&"a"), 1);
+    clock.advance(1000 * MS);
+    assert_eq!(queue.num_requeues(&"a"), 0);
 }
