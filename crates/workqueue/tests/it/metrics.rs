@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pintle_metrics::{Memory, MetricKind, Value};
 use pintle_workqueue::ratelimit::{Clock, ManualClock, StdClock};
-use pintle_workqueue::{MetricsStyle, Priority, QueueConfig, ShutdownMode, WorkQueue};
+use pintle_workqueue::{AddOptions, MetricsStyle, Priority, QueueConfig, ShutdownMode, WorkQueue};
 
 use crate::support::at;
 
@@ -238,6 +238,19 @@ fn controller_runtime_counts_no_delay_of_nothing() {
         queue.add_after("a", Duration::ZERO);
         queue.add_after("b", MS);
         assert_eq!(value(&memory, "retries_total"), Some(expected), "{style:?}");
+    }
+}
+
+/// The delay that the limiter gave is told, though a shorter one was asked for. Whether there is a delay to count is a matter of that.
+#[test]
+fn a_delay_of_the_limiter_is_told_as_it_gave_it() {
+    for (after, delayed) in [(Duration::ZERO, 0.0), (2 * MS, 1.0)] {
+        let memory = Memory::new();
+        let config = named("q", MetricsStyle::ControllerRuntime, &memory, ManualClock::new());
+        let queue: WorkQueue<&str, _> = WorkQueue::new(config);
+        queue.add_with("a", AddOptions { after: Some(after), rate_limited: true, priority: 0 });
+        assert_eq!(durations(&memory, "retry_delay_seconds"), (1, 5 * MS), "{after:?}");
+        assert_eq!(value(&memory, "retries_total"), Some(delayed), "{after:?}");
     }
 }
 
