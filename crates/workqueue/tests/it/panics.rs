@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
 use pintle_workqueue::ratelimit::{ManualClock, RateLimiter};
-use pintle_workqueue::{DelayKind, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, WorkQueue};
+use pintle_workqueue::{DelayKind, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, TryGetError, WorkQueue};
 
 use crate::gate::gated;
+use crate::watch::ends;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -185,6 +186,66 @@ fn no_key_is_dropped_under_the_lock() {
     assert!(queue.snapshot().is_empty());
 }
 
+/// A waker that uses the queue, when it is called and when it is dropped, as an executor may that is drawn from.
+struct Curious {
+    queue: WorkQueue<u32, ManualClock>,
+    called: Arc<AtomicUsize>,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Wake for Curious {
+    fn wake(self: Arc<Self>) {
+        self.queue.counts();
+        self.called.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Curious {
+    fn drop(&mut self) {
+        self.queue.counts();
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether its waiter is polled again with another one, is dropped, or is woken.
+#[test]
+fn no_waker_is_called_or_dropped_under_the_lock() {
+    ends(|| {
+        let queue = WorkQueue::new(QueueConfig::new(ManualClock::new()));
+        let (called, dropped) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let waker = || {
+            let (called, dropped) = (Arc::clone(&called), Arc::clone(&dropped));
+            Waker::from(Arc::new(Curious { queue: queue.clone(), called, dropped }))
+        };
+        let counts = || (called.load(Ordering::SeqCst), dropped.load(Ordering::SeqCst));
+        {
+            let (mut other, mut get) = (pin!(queue.get()), pin!(queue.get()));
+            assert!(get.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+            assert!(get.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+            assert_eq!(counts(), (0, 1), "another one");
+            assert!(other.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+            queue.add(1);
+            assert_eq!(counts(), (1, 2), "a key");
+        }
+        assert_eq!(counts(), (2, 3), "its waiter is dropped, and the other one's called instead");
+        let item = queue.try_get().unwrap();
+        let mut get = pin!(queue.get());
+        assert!(get.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+        {
+            let mut drain = pin!(queue.shut_down(ShutdownMode::FinishInFlight));
+            assert_eq!(counts(), (3, 4), "the shutdown");
+            assert!(drain.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+            assert!(drain.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+            assert_eq!(counts(), (3, 5), "another one");
+        }
+        assert_eq!(counts(), (3, 6), "its drain is dropped");
+        let mut drain = pin!(queue.shut_down(ShutdownMode::FinishInFlight));
+        assert!(drain.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+        item.done();
+        assert_eq!(counts(), (4, 7), "the end");
+    });
+}
+
 /// A formatter that uses the queue, as a logger may that is drawn from.
 /// Not even where a panic of the user's code leaves a key behind. Each of them looks at the queue when it is dropped, and would wait for
 /// ever.
@@ -354,6 +415,72 @@ fn a_limiter_that_panics_leaves_nothing_behind() {
     let queue = WorkQueue::new(QueueConfig { limiter, ..QueueConfig::new(ManualClock::new()) });
     assert_eq!(panics(|| _ = queue.add_rate_limited("new")), "no delay");
     assert!(queue.snapshot().is_empty());
+}
+
+/// Hands out what came first, for ever.
+#[derive(Debug, Default)]
+struct Stuck(Vec<Ticket>);
+
+impl<K> Order<K> for Stuck {
+    fn push(&mut self, key: Queued<'_, K>) -> u64 {
+        self.0.push(key.ticket);
+        0
+    }
+
+    fn pop(&mut self) -> Option<Ticket> {
+        self.0.first().copied()
+    }
+
+    fn remove(&mut self, _: Queued<'_, K>, _: u64) {}
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Else two workers would have it at once, or one what nobody has added.
+#[test]
+fn an_order_that_hands_out_what_is_not_queued_is_found_out() {
+    let order = Box::new(Stuck::default());
+    let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(ManualClock::new()) });
+    queue.add("a");
+    let held = queue.try_get().unwrap();
+    queue.add("b");
+    let told = "the order has handed out what is not queued";
+    assert_eq!(panics(|| drop(queue.try_get())), told);
+    drop(held);
+    assert_eq!(panics(|| drop(queue.try_get())), told, "it is gone by now");
+    assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
+}
+
+/// An order that loses what it is given.
+#[derive(Debug)]
+struct Lost;
+
+impl<K> Order<K> for Lost {
+    fn push(&mut self, _: Queued<'_, K>) -> u64 {
+        0
+    }
+
+    fn pop(&mut self) -> Option<Ticket> {
+        None
+    }
+
+    fn remove(&mut self, _: Queued<'_, K>, _: u64) {}
+
+    fn len(&self) -> usize {
+        0
+    }
+}
+
+/// Nobody waits for what will not come.
+#[test]
+fn what_an_order_has_lost_is_not_queued() {
+    let queue = WorkQueue::new(QueueConfig { order: Box::new(Lost), ..QueueConfig::new(ManualClock::new()) });
+    queue.add("a");
+    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
+    assert_eq!(queue.len(), 0);
+    assert_drains(&queue);
 }
 
 /// A provider whose instruments panic.
