@@ -109,7 +109,7 @@ impl Kubeconfig {
 fn inline(file: &mut Option<PathBuf>, data: &mut Option<Data>) -> Result<(), Error> {
     let Some(path) = file.take() else { return Ok(()) };
     if data.is_none() {
-        *data = Some(Data(std::fs::read(&path).map_err(|source| Error::Read { path, source })?));
+        *data = Some(Data(std::fs::read(&path).map_err(|cause| Error::Read { path, cause })?));
     }
     Ok(())
 }

@@ -64,12 +64,12 @@ pub enum Error {
         variable: &'static str,
     },
     /// A file cannot be read.
-    #[error("{path} cannot be read: {source}", path = path.display())]
+    #[error("{path} cannot be read: {cause}", path = path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A file is no kubeconfig.
     #[error("{path} is no kubeconfig: {message}", path = path.display())]
@@ -95,12 +95,12 @@ pub enum Error {
         lock: PathBuf,
     },
     /// A file cannot be written.
-    #[error("{path} cannot be written: {source}", path = path.display())]
+    #[error("{path} cannot be written: {cause}", path = path.display())]
     Write {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
 }
 

@@ -92,7 +92,7 @@ impl Files {
         match std::fs::read_to_string(path) {
             Ok(text) => yaml::parse(&text, path).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.explicit => Ok(None),
-            Err(source) => Err(Error::Read { path: path.into(), source }),
+            Err(cause) => Err(Error::Read { path: path.into(), cause }),
         }
     }
 }

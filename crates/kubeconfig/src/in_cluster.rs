@@ -89,7 +89,7 @@ fn service_account(env: &Environment) -> Result<Kubeconfig, Error> {
     let account = env.service_account();
     let token = account.join("token");
     // It is read by the client; here it only has to be there.
-    std::fs::read(&token).map_err(|source| Error::Read { path: token.clone(), source })?;
+    std::fs::read(&token).map_err(|cause| Error::Read { path: token.clone(), cause })?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let cluster = ClusterInfo {
         server: format!("https://{host}:{port}"),
@@ -120,7 +120,7 @@ fn namespace(env: &Environment) -> String {
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::NotInCluster { .. } => true,
-        Error::Read { source, .. } => source.kind() == io::ErrorKind::NotFound,
+        Error::Read { cause, .. } => cause.kind() == io::ErrorKind::NotFound,
         _ => false,
     }
 }

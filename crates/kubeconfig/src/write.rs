@@ -154,10 +154,10 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });
-    written.and_then(|()| fs::rename(&temporary, &target)).map_err(|source| {
+    written.and_then(|()| fs::rename(&temporary, &target)).map_err(|cause| {
         // The error that matters is the first one.
         let _ = fs::remove_file(&temporary);
-        Error::Write { path: path.into(), source }
+        Error::Write { path: path.into(), cause }
     })
 }
 
@@ -166,7 +166,7 @@ struct Lock(PathBuf);
 
 impl Lock {
     fn take(path: &Path) -> Result<Self, Error> {
-        let fault = |source| Error::Write { path: path.into(), source };
+        let fault = |cause| Error::Write { path: path.into(), cause };
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             fs::create_dir_all(directory).map_err(fault)?;
         }
@@ -174,7 +174,7 @@ impl Lock {
         match OpenOptions::new().write(true).create_new(true).open(&lock) {
             Ok(_) => Ok(Self(lock)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Locked { lock }),
-            Err(source) => Err(fault(source)),
+            Err(cause) => Err(fault(cause)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Which files are read, and how they are merged.
 
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
 use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
@@ -62,6 +63,7 @@ fn a_missing_file_is_an_error_only_if_it_was_named() {
     assert!(files(&[&missing]).load().unwrap().is_empty());
     let error = Files::explicit(&missing).load().unwrap_err();
     assert!(matches!(error, Error::Read { .. }) && error.to_string().contains("missing"), "{error}");
+    assert!(error.source().is_none(), "a program that prints the whole chain says twice why");
 }
 
 #[test]
