@@ -1,11 +1,13 @@
 //! The shell around the [`Machine`]: one task that owns its timer, its one request, and its word to the work.
 
+use std::fmt;
 use std::future::{Future, pending};
+use std::mem::{self, Discriminant};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pintle_meta::ApiError;
+use pintle_meta::{ApiError, ErrorKind};
 use pintle_metrics::Counter;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -39,7 +41,15 @@ pub(crate) struct Driver<L: Lock> {
     metrics: Option<Weak<Instruments>>,
     /// How many have been told.
     slow_paths: u64,
+    reads: Trouble,
+    writes: Trouble,
 }
+
+/// How the last request of its verb failed, if it did.
+type Trouble = Option<Kind>;
+
+/// A kind of failure: of what kind the error is, and which code the server answered. None: no answer in time.
+type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
 pub(crate) type HintSource = (Pin<Box<dyn Future<Output = ()> + Send>>, mpsc::Receiver<Hint>);
 
@@ -66,7 +76,7 @@ impl<L: Lock> Driver<L> {
         let machine = Machine::new(config, lock.time_precision(), clocks.now());
         let name = lock.key().as_str().into();
         let (object, request, term) = (None, None, None);
-        let slow_paths = 0;
+        let (slow_paths, reads, writes) = (0, None, None);
         Self {
             lock,
             name,
@@ -80,6 +90,8 @@ impl<L: Lock> Driver<L> {
             notices,
             metrics,
             slow_paths,
+            reads,
+            writes,
         }
     }
 
@@ -188,20 +200,24 @@ impl<L: Lock> Driver<L> {
     fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
         self.request = None;
         match answer {
-            Answer::Read(Ok(found)) => Signal::Read(Ok(found.map(|locked| {
-                let version = locked.state.version.clone();
-                self.object = Some((version, Arc::new(locked.object)));
-                locked.state
-            }))),
+            Answer::Read(Ok(found)) => {
+                self.reads = None;
+                Signal::Read(Ok(found.map(|locked| {
+                    let version = locked.state.version.clone();
+                    self.object = Some((version, Arc::new(locked.object)));
+                    locked.state
+                })))
+            }
             Answer::Written(Ok(locked)) => {
+                self.writes = None;
                 let version = locked.state.version;
                 self.object = Some((version.clone(), Arc::new(locked.object)));
                 Signal::Written(Ok(version))
             }
-            Answer::Read(Err(error)) => Signal::Read(Err(self.failure("read", &error))),
-            Answer::Written(Err(error)) => Signal::Written(Err(self.failure("write", &error))),
+            Answer::Read(Err(error)) => Signal::Read(Err(self.failure(true, &error))),
+            Answer::Written(Err(error)) => Signal::Written(Err(self.failure(false, &error))),
             Answer::Late { read } => {
-                tracing::debug!(lock = %self.name, read, "no answer in time");
+                self.warn(read, None, &"no answer in time");
                 match read {
                     true => Signal::Read(Err(Failure::unknown())),
                     false => Signal::Written(Err(Failure::unknown())),
@@ -210,9 +226,23 @@ impl<L: Lock> Driver<L> {
         }
     }
 
-    fn failure(&self, verb: &str, error: &ApiError) -> Failure {
-        tracing::debug!(lock = %self.name, %error, "cannot {verb} the lock");
+    fn failure(&mut self, read: bool, error: &ApiError) -> Failure {
+        let code = error.status().map(|status| status.code);
+        match error.is_conflict() || error.is_already_exists() {
+            // Another one was quicker, as in every election.
+            true => tracing::debug!(lock = %self.name, %error, "lost a race for the lock"),
+            false => self.warn(read, Some((mem::discriminant(&error.kind), code)), error),
+        }
         Failure::from(error)
+    }
+
+    /// Logs a failure so that it is seen, and not once in each retry period.
+    fn warn(&mut self, read: bool, kind: Kind, error: &dyn fmt::Display) {
+        let (verb, trouble) = if read { ("read", &mut self.reads) } else { ("write", &mut self.writes) };
+        match trouble.replace(kind) == Some(kind) {
+            true => tracing::debug!(lock = %self.name, %error, "still cannot {verb} the lock"),
+            false => tracing::warn!(lock = %self.name, %error, "cannot {verb} the lock"),
+        }
     }
 
     fn change_term(&self, change: impl FnOnce(&mut TermState)) {

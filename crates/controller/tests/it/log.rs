@@ -1,4 +1,5 @@
-//! Keeps what is logged, each event as one line, as a program's subscriber would: by formatting every field.
+//! Keeps what is logged, each event as one line, as a program's subscriber would: by formatting every field. Other crates' tests
+//! use it as well.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -53,7 +54,7 @@ impl Subscriber for Log {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
+        let mut line = Line(format!("{} ", event.metadata().level()));
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }

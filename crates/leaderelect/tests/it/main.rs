@@ -7,9 +7,12 @@ mod client_go;
 mod contender;
 mod elector;
 mod flaws;
+#[path = "../../../controller/tests/it/log.rs"]
+mod log;
 mod machine;
 mod metrics;
 mod server;
 mod simulation;
 mod table;
+mod trouble;
 mod world;

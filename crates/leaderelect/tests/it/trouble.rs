@@ -1,0 +1,74 @@
+//! What an elector logs of a lock that it cannot use.
+
+use pintle_meta::Reason;
+use pintle_testing::Outcome;
+
+use crate::contender::{Setup, pass};
+use crate::log::Log;
+use crate::server::server;
+
+fn forbidden() -> Outcome {
+    Outcome::refused(403, Reason::Forbidden)
+}
+
+fn unavailable() -> Outcome {
+    Outcome::refused(503, Reason::ServiceUnavailable)
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_failures_of_one_kind_in_a_row_the_first_is_a_warning() {
+    let (log, _here) = Log::here();
+    let server = server();
+    let client = server.client("a");
+    // Each read that passes is followed by a write.
+    client.faults().next([
+        forbidden(),
+        forbidden(),
+        forbidden(),
+        unavailable(),
+        Outcome::Pass,
+        forbidden(),
+        Outcome::Pass,
+        forbidden(),
+        Outcome::Pass,
+        Outcome::Pass,
+    ]);
+    let a = Setup::new("a").start_with(client);
+    pass(40.0).await;
+    assert!(a.status.is_leader());
+    log.assert_tells(&["WARN", "cannot read the lock", "Forbidden", "kube-system/lock"]);
+    log.assert_tells(&["WARN", "cannot read the lock", "ServiceUnavailable"]);
+    log.assert_tells(&["WARN", "cannot write the lock", "Forbidden"]);
+    assert_eq!((log.count("WARN"), log.count("still cannot")), (3, 3));
+
+    // A success ends the row.
+    a.client.faults().next([unavailable(), unavailable(), Outcome::Pass, unavailable()]);
+    pass(40.0).await;
+    assert!(a.status.is_leader());
+    assert_eq!((log.count("WARN"), log.count("still cannot")), (5, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_race_is_no_warning() {
+    let (log, _here) = Log::here();
+    let server = server();
+    let client = server.client("a");
+    client.faults().next([Outcome::Pass, Outcome::refused(409, Reason::AlreadyExists)]);
+    let a = Setup::new("a").start_with(client);
+    pass(10.0).await;
+    assert!(a.status.is_leader());
+    log.assert_tells(&["DEBUG", "lost a race"]);
+    assert_eq!(log.count("WARN"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_answer_is_a_warning() {
+    let (log, _here) = Log::here();
+    let server = server();
+    let client = server.client("a");
+    client.faults().cut_off();
+    let _a = Setup::new("a").start_with(client);
+    pass(60.0).await;
+    log.assert_tells(&["WARN", "cannot read the lock", "no answer in time"]);
+    assert_eq!(log.count("WARN"), 1);
+}
