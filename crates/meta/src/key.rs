@@ -1,5 +1,6 @@
 //! The names of objects.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 /// assert_eq!(key, ObjectKey::new("team-a", "web"));
 /// assert_eq!((key.namespace(), key.name()), (Some("team-a"), "web"));
 /// assert_eq!(ObjectKey::cluster("node-1").namespace(), None);
+/// assert!("team-a/web/1".parse::<ObjectKey>().is_err());
 /// # Ok::<(), pintle_meta::InvalidKey>(())
 /// ```
 #[derive(Clone)]
@@ -106,21 +108,14 @@ impl From<&ObjectKey> for ObjectKey {
     }
 }
 
-impl From<&str> for ObjectKey {
-    /// A plain name: [`cluster`](Self::cluster). To read `namespace/name`, parse.
-    fn from(name: &str) -> Self {
-        Self::cluster(name)
-    }
-}
-
 impl FromStr for ObjectKey {
     type Err = InvalidKey;
 
-    /// Reads `name` or `namespace/name`.
+    /// Reads `name` or `namespace/name`: client-go's `SplitMetaNamespaceKey`.
     ///
     /// # Errors
     ///
-    /// More than one slash, an empty name, or an empty part before the slash.
+    /// More than one slash, an empty name, or an empty part before the slash. client-go takes the last two.
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
         let parts: Vec<&str> = text.split('/').collect();
         match parts[..] {
@@ -128,6 +123,15 @@ impl FromStr for ObjectKey {
             [namespace, name] if !namespace.is_empty() && !name.is_empty() => Ok(Self::new(namespace, name)),
             _ => Err(InvalidKey { text: text.into() }),
         }
+    }
+}
+
+/// As [`parse`](str::parse), so that a text can stand wherever a key is asked for.
+impl TryFrom<&str> for ObjectKey {
+    type Error = InvalidKey;
+
+    fn try_from(text: &str) -> Result<Self, InvalidKey> {
+        text.parse()
     }
 }
 
@@ -145,12 +149,20 @@ impl fmt::Display for InvalidKey {
 
 impl std::error::Error for InvalidKey {}
 
+/// A key is a key: nothing can be wrong with it where a text could stand as well.
+impl From<Infallible> for InvalidKey {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(text: &str, expected: Result<(Option<&str>, &str), ()>) {
         let key: Result<ObjectKey, _> = text.parse();
+        assert_eq!(ObjectKey::try_from(text), key);
         assert_eq!(key.as_ref().map(|k| (k.namespace(), k.name())).map_err(|_| ()), expected, "{text:?}");
         if let Ok(key) = key {
             assert_eq!(key.to_string(), text);

@@ -13,7 +13,7 @@ use pintle_kubeconfig::{Environment, Overrides};
 use pintle_leaderelect::{
     LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock, LeaseWatch, LossReason,
 };
-use pintle_meta::{ClientConfig, NamespaceScope, Object, ObjectKey, Resource};
+use pintle_meta::{ClientConfig, InvalidKey, NamespaceScope, Object, ObjectKey, Resource};
 use pintle_metrics::Provider;
 use pintle_restreq::{Api, RestClient, RestClientConfig};
 use serde::de::DeserializeOwned;
@@ -34,22 +34,26 @@ use crate::{ClusterConfig, Error};
 ///
 /// ```
 /// use pintle::prelude::*;
-/// # use serde::{Deserialize, Serialize};
-/// # #[derive(Clone, Debug, Deserialize, Serialize)]
-/// # struct ConfigMap { metadata: ObjectMeta }
-/// # pintle::meta::resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let cluster = Cluster::embedded().await?; // or `Cluster::infer()?`
-/// let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
-/// cluster.api::<ConfigMap>().create(&map, &PostOptions::default()).await?;
+/// use serde::{Deserialize, Serialize};
 ///
-/// let maps = cluster.informer::<ConfigMap>();
-/// maps.wait_for_sync().await?;
-/// assert!(maps.lister().get(&map.key()).is_some());
-/// cluster.shutdown().await;
-/// # Ok(())
-/// # }
+/// #[derive(Clone, Debug, Deserialize, Serialize)]
+/// struct ConfigMap {
+///     metadata: ObjectMeta,
+/// }
+/// resource!(ConfigMap, "v1", "ConfigMap", "configmaps", Namespaced);
+///
+/// #[tokio::main]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let cluster = Cluster::embedded().await?; // or `Cluster::infer()?`
+///     let map = ConfigMap { metadata: ObjectMeta::new("default", "settings") };
+///     cluster.api().create(&map, &PostOptions::default()).await?;
+///
+///     let maps = cluster.informer::<ConfigMap>();
+///     maps.wait_for_sync().await?;
+///     assert!(maps.lister().get(&map.key()).is_some());
+///     cluster.shutdown().await;
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone)]
 pub struct Cluster {
@@ -181,12 +185,14 @@ impl Cluster {
     /// # Examples
     ///
     /// ```
-    /// use pintle::informer::{InformerConfig, ReflectorConfig};
     /// use pintle::prelude::*;
-    /// # use serde::{Deserialize, Serialize};
-    /// # #[derive(Clone, Debug, Deserialize, Serialize)]
-    /// # struct Pod { metadata: ObjectMeta }
-    /// # pintle::meta::resource!(Pod, "v1", "Pod", "pods", Namespaced);
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Clone, Debug, Deserialize)]
+    /// struct Pod {
+    ///     metadata: ObjectMeta,
+    /// }
+    /// resource!(Pod, "v1", "Pod", "pods", Namespaced);
     ///
     /// fn web_pods(cluster: &Cluster) -> Result<SharedInformer<Pod>, Box<dyn std::error::Error>> {
     ///     let reflector = ReflectorConfig { label_selector: "app=web".parse()?, ..ReflectorConfig::default() };
@@ -241,24 +247,36 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An elector for the Lease of that name, in the configuration's namespace unless the key names one: client-go's
+    /// An elector for the Lease of that key, `namespace/name`, or of that name in the configuration's namespace: client-go's
     /// `NewFromKubeconfig`. It has a client of its own, with connections that nothing else uses, no rate limit and a deadline
     /// of half the renew deadline a request; it watches the Lease, so that a release is noticed at once; and it records its terms
     /// as Events about the Lease, unless `config` has [another use](LeaderElectionConfig::events) for them.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle::prelude::*;
+    ///
+    /// /// Replicas of this work in turns: the manager runs the controllers while it leads.
+    /// fn manager(cluster: &Cluster) -> Result<Manager, pintle::Error> {
+    ///     let elector = cluster.elector("kube-system/website-controller", LeaderElectionConfig::default())?;
+    ///     Ok(Manager::new().leader_election(elector))
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// The first rule that `config` breaks.
+    /// A text that is no key, or the first rule that `config` breaks.
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
     pub fn elector(
         &self,
-        lease: impl Into<ObjectKey>,
+        lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         mut config: LeaderElectionConfig,
     ) -> Result<LeaderElector<LeaseLock<Api<Lease>>>, Error> {
-        let lease = lease.into();
+        let lease = lease.try_into().map_err(|error| Error::Lease(error.into()))?;
         config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
         let mut own = self.inner.config.clone();
         own.qps = None;
@@ -275,6 +293,25 @@ impl Cluster {
     /// Works while it leads, for one term, and answers how that ended; `None` if `stop` came before any: client-go's
     /// `RunOrDie`, which leaves the dying to you. A program whose leadership is lost does well to end and be started anew.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle::prelude::*;
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let cluster = Cluster::embedded().await?;
+    ///     let work = LeaderCallbacks::new(async |leadership: Leadership| {
+    ///         println!("{:?}", leadership.term()); // What only one replica may do, dropped when the term is over.
+    ///     });
+    ///     let stop = CancellationToken::new();
+    ///     let ended = cluster.lead("kube-system/website-controller", LeaderElectionConfig::default(), &stop, work).await?;
+    ///     assert_eq!(ended, Some(LossReason::Completed));
+    ///     cluster.shutdown().await;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`elector`](Self::elector); then nothing has been done.
@@ -284,7 +321,7 @@ impl Cluster {
     /// Dropping the future drops the work and ends the election at once, without a release.
     pub async fn lead<W, Fut>(
         &self,
-        lease: impl Into<ObjectKey>,
+        lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         config: LeaderElectionConfig,
         stop: &CancellationToken,
         callbacks: LeaderCallbacks<W>,

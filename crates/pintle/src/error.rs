@@ -11,12 +11,15 @@ pub enum Error {
     Client(pintle_restreq::ConfigError),
     /// The election's configuration breaks a rule.
     #[error("leader election: {0}")]
-    Election(#[source] pintle_leaderelect::InvalidConfig),
+    Election(pintle_leaderelect::InvalidConfig),
     /// Nothing says which cluster is meant, or what says so is broken.
     #[error(transparent)]
     Kubeconfig(pintle_kubeconfig::Error),
+    /// The text that was given for the key of a lease is none.
+    #[error("leader election: {0}")]
+    Lease(pintle_meta::InvalidKey),
     /// The embedded API server does not start.
     #[cfg(feature = "apiserver")]
     #[error("the embedded API server does not start: {0}")]
-    Server(#[source] pintle_apiserver::StartError),
+    Server(pintle_apiserver::StartError),
 }

@@ -2,14 +2,16 @@
 
 pub use pintle_controller::predicate::GenerationChanged;
 pub use pintle_controller::{
-    Action, Controller, ControllerConfig, Kind, Manager, ManagerStatus, ReconcileError, ReconcileRequest, Reconciler,
+    Action, Controller, ControllerConfig, Kind, Manager, ManagerConfig, ManagerStatus, ReconcileError,
+    ReconcileRequest, Reconciler,
 };
 pub use pintle_events::{EventRecorder, EventType};
-pub use pintle_informer::{Lister, ResourceEvent, SharedInformer};
-pub use pintle_leaderelect::{LeaderElectionConfig, Leadership};
+pub use pintle_informer::{InformerConfig, Lister, ReflectorConfig, ResourceEvent, SharedInformer};
+pub use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, Leadership, LossReason};
 pub use pintle_meta::{
-    ApiError, ClientConfig, DeleteOptions, DynamicObject, ListOptions, Object, ObjectKey, ObjectMeta, OwnerReference,
-    Patch, PostOptions, Resource, resource,
+    ApiError, ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldSelector, LabelSelector, ListOptions,
+    Object, ObjectKey, ObjectMeta, OwnerReference, Patch, PostOptions, PropagationPolicy, Resource, Scope, WatchEvent,
+    WatchOptions, resource,
 };
 pub use pintle_metrics::Provider;
 pub use pintle_restreq::Api;

@@ -1,6 +1,7 @@
 //! The typed handle on one resource.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use pintle_meta::{
-    ApiError, ApiResource, DeleteOptions, FieldValidation, List, ListMeta, ListOptions, ListPart, ListWatch,
-    NamespaceScope, Object, ObjectApi, ObjectKey, Patch, PostOptions, RawObject, Resource, Scope, TypeMeta, WatchEvent,
-    WatchOptions,
+    ApiError, ApiResource, DeleteOptions, FieldValidation, InvalidKey, List, ListMeta, ListOptions, ListPart,
+    ListWatch, NamespaceScope, Object, ObjectApi, ObjectKey, Patch, PostOptions, RawObject, Resource, Scope, TypeMeta,
+    WatchEvent, WatchOptions,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,8 +22,8 @@ use crate::{Error, ListStream, RawWatch, Request, RestClient, Watch, list};
 
 /// The objects of one resource, in one namespace or all.
 ///
-/// A clone is a reference count. Names are given as [`ObjectKey`]s or, where the namespace is clear from the handle, as plain
-/// names.
+/// A clone is a reference count. An object is named by its [`ObjectKey`] or by the text of one: `namespace/name`, or the name alone
+/// where the handle has the namespace or the kind has none.
 ///
 /// # Cancel safety
 ///
@@ -147,7 +148,11 @@ impl<T> Api<T> {
     }
 
     /// The request for one object.
-    fn on_object(&self, request: Request, key: &ObjectKey) -> Request {
+    fn on_object(&self, request: Request, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Request {
+        let key = match key.try_into() {
+            Ok(key) => key,
+            Err(error) => return request.keep(InvalidRequest::Key(error.into())),
+        };
         match self.namespace_of(key.namespace()) {
             Ok(namespace) => {
                 let scoped = namespace.is_some();
@@ -183,8 +188,8 @@ impl<T: DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// Not found, or however else a request fails.
-    pub async fn get(&self, key: impl Into<ObjectKey>) -> Result<T, ApiError> {
-        Ok(self.on_object(self.client.get(), &key.into()).object().await?)
+    pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<T, ApiError> {
+        Ok(self.on_object(self.client.get(), key).object().await?)
     }
 
     /// One page of objects: all of them, unless the options set a limit. Each is decoded as it comes; to meet them one by one,
@@ -212,7 +217,7 @@ impl<T: DeserializeOwned> Api<T> {
         Ok(list)
     }
 
-    /// Opens a watch.
+    /// Opens a watch, decoded: see [`EventStream`]. It is not taken up again when it ends; an informer does that.
     ///
     /// # Errors
     ///
@@ -227,8 +232,13 @@ impl<T: DeserializeOwned> Api<T> {
     /// # Errors
     ///
     /// However a request fails.
-    pub async fn patch(&self, key: impl Into<ObjectKey>, patch: &Patch, options: &PostOptions) -> Result<T, ApiError> {
-        let request = self.on_object(self.client.patch(patch.content_type()), &key.into());
+    pub async fn patch(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        patch: &Patch,
+        options: &PostOptions,
+    ) -> Result<T, ApiError> {
+        let request = self.on_object(self.client.patch(patch.content_type()), key);
         Ok(with_post_options(request, options).json(patch.body()).object().await?)
     }
 
@@ -239,11 +249,11 @@ impl<T: DeserializeOwned> Api<T> {
     /// However a request fails.
     pub async fn patch_status(
         &self,
-        key: impl Into<ObjectKey>,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         patch: &Patch,
         options: &PostOptions,
     ) -> Result<T, ApiError> {
-        let request = self.on_object(self.client.patch(patch.content_type()), &key.into()).subresource(["status"]);
+        let request = self.on_object(self.client.patch(patch.content_type()), key).subresource(["status"]);
         Ok(with_post_options(request, options).json(patch.body()).object().await?)
     }
 }
@@ -272,7 +282,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// `Conflict`, not found, or however else a request fails.
     pub async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
-        let request = self.on_object(self.client.put(), &object.key());
+        let request = self.on_object(self.client.put(), object.key());
         Ok(self.with_object(request, object, options).object().await?)
     }
 
@@ -282,7 +292,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// As [`update`](Self::update).
     pub async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
-        let request = self.on_object(self.client.put(), &object.key()).subresource(["status"]);
+        let request = self.on_object(self.client.put(), object.key()).subresource(["status"]);
         Ok(self.with_object(request, object, options).object().await?)
     }
 
@@ -316,8 +326,12 @@ impl<T> Api<T> {
     /// # Errors
     ///
     /// Not found, `Conflict` if a precondition does not hold, or however else a request fails.
-    pub async fn delete(&self, key: impl Into<ObjectKey>, options: &DeleteOptions) -> Result<(), ApiError> {
-        self.on_object(self.client.delete(), &key.into()).json(options).send().await?;
+    pub async fn delete(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        self.on_object(self.client.delete(), key).json(options).send().await?;
         Ok(())
     }
 
@@ -407,20 +421,54 @@ impl<T> fmt::Debug for Api<T> {
     }
 }
 
-/// A [`ListStream`], its errors in the words of the seams.
+/// A [`ListStream`], its errors in the words of the seams: what an [`Api`] gives as the [`ListWatch`] that it is.
 #[must_use = "a list is not read until it is polled"]
 #[derive(Debug)]
 pub struct PageStream(ListStream);
 
-/// The events of a [`Watch`], their errors in the words of the seams.
+/// The events of a [`Watch`], their errors in the words of the seams: what [`Api::watch`] gives.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ApiError, Object, PartialObject, WatchEvent, WatchOptions};
+/// use pintle_restreq::Api;
+///
+/// async fn follow(pods: &Api<PartialObject>) -> Result<(), ApiError> {
+///     let mut events = pods.watch(&WatchOptions::default()).await?;
+///     while let Some(event) = events.next().await {
+///         match event? {
+///             WatchEvent::Deleted(pod) => println!("{} is gone", pod.key()),
+///             event => println!("{event:?}"),
+///         }
+///     }
+///     Ok(())
+/// }
+/// ```
 #[must_use = "a watch does nothing until it is polled"]
 #[derive(Debug)]
 pub struct EventStream<T>(Watch<T>);
 
-/// The events of a [`RawWatch`], their errors in the words of the seams.
+/// The events of a [`RawWatch`], their errors in the words of the seams: what an [`Api`] gives as the [`ListWatch`] that it is.
 #[must_use = "a watch does nothing until it is polled"]
 #[derive(Debug)]
 pub struct RawEventStream(RawWatch);
+
+impl<T: DeserializeOwned> EventStream<T> {
+    /// The next event, `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost or rests for too long, or brings what is no event of a `T`. The watch is at its end then. What the
+    /// server itself has to say on the end of the watch is an event: [`WatchEvent::Error`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
+    pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
 
 impl Stream for PageStream {
     type Item = Result<ListPart, ApiError>;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pintle_meta::{ApiError, ErrorKind, Reason, RequestLine, Status};
+use pintle_meta::{ApiError, ErrorKind, InvalidKey, Reason, RequestLine, Status};
 use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
 
@@ -248,6 +248,9 @@ pub enum InvalidRequest {
         /// The header.
         name: String,
     },
+    /// The text that was given for a key is none.
+    #[error(transparent)]
+    Key(InvalidKey),
     /// The object or key does not fit the handle that it was given to.
     #[error("{0}")]
     Mismatch(String),

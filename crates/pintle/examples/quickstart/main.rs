@@ -55,6 +55,6 @@ fn replica(
     let retry_period = Duration::from_millis(500);
     let election =
         LeaderElectionConfig { identity, lease_duration, renew_deadline, retry_period, ..Default::default() };
-    let elector = cluster.elector(ObjectKey::new("default", "website-controller"), election)?;
+    let elector = cluster.elector("default/website-controller", election)?;
     Ok((cluster, Manager::new().controller(controller).leader_election(elector)))
 }

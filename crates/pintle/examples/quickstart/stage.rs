@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use pintle::kubeconfig::{self, Environment, Overrides};
-use pintle::meta::{ApiResource, FieldValidation, Scope};
+use pintle::meta::FieldValidation;
 use pintle::prelude::*;
 use tokio::task::JoinSet;
 use tokio::time::sleep;

@@ -1,9 +1,6 @@
 //! The front door: what a cluster shares, and what it keeps apart.
 
 use pintle::events::Event;
-use pintle::informer::{InformerConfig, ReflectorConfig};
-use pintle::leaderelect::{LeaderCallbacks, LossReason};
-use pintle::meta::ClientConfig;
 use pintle::prelude::*;
 
 use crate::support::{ConfigMap, soon};
@@ -58,25 +55,24 @@ async fn what_was_recorded_is_written_before_the_end() {
 async fn work_is_done_inside_a_term_and_the_lease_is_given_back() {
     let cluster = Cluster::embedded().await.unwrap();
     let stop = CancellationToken::new();
-    let lease = || ObjectKey::from("probe");
     for candidate in ["first", "second"] {
         let callbacks = LeaderCallbacks::new(|leadership: Leadership| async move { leadership.check().unwrap() });
         let ended = cluster.lead(
-            lease(),
+            "kube-system/probe",
             LeaderElectionConfig { identity: candidate.into(), ..LeaderElectionConfig::default() },
             &stop,
             callbacks,
         );
         assert_eq!(soon(ended).await.unwrap(), Some(LossReason::Completed), "{candidate}");
     }
-    let leases: Api<pintle::leaderelect::Lease> = cluster.namespaced("");
-    assert_eq!(leases.get("probe").await.unwrap().spec.record().holder_identity, "");
+    let leases: Api<pintle::leaderelect::Lease> = cluster.api();
+    assert_eq!(leases.get("kube-system/probe").await.unwrap().spec.record().holder_identity, "");
 
     let stop = CancellationToken::new();
     stop.cancel();
     let callbacks = LeaderCallbacks::new(|_| async {});
     let never = cluster.lead(
-        lease(),
+        "kube-system/probe",
         LeaderElectionConfig { identity: "late".into(), ..LeaderElectionConfig::default() },
         &stop,
         callbacks,
@@ -94,7 +90,7 @@ async fn no_amount_of_work_delays_an_election() {
     // The next request of this client would have to wait for days.
     let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| async {});
-    let ended = cluster.lead(ObjectKey::from("probe"), LeaderElectionConfig::default(), &stop, callbacks);
+    let ended = cluster.lead("probe", LeaderElectionConfig::default(), &stop, callbacks);
     assert_eq!(soon(ended).await.unwrap(), Some(LossReason::Completed));
 }
 
@@ -103,6 +99,8 @@ async fn what_makes_no_sense_is_told_before_anything_is_sent() {
     let error = Cluster::connect(ClientConfig::new("ftp://host")).unwrap_err().to_string();
     assert!(error.contains("ftp://host"), "{error}");
     let cluster = Cluster::connect(ClientConfig::new("http://127.0.0.1:1")).unwrap();
+    let error = cluster.elector("kube-system/lock/1", LeaderElectionConfig::default()).unwrap_err().to_string();
+    assert!(error.contains("\"kube-system/lock/1\""), "{error}");
     let error = cluster
         .elector("lock", LeaderElectionConfig { identity: "".into(), ..LeaderElectionConfig::default() })
         .unwrap_err()

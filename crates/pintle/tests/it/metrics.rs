@@ -4,8 +4,6 @@ use std::any::Any;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use pintle::informer::InformerConfig;
-use pintle::leaderelect::{LeaderCallbacks, LossReason};
 use pintle::metrics::{Counter, Gauge, Histogram, Memory, Metric, Pulled};
 use pintle::prelude::*;
 use tokio::runtime::Handle;

@@ -148,6 +148,8 @@ async fn keys_and_handles_have_to_agree_on_the_namespace() {
     soon(namespaced.get(ObjectKey::new("ns", "a"))).await.unwrap();
     soon(all.get(&ObjectKey::new("ns", "a"))).await.unwrap();
     assert_eq!(last(&server).0, format!("GET {BASE}/a"));
+    soon(all.delete("ns/a", &DeleteOptions::default())).await.unwrap();
+    assert_eq!(last(&server).0, format!("DELETE {BASE}/a"));
     soon(all.create(&widget("ns"), &PostOptions::default())).await.unwrap();
     assert_eq!(last(&server).0, format!("POST {BASE}"));
     soon(machines.get("a")).await.unwrap();
@@ -158,8 +160,11 @@ async fn keys_and_handles_have_to_agree_on_the_namespace() {
         (soon(all.get("a")).await.map(drop), "neither handle nor object"),
         (soon(all.create(&widget(""), &PostOptions::default())).await.map(drop), "neither handle nor object"),
         (soon(machines.get(ObjectKey::new("ns", "a"))).await.map(drop), "cluster-scoped"),
-        (soon(namespaced.get("a/b")).await.map(drop), "\"a/b\""),
-        (soon(namespaced.get("")).await.map(drop), "empty"),
+        (soon(namespaced.get("a/b")).await.map(drop), "\"a\""),
+        (soon(namespaced.get("a/b/c")).await.map(drop), "\"a/b/c\" is not an object key"),
+        (soon(namespaced.get("")).await.map(drop), "\"\" is not an object key"),
+        (soon(namespaced.get(ObjectKey::cluster("a/b"))).await.map(drop), "\"a/b\""),
+        (soon(namespaced.get(ObjectKey::cluster(""))).await.map(drop), "empty"),
     ] {
         let error = error.unwrap_err();
         assert!(
