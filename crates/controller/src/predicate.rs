@@ -42,6 +42,19 @@ impl<T, F: Fn(&ResourceEvent<T>) -> bool + Send + Sync + 'static> Predicate<T> f
 ///
 /// For kinds whose server keeps no generation (ConfigMap, Secret, Service...) it would hide all updates: use
 /// [`ResourceVersionChanged`] there. A change of labels or annotations is not counted either.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_controller::Kind;
+/// use pintle_controller::predicate::{GenerationChanged, LabelsChanged, or};
+/// use pintle_informer::SharedInformer;
+/// use pintle_meta::PartialObject;
+///
+/// fn changed(pods: &SharedInformer<PartialObject>) -> Kind<PartialObject> {
+///     Kind::of(pods).when(or(GenerationChanged, LabelsChanged))
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GenerationChanged;
 

@@ -140,6 +140,18 @@ impl<T: Object> fmt::Debug for Lister<T> {
 }
 
 /// The part of a [`Lister`] that is in one namespace.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::Lister;
+/// use pintle_meta::PartialObject;
+///
+/// fn describe(pods: &Lister<PartialObject>) {
+///     let team = pods.namespace("team-a");
+///     println!("{} pods, web is there: {}", team.len(), team.get("web").is_some());
+/// }
+/// ```
 pub struct NamespaceLister<'a, T> {
     cache: &'a Cache<T>,
     namespace: &'a str,
@@ -154,6 +166,16 @@ impl<T: Object> NamespaceLister<'_, T> {
     /// All objects of the namespace, ordered by name.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.filter(|_| true)
+    }
+
+    /// How many objects the namespace has.
+    pub fn len(&self) -> usize {
+        self.cache.read().store.objects_by_index(NAMESPACE_INDEX, self.namespace).into_iter().flatten().count()
+    }
+
+    /// Whether the namespace has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The objects of the namespace whose labels match, ordered by name.

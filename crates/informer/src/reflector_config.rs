@@ -6,6 +6,17 @@ use pintle_meta::{FieldSelector, LabelSelector};
 use pintle_ratelimit::BackoffConfig;
 
 /// How a [`Reflector`](crate::reflector::Reflector) lists and watches. The defaults are client-go's.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, ReflectorConfig};
+/// use pintle_meta::{FieldSelector, PartialObject};
+///
+/// let running = FieldSelector::everything().equals("status.phase", "Running");
+/// let reflector = ReflectorConfig { field_selector: running, streaming_list: true, ..ReflectorConfig::default() };
+/// let config: InformerConfig<PartialObject> = InformerConfig { reflector, ..InformerConfig::default() };
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReflectorConfig {
     /// Only objects whose labels match, in the server's eyes.

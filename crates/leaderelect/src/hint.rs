@@ -17,6 +17,17 @@ use crate::machine::Hint;
 /// A watch of the [`Lease`] that a lock is kept in, so that an elector notices at once when it is released or taken by another one.
 ///
 /// While the watch works, a candidate reads only when the lease would expire. While it fails, the elector polls.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{Lease, LeaseLock, LeaseWatch};
+/// use pintle_testing::Collection;
+///
+/// let leases = Collection::<Lease>::default();
+/// let watch = Some(LeaseWatch::new(leases.clone()));
+/// let lock = LeaseLock { watch, ..LeaseLock::new(leases, "kube-system", "website-controller") };
+/// ```
 #[derive(Clone)]
 pub struct LeaseWatch(Arc<dyn Fn(ObjectKey, Backoff, mpsc::Sender<Hint>) -> Watching + Send + Sync>);
 

@@ -95,6 +95,19 @@ impl ResourceVersionMatch {
 }
 
 /// What a create, update or patch asks for beside its body.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{FieldValidation, PostOptions};
+///
+/// let options = PostOptions {
+///     field_manager: "website-controller".into(),
+///     field_validation: Some(FieldValidation::Strict),
+///     ..PostOptions::default()
+/// };
+/// assert!(!options.dry_run && !options.force);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PostOptions {
     /// Do all but store it.

@@ -24,6 +24,7 @@ pub struct Get<'a, K, C: Timer> {
 
 /// Why [`WorkQueue::try_get`](crate::WorkQueue::try_get) has nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TryGetError {
     /// Nothing may be handed out now.
     Empty,

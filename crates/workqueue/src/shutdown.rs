@@ -18,6 +18,19 @@ use crate::waiters::WaiterId;
 /// How a queue ends, from the gentlest to the hardest. A queue that is shutting down only ever moves to the right.
 ///
 /// In every mode adds are refused and delays no longer ripen.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_workqueue::{ShutdownMode, WorkQueue};
+///
+/// let queue: WorkQueue<&str> = WorkQueue::default();
+/// queue.add("blog");
+/// let report = queue.shut_down(ShutdownMode::FinishInFlight).wait();
+/// assert!(report.complete); // Nobody works on anything.
+/// assert_eq!(report.queued, ["blog"]);
+/// assert!(ShutdownMode::FinishInFlight < ShutdownMode::Abandon);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShutdownMode {
     /// What is queued is still handed out, and a key that was added again while in flight is queued once more. Over when

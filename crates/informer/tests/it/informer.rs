@@ -298,6 +298,7 @@ async fn a_lister_reads_by_key_namespace_and_label() {
     assert_eq!((lister.select(&none).len(), ns.select(&none).len()), (0, 0));
     assert!(ns.get("b").is_some() && ns.get("c").is_none());
     assert!(lister.namespace("none").list().is_empty());
+    assert_eq!((ns.len(), ns.is_empty(), lister.namespace("none").is_empty()), (2, false, true));
     assert!(lister.get(&ObjectKey::new("other", "c")).is_some());
     assert_eq!(lister.snapshot().resource_version(), "3");
 }

@@ -224,6 +224,16 @@ impl fmt::Display for LabelSelector {
 }
 
 /// One requirement of a [`LabelSelector`].
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{LabelRequirement, LabelSelector, SelectorOperator};
+///
+/// let tier = LabelRequirement::new("tier", SelectorOperator::In, ["front", "back"])?;
+/// assert_eq!(LabelSelector::everything().and(tier), "tier in (front, back)".parse()?);
+/// # Ok::<(), pintle_meta::InvalidSelector>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LabelRequirement {
     key: String,

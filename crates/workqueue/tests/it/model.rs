@@ -189,7 +189,10 @@ proptest! {
                             prop_assert_eq!(model.get(), None);
                             prop_assert!(!model.is_exhausted());
                         }
-                        Err(TryGetError::ShutDown) => prop_assert!(model.is_exhausted()),
+                        Err(error) => {
+                            prop_assert_eq!(error, TryGetError::ShutDown);
+                            prop_assert!(model.is_exhausted());
+                        }
                     }
                 }
                 Op::Done(index) if !guards.is_empty() => {

@@ -277,11 +277,14 @@ fn c15_fuzz_priority_queue() {
                         let mut highest = highest.lock().unwrap();
                         let item = match queue.try_get() {
                             Ok(item) => item,
-                            Err(TryGetError::ShutDown) => return,
                             Err(TryGetError::Empty) => {
                                 drop(highest);
                                 thread::yield_now();
                                 continue;
+                            }
+                            Err(error) => {
+                                assert_eq!(error, TryGetError::ShutDown);
+                                return;
                             }
                         };
                         assert_eq!(highest.remove(&*item), Some(item.priority()));
