@@ -4,6 +4,7 @@
 //! said and how to run it alone. What the commands said is kept in `target/ci/STEP.log`.
 
 mod command;
+mod front_page;
 mod steps;
 mod tally;
 mod tools;

@@ -3,8 +3,8 @@
 //! [`Cluster`] is the front door: it makes clients, informers, recorders and electors that share what is to be shared. Behind it,
 //! each crate can be used alone, as `pintle-workqueue` and so on; the lower ones know nothing of Kubernetes or of an async runtime.
 //!
-//! The example runs against an API server within the process, with the feature `apiserver`. On a cluster, take
-//! [`Cluster::infer`] instead; nothing else changes.
+//! The example runs against an API server within the process, with the feature `apiserver`; beside this crate it needs serde with
+//! `derive`, and tokio with `macros` and `rt-multi-thread`. On a cluster, take [`Cluster::infer`] instead; nothing else changes.
 //!
 //! ```
 //! use pintle::prelude::*;

@@ -9,14 +9,18 @@ use xshell::Shell;
 
 use super::command::{Ended, Quiet};
 use super::tally::Tally;
-use super::{Done, Step, TestsFailed, tools};
+use super::{Done, Step, TestsFailed, front_page, tools};
 
 /// Quick ones first.
 pub(super) const STEPS: &[Step] = &[
     Step { name: "tidy", about: "the repository's own rules: layers, crate pages, lengths, links", run: tidy },
     Step { name: "fmt", about: "rustfmt has nothing to change", run: fmt },
     Step { name: "clippy", about: "no warning in any target, with every feature", run: clippy },
-    Step { name: "alone", about: "each crate builds by itself, with its default and with no features", run: alone },
+    Step {
+        name: "alone",
+        about: "each crate builds by itself, with its default and with no features, and so does the front page's program",
+        run: alone,
+    },
     Step { name: "tests", about: "unit and integration tests, each with a time limit", run: tests },
     Step { name: "doctests", about: "every example in the documentation", run: doctests },
     Step { name: "loom", about: "the concurrent cores in all schedules with a few preemptions", run: loom },
@@ -67,6 +71,7 @@ fn alone(sh: &Shell) -> anyhow::Result<Done> {
     if !failed.is_empty() {
         bail!("{}", failed.join("\n"));
     }
+    front_page::check(sh)?;
     Ok(Done::noting(format!("{} crates", packages.len())))
 }
 

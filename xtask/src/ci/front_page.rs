@@ -1,0 +1,63 @@
+//! The program of the front page as a newcomer has it: in a project of its own, with the dependencies that the page names.
+
+use std::fs;
+
+use anyhow::Context;
+use xshell::Shell;
+
+use super::command::Quiet;
+
+/// Where a newcomer's project finds the facade.
+const CLONE: &str = "\"../pintle/crates/pintle\"";
+
+/// A workspace of its own. With the profile of ours, most of what it depends on has been checked before.
+const MANIFEST: &str = r#"
+[workspace]
+
+[package]
+name = "front-page"
+edition = "2024"
+
+[profile.dev]
+debug = "line-tables-only"
+
+"#;
+
+/// Checks that it builds. That it runs is a doctest, which has more features.
+pub(super) fn check(sh: &Shell) -> anyhow::Result<()> {
+    let root = sh.current_dir();
+    let page = fs::read_to_string(root.join("README.md"))?;
+    let block = |language| first_block(&page, language).with_context(|| format!("README.md has no {language} block"));
+    let dependencies = block("toml")?;
+    anyhow::ensure!(dependencies.contains(CLONE), "README.md: the facade is not at {CLONE}");
+    let dependencies = dependencies.replace(CLONE, "\"../../crates/pintle\"");
+    let manifest = format!("{MANIFEST}{dependencies}");
+
+    let project = root.join("target/front-page");
+    fs::create_dir_all(project.join("src"))?;
+    fs::write(project.join("Cargo.toml"), manifest)?;
+    fs::write(project.join("src/main.rs"), block("rust")?)?;
+    fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock"))?;
+    let check = Quiet::cargo(sh, "front-page").args("check --manifest-path").arg(project.join("Cargo.toml"));
+    check.env("CARGO_TARGET_DIR", crate::target_dir(sh)?).run()?;
+    Ok(())
+}
+
+/// What stands in the first fenced block of a language.
+fn first_block<'a>(page: &'a str, language: &str) -> Option<&'a str> {
+    let (_, rest) = page.split_once(&format!("\n```{language}\n"))?;
+    Some(rest.split_once("\n```\n")?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_first_block_of_a_language() {
+        let page = "# A\n\n```toml\nx = 1\ny = 2\n```\n\n```rust\nfn a() {}\n```\n\n```rust\nfn b() {}\n```\n";
+        assert_eq!(first_block(page, "toml"), Some("x = 1\ny = 2"));
+        assert_eq!(first_block(page, "rust"), Some("fn a() {}"));
+        assert_eq!(first_block(page, "console"), None);
+    }
+}
