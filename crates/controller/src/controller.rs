@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pintle_leaderelect::Leadership;
 use pintle_meta::ObjectKey;
+use pintle_metrics::{CatchPanic, Provider};
 use pintle_workqueue::{AddOptions, ShutdownMode};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
@@ -85,10 +86,15 @@ struct Inner {
 impl Controller {
     pub(crate) fn new(
         name: String,
-        config: ControllerConfig,
+        mut config: ControllerConfig,
         sources: Vec<Named>,
         reconciler: Arc<dyn AnyReconciler>,
     ) -> Self {
+        config.metrics = config.metrics.map(|provider| -> Arc<dyn Provider> {
+            Arc::new(CatchPanic::new(provider, |panic| {
+                tracing::error!(panic, "the metrics of a controller panicked, and are told nothing more");
+            }))
+        });
         let tasks = TaskTracker::new();
         // So that it can be waited for. Tasks can be added all the same.
         tasks.close();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::{ApiError, ErrorKind, Object, ObjectApi, ObjectKey, Patch, PostOptions, Reason};
-use pintle_metrics::Provider;
+use pintle_metrics::{CatchPanic, Provider};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -94,7 +94,12 @@ impl EventBroadcaster {
     /// Outside of a tokio runtime.
     pub fn start(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> Self {
         let (queue, events) = mpsc::channel(config.queue.max(1));
-        let counters = Arc::new(Counters::new(config.metrics.as_deref()));
+        let provider = config.metrics.clone().map(|provider| {
+            CatchPanic::new(provider, |panic| {
+                tracing::error!(panic, "the metrics of events panicked, and are told nothing more");
+            })
+        });
+        let counters = Arc::new(Counters::new(provider.as_ref().map(|provider| provider as &dyn Provider)));
         let stop = CancellationToken::new();
         let correlator = Correlator::new(config.correlator.clone());
         let writer = Writer { api, config, correlator, counters: counters.clone(), stop: stop.clone() };

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::thread::panicking;
 
+use pintle_metrics::CatchPanic;
 use pintle_ratelimit::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -62,9 +65,12 @@ impl<L: Lock> LeaderElector<L> {
         }
         let mut elector =
             Self { lock: Arc::new(lock), config, observed: watch::Sender::new(Observed::default()), metrics: None };
-        let provider = elector.config.metrics.as_deref();
-        let instruments = provider.map(|it| Instruments::new(it, elector.lock.key().name(), elector.status()));
-        elector.metrics = instruments.map(Arc::new);
+        elector.metrics = elector.config.metrics.clone().map(|provider| {
+            let provider = CatchPanic::new(provider, |panic| {
+                tracing::error!(panic, "the metrics of an elector panicked, and are told nothing more");
+            });
+            Arc::new(Instruments::new(&provider, elector.lock.key().name(), elector.status()))
+        });
         Ok(elector)
     }
 
@@ -197,7 +203,7 @@ impl<L: Lock> LeaderElector<L> {
         if let Err(error) = driver.await
             && let Ok(panic) = error.try_into_panic()
         {
-            std::panic::resume_unwind(panic);
+            resume_unwind(panic);
         }
         last
     }
@@ -248,7 +254,17 @@ impl Drop for OpenTerm<'_> {
             state.lost.get_or_insert_with(|| self.reason.clone());
         });
         self.observed.send_modify(|observed| observed.term = None);
-        self.record(LeaderEventKind::StoppedLeading);
-        (self.on_stopped)(&self.reason);
+        // Each is told, even if the other panics.
+        let recorded = catch_unwind(AssertUnwindSafe(|| self.record(LeaderEventKind::StoppedLeading)));
+        let told = catch_unwind(AssertUnwindSafe(|| (self.on_stopped)(&self.reason)));
+        if let Err(panic) = recorded.and(told) {
+            match panicking() {
+                false => resume_unwind(panic),
+                // A second panic on the way of the first would end the process.
+                true => {
+                    tracing::error!(lock = %self.event.key, "the end of a term could not be told: a callback panicked")
+                }
+            }
+        }
     }
 }

@@ -48,8 +48,10 @@
 //! - **Nothing is told without a provider**, and nothing is kept: a component holds an `Option` of its instruments.
 //! - **Instruments may be used under a component's locks**, so they must not block, nor use the component. What is pulled is read
 //!   under no lock of the provider, so it may take the component's.
+//! - **A provider is somebody else's code.** A component whose work may not suffer from a panic of it keeps it behind [`CatchPanic`].
 //! - **Names are those of client-go and controller-runtime** where they have one.
 
+mod catch_panic;
 #[cfg(feature = "memory")]
 mod distribution;
 #[cfg(feature = "memory")]
@@ -58,6 +60,7 @@ mod memory;
 mod prometheus;
 mod provider;
 
+pub use catch_panic::CatchPanic;
 #[cfg(feature = "memory")]
 pub use distribution::Distribution;
 #[cfg(feature = "memory")]

@@ -133,7 +133,8 @@ pub struct RestClientConfig {
     pub max_body: usize,
     /// Who hears of the server's warnings. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
-    /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody.
+    /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody. After a
+    /// panic of it the requests go on, and it is told nothing more.
     ///
     /// | name | kind | labels | says |
     /// |---|---|---|---|

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use pintle_metrics::{Counter, Histogram, Metric, MetricKind, Provider};
+use pintle_metrics::{CatchPanic, Counter, Histogram, Metric, MetricKind, Provider};
 use tokio::time::Instant;
 
 const SECONDS: MetricKind =
@@ -41,7 +41,7 @@ static THROTTLED: Metric = Metric {
 /// The instruments of one client.
 #[derive(Debug)]
 pub(crate) struct Instruments {
-    provider: Arc<dyn Provider>,
+    provider: CatchPanic,
     host: String,
     requests: Labelled<(Option<StatusCode>, Method), dyn Counter>,
     retries: Labelled<(Option<StatusCode>, Method), dyn Counter>,
@@ -53,6 +53,9 @@ impl Instruments {
     pub(crate) fn new(provider: Arc<dyn Provider>, host: String) -> Self {
         let (requests, retries) = (Labelled::new(), Labelled::new());
         let (durations, throttled) = (Labelled::new(), Labelled::new());
+        let provider = CatchPanic::new(provider, |panic| {
+            tracing::error!(panic, "the metrics of a client panicked, and are told nothing more");
+        });
         Self { provider, host, requests, retries, durations, throttled }
     }
 

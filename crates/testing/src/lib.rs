@@ -50,6 +50,7 @@
 //! - A [`FaultScript`] says what goes wrong: an [`Outcome`] says what becomes of a request, a [`Break`] how a page or a watch ends.
 //! - A [`RecordedRequest`] is a line of the log: a [`Call`], and who made it. Its [`Verb`] is what faults are lined up by.
 //! - A [`Page`] and [`Events`] are what lists and watches give: streams.
+//! - A [`PanickingProvider`] is told metrics, and panics.
 //! - A [`SteppedClock`] is both clocks of a process, for who asks what time it is.
 //!
 //! # What it does as a kube-apiserver
@@ -77,6 +78,7 @@ mod clock;
 mod collection;
 mod events;
 mod faults;
+mod metrics;
 mod request;
 mod store;
 
@@ -85,6 +87,7 @@ pub use clock::SteppedClock;
 pub use collection::{Collection, CollectionConfig};
 pub use events::{Events, Page};
 pub use faults::{Break, FaultScript, Outcome};
+pub use metrics::PanickingProvider;
 pub use request::{Call, RecordedRequest, Verb};
 
 // The examples of the README run as tests.

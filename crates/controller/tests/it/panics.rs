@@ -15,7 +15,7 @@ use pintle_controller::{
 };
 use pintle_meta::ObjectKey;
 use pintle_ratelimit::RateLimiter;
-use pintle_testing::Collection;
+use pintle_testing::{Collection, PanickingProvider};
 use pintle_workqueue::{Fifo, Order, Queued, Ticket};
 use tokio_util::sync::CancellationToken;
 
@@ -89,6 +89,24 @@ impl RateLimiter<ObjectKey> for Unforgetting {
     fn forget(&mut self, _: &ObjectKey) {
         panic!("nothing is forgotten")
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_that_panic_cost_no_key_a_try_and_end_no_run() {
+    let (log, _guard) = Log::here();
+    let sites = sites_named(&["a", "b"]);
+    let calls = Recorder::new();
+    let config = ControllerConfig { metrics: Some(Arc::new(PanickingProvider)), ..Default::default() };
+    let controller = Controller::of(&informer(&sites)).config(config).reconciler(calls.clone());
+    let running = run(&controller).await;
+    pass(500.0).await;
+    assert_eq!(calls.take_sorted(), ["a", "b"]);
+    touch(&sites, "a");
+    pass(500.0).await;
+    assert_eq!(calls.take(), ["a"]);
+    running.stop().await.unwrap();
+    drop(controller);
+    assert_eq!(log.count("panicked"), 1);
 }
 
 #[tokio::test(start_paused = true)]

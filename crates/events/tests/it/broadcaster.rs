@@ -7,7 +7,7 @@ use std::time::Duration;
 use pintle_events::{BroadcasterConfig, Event, EventBroadcaster, EventSource, EventType, ObjectReference};
 use pintle_meta::{ApiError, Object, ObjectApi, Patch, Reason};
 use pintle_metrics::Memory;
-use pintle_testing::{Call, Collection, Outcome, RecordedRequest};
+use pintle_testing::{Call, Collection, Outcome, PanickingProvider, RecordedRequest};
 
 /// A server that minds what it is asked.
 fn server() -> Collection<Event> {
@@ -237,4 +237,14 @@ async fn two_broadcasters_count_apart() {
     tell(&broadcasters[1], "web", "m");
     pass(1).await;
     assert_eq!((one.objects()[0].count, other.objects()[0].count), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_that_panic_cost_no_event() {
+    let server = server();
+    let config = BroadcasterConfig { metrics: Some(Arc::new(PanickingProvider)), ..BroadcasterConfig::default() };
+    let broadcaster = EventBroadcaster::start(server.clone(), config);
+    (0..3).for_each(|nth| tell(&broadcaster, "web", &format!("message {nth}")));
+    let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
+    assert_eq!((counts.recorded, counts.created, server.objects().len()), (3, 3, 3));
 }

@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, LossReason};
+use pintle_leaderelect::{
+    LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderEvent, LeaderEventKind, Leadership, LeaseLock,
+    LossReason,
+};
 use pintle_meta::{Object, Reason};
 use pintle_testing::{Outcome, Verb};
 use tokio_util::sync::CancellationToken;
@@ -332,6 +335,46 @@ async fn a_panic_of_the_work_is_passed_on_and_the_lock_expires() {
     assert!(run.await.unwrap_err().is_panic());
     assert_eq!(*stopped.lock().unwrap(), Some(LossReason::Abandoned));
     assert_eq!(holder(&server), "a");
+}
+
+/// A second panic on the way of the first would end the process.
+#[tokio::test(start_paused = true)]
+async fn callbacks_that_panic_at_the_end_of_a_term_are_all_called_and_end_the_run() {
+    let run = async |events: Option<&'static str>, work: Option<&'static str>| {
+        let lock = LeaseLock::new(server().client("a"), "kube-system", "lock");
+        let fall_over = move |event: &LeaderEvent| match events {
+            Some(panic) if event.kind == LeaderEventKind::StoppedLeading => panic!("{panic}"),
+            _ => {}
+        };
+        let config = LeaderElectionConfig { events: Some(Arc::new(fall_over)), ..LeaderElectionConfig::default() };
+        let mut elector = LeaderElector::new(lock, config).unwrap();
+        let stopped = Arc::new(Mutex::new(0));
+        let told = stopped.clone();
+        let callbacks = LeaderCallbacks {
+            on_stopped_leading: Box::new(move |_| {
+                *told.lock().unwrap() += 1;
+                panic!("the callback fell over")
+            }),
+            ..LeaderCallbacks::new(move |_: Leadership| async move {
+                if let Some(panic) = work {
+                    panic!("{panic}");
+                }
+            })
+        };
+        let run = tokio::spawn(async move { elector.run(&CancellationToken::new(), callbacks).await });
+        let panic = run.await.unwrap_err().into_panic();
+        assert_eq!(*stopped.lock().unwrap(), 1);
+        let text = panic.downcast_ref().map(|text: &&str| (*text).to_owned());
+        text.or(panic.downcast_ref::<String>().cloned())
+    };
+    for (events, work, expected) in [
+        (None, None, "the callback fell over"),
+        (Some("the event fell over"), None, "the event fell over"),
+        (None, Some("the work fell over"), "the work fell over"),
+        (Some("the event fell over"), Some("the work fell over"), "the work fell over"),
+    ] {
+        assert_eq!(run(events, work).await.as_deref(), Some(expected));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock};
-use pintle_metrics::{Memory, MetricKind};
+use pintle_leaderelect::{
+    LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock, LossReason,
+};
+use pintle_metrics::{Memory, MetricKind, Provider};
+use pintle_testing::PanickingProvider;
 use tokio_util::sync::CancellationToken;
 
 use crate::contender::{Setup, pass};
@@ -68,4 +71,19 @@ async fn the_series_of_an_election_that_is_dropped_are_gone_at_once() {
     assert_eq!(memory.value("leader_election_terms_total", &[]), Some(1.0));
     drop(elector);
     assert!(memory.samples().is_empty(), "{:?}", memory.samples());
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_that_panic_cost_no_term() {
+    let lock = LeaseLock::new(server().client("a"), NAMESPACE, NAME);
+    let metrics = Some(Arc::new(PanickingProvider) as Arc<dyn Provider>);
+    let mut elector = LeaderElector::new(lock, LeaderElectionConfig { metrics, ..Default::default() }).unwrap();
+    let stop = CancellationToken::new();
+    let work = LeaderCallbacks::new(async |leadership: Leadership| {
+        // Past some renewals.
+        pass(60.0).await;
+        stop.cancel();
+        leadership.cancelled().await;
+    });
+    assert_eq!(elector.run(&stop, work).await, Some(LossReason::Cancelled));
 }

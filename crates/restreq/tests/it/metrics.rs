@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_metrics::{Memory, MetricKind};
-use pintle_restreq::{RestClient, RestClientConfig};
+use pintle_restreq::{RestClient, RestClientConfig, Warning, WarningHandler};
+use pintle_testing::PanickingProvider;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::support::{Reply, Server, closed_port, soon, steady_clock};
+use crate::support::{End, Reply, Server, closed_port, soon, steady_clock};
 
 fn client(server: &Server, memory: &Memory) -> RestClient {
     RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..server.config().into() }).unwrap()
@@ -135,4 +136,46 @@ async fn waits_for_the_rate_limit_are_told() {
     let found = memory.distribution("rest_client_rate_limiter_duration_seconds", &[("verb", "GET")]).unwrap();
     let most = start.elapsed().as_secs_f64();
     assert!(found.count() == 3 && (100.0..=most).contains(&found.sum()), "{found:?} within {most}");
+}
+
+fn badly_told(server: &Server) -> RestClientConfig {
+    RestClientConfig { metrics: Some(Arc::new(PanickingProvider)), ..server.config().into() }
+}
+
+#[tokio::test]
+async fn metrics_that_panic_cost_no_request_its_answer() {
+    let server = Server::start([
+        Reply::later(429, 0),
+        Reply::json(201, r#"{"a":1}"#),
+        Reply::json(404, "{}"),
+        Reply::json(200, r#"{"kind":"PodList","items":[{}]}"#),
+        Reply::watch(&[r#"{"type":"ADDED","object":{}}"#], End::Proper),
+        Reply::Silence,
+    ])
+    .await;
+    let client = RestClient::new(badly_told(&server)).unwrap();
+    assert!(soon(client.post().body("x").send()).await.unwrap().was_created());
+    assert_eq!(soon(client.get().send()).await.unwrap_err().status().unwrap().code, 404);
+    let mut list = soon(client.get().list()).await.unwrap();
+    assert!(soon(list.part()).await.unwrap().is_ok());
+    let mut watch = soon(client.get().watch::<Value>()).await.unwrap();
+    assert!(soon(watch.event()).await.unwrap().is_ok());
+    // One that is given up half-way.
+    let request = client.get();
+    assert!(tokio::time::timeout(Duration::from_millis(1), request.send()).await.is_err());
+}
+
+#[tokio::test]
+async fn metrics_that_panic_on_the_way_of_another_panic_do_not_end_the_process() {
+    struct Bad;
+    impl WarningHandler for Bad {
+        fn warn(&self, _: &Warning) {
+            panic!("the handler fell over")
+        }
+    }
+    let server = Server::start([Reply::ok().header("warning", r#"299 - "old""#)]).await;
+    let config = RestClientConfig { warning_handler: Arc::new(Bad), ..badly_told(&server) };
+    let client = RestClient::new(config).unwrap();
+    let panic = soon(tokio::spawn(async move { client.get().send().await })).await.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref(), Some(&"the handler fell over"));
 }

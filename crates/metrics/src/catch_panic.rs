@@ -1,0 +1,132 @@
+//! What keeps the panics of a provider from the component that tells it something.
+
+use std::any::Any;
+use std::fmt;
+use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{Counter, Gauge, Histogram, Metric, Provider, Pulled};
+
+/// Stands before a provider, so that a panic of it costs the metrics, and nothing that they are about.
+///
+/// Where the provider panics, or one of its instruments as it is told something or dropped, that is reported, once, and from then
+/// on they are told nothing more. A component needs it wherever it tells something as it is dropped: a second panic there, on the
+/// way of the first, would end the process.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use pintle_metrics::{CatchPanic, Memory, Metric, MetricKind, Provider};
+///
+/// static SENT: Metric = Metric { name: "mails_sent_total", help: "Sent mails", kind: MetricKind::Counter, labels: &["host"] };
+///
+/// let memory = Memory::new();
+/// let provider = CatchPanic::new(Arc::new(memory.clone()), |panic| eprintln!("no more metrics: {panic}"));
+/// provider.counter(&SENT, &["here"]).add(1);
+/// // It has one label, not two, so this panics, and is a counter of nothing.
+/// provider.counter(&SENT, &["here", "there"]).add(1);
+/// assert!(memory.samples().is_empty());
+/// ```
+#[derive(Debug)]
+pub struct CatchPanic(Caught<Arc<dyn Provider>>);
+
+impl CatchPanic {
+    /// Stands before `provider`. `report` hears what the first panic said.
+    pub fn new(provider: Arc<dyn Provider>, report: fn(&str)) -> Self {
+        let fuse = Arc::new(Fuse { is_blown: AtomicBool::new(false), report });
+        Self(Caught { of: Some(provider), fuse })
+    }
+
+    fn make<T>(&self, make: impl FnOnce(&dyn Provider) -> T) -> Caught<T> {
+        Caught { of: self.0.tell(|provider| make(&**provider)), fuse: self.0.fuse.clone() }
+    }
+}
+
+impl Provider for CatchPanic {
+    fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
+        Box::new(self.make(|provider| provider.counter(metric, labels)))
+    }
+
+    fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
+        Box::new(self.make(|provider| provider.gauge(metric, labels)))
+    }
+
+    fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
+        Box::new(self.make(|provider| provider.histogram(metric, labels)))
+    }
+
+    fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
+        Box::new(self.make(|provider| provider.pulled(metric, labels, read)))
+    }
+}
+
+/// A provider or one of its instruments; nothing, if it panicked as it was made.
+struct Caught<T> {
+    of: Option<T>,
+    fuse: Arc<Fuse>,
+}
+
+impl<T> Caught<T> {
+    fn tell<R>(&self, tell: impl FnOnce(&T) -> R) -> Option<R> {
+        let of = self.of.as_ref().filter(|_| !self.fuse.is_blown.load(Ordering::Relaxed))?;
+        self.fuse.catch(|| tell(of))
+    }
+}
+
+impl Counter for Caught<Box<dyn Counter>> {
+    fn add(&self, events: u64) {
+        self.tell(|counter| counter.add(events));
+    }
+}
+
+impl Gauge for Caught<Box<dyn Gauge>> {
+    fn add(&self, change: i64) {
+        self.tell(|gauge| gauge.add(change));
+    }
+}
+
+impl Histogram for Caught<Box<dyn Histogram>> {
+    fn observe(&self, value: f64) {
+        self.tell(|histogram| histogram.observe(value));
+    }
+}
+
+impl<T> Drop for Caught<T> {
+    fn drop(&mut self) {
+        let of = self.of.take();
+        self.fuse.catch(|| drop(of));
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Caught<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.of.fmt(f)
+    }
+}
+
+/// Blown by the first panic.
+struct Fuse {
+    is_blown: AtomicBool,
+    report: fn(&str),
+}
+
+impl Fuse {
+    fn catch<R>(&self, part: impl FnOnce() -> R) -> Option<R> {
+        let panic = match catch_unwind(AssertUnwindSafe(part)) {
+            Ok(done) => return Some(done),
+            Err(panic) => panic,
+        };
+        if !self.is_blown.swap(true, Ordering::Relaxed) {
+            let text = panic.downcast_ref::<&str>().copied();
+            (self.report)(text.or(panic.downcast_ref::<String>().map(|text| &**text)).unwrap_or("(no message)"));
+        }
+        // What was thrown may panic once more when it is dropped, and what it throws then as well.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            forget(again);
+        }
+        None
+    }
+}

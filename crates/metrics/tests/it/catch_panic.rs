@@ -1,0 +1,148 @@
+//! A provider that panics costs nothing but its metrics.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::sync::{Arc, Mutex};
+
+use pintle_metrics::{CatchPanic, Counter, Gauge, Histogram, Memory, Metric, MetricKind, Provider, Pulled};
+
+static COUNTER: Metric = Metric { name: "a_total", help: "A", kind: MetricKind::Counter, labels: &[] };
+static GAUGE: Metric = Metric { name: "b", help: "B", kind: MetricKind::Gauge, labels: &[] };
+static HISTOGRAM: Metric = Metric { name: "c", help: "C", kind: MetricKind::Histogram(&[]), labels: &[] };
+
+/// When a provider panics.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum When {
+    Made,
+    Told,
+    Dropped,
+    /// As it is told, with something that panics as it is dropped.
+    Twice,
+}
+
+/// Panics then, and counts how often it is called.
+#[derive(Clone, Debug)]
+struct Bad {
+    when: When,
+    calls: Arc<Mutex<Vec<When>>>,
+}
+
+impl Bad {
+    fn at(&self, when: When) {
+        self.calls.lock().unwrap().push(when);
+        assert!(self.when != when, "as the test wants it");
+        if self.when == When::Twice && when == When::Told {
+            panic_any(self.clone());
+        }
+    }
+
+    fn made(&self) -> Box<Self> {
+        self.at(When::Made);
+        Box::new(self.clone())
+    }
+}
+
+impl Drop for Bad {
+    fn drop(&mut self) {
+        self.at(When::Dropped);
+        assert!(self.when != When::Twice, "as the test wants it");
+    }
+}
+
+impl Counter for Bad {
+    fn add(&self, _: u64) {
+        self.at(When::Told);
+    }
+}
+
+impl Gauge for Bad {
+    fn add(&self, _: i64) {
+        self.at(When::Told);
+    }
+}
+
+impl Histogram for Bad {
+    fn observe(&self, _: f64) {
+        self.at(When::Told);
+    }
+}
+
+impl Provider for Bad {
+    fn counter(&self, _: &'static Metric, _: &[&str]) -> Box<dyn Counter> {
+        self.made()
+    }
+
+    fn gauge(&self, _: &'static Metric, _: &[&str]) -> Box<dyn Gauge> {
+        self.made()
+    }
+
+    fn histogram(&self, _: &'static Metric, _: &[&str]) -> Box<dyn Histogram> {
+        self.made()
+    }
+
+    fn pulled(&self, _: &'static Metric, _: &[&str], _: Pulled) -> Box<dyn Any + Send + Sync> {
+        self.made()
+    }
+}
+
+#[test]
+fn what_a_provider_is_told_goes_through() {
+    let memory = Memory::new();
+    let provider = CatchPanic::new(Arc::new(memory.clone()), |panic| panic!("{panic}"));
+    let (counter, gauge) = (provider.counter(&COUNTER, &[]), provider.gauge(&GAUGE, &[]));
+    let histogram = provider.histogram(&HISTOGRAM, &[]);
+    let pulled = provider.pulled(&GAUGE, &[], Box::new(|| 5.0));
+    counter.add(2);
+    gauge.add(-3);
+    histogram.observe(4.0);
+    assert_eq!((memory.value("a_total", &[]), memory.value("b", &[])), (Some(2.0), Some(2.0)));
+    assert_eq!(memory.distribution("c", &[]).map(|values| values.sum()), Some(4.0));
+    drop((counter, gauge, histogram, pulled));
+    assert!(memory.samples().is_empty());
+}
+
+#[test]
+fn a_panic_of_a_provider_is_reported_once_and_goes_no_further() {
+    static REPORTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    for when in [When::Made, When::Told, When::Dropped, When::Twice] {
+        let calls = Arc::default();
+        let bad = Bad { when, calls: Arc::clone(&calls) };
+        let provider = CatchPanic::new(Arc::new(bad), |panic| REPORTS.lock().unwrap().push(panic.into()));
+        let (counter, gauge) = (provider.counter(&COUNTER, &[]), provider.gauge(&GAUGE, &[]));
+        let histogram = provider.histogram(&HISTOGRAM, &[]);
+        let pulled = provider.pulled(&GAUGE, &[], Box::new(|| 0.0));
+        for _ in 0..2 {
+            counter.add(1);
+            gauge.add(1);
+            histogram.observe(1.0);
+        }
+        drop((counter, gauge, histogram, pulled));
+        drop(provider);
+        let reported = if when == When::Twice { "(no message)" } else { "as the test wants it" };
+        assert_eq!(*std::mem::take(&mut *REPORTS.lock().unwrap()), [reported], "{when:?}");
+        let called = |of| calls.lock().unwrap().iter().filter(|call| **call == of).count();
+        let expected = match when {
+            When::Made => (1, 0),
+            When::Told | When::Twice => (4, 1),
+            When::Dropped => (4, 6),
+        };
+        assert_eq!((called(When::Made), called(When::Told)), expected, "{when:?}");
+    }
+}
+
+#[test]
+fn a_panic_of_a_provider_on_the_way_of_another_does_not_end_the_process() {
+    struct Told(Box<dyn Counter>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.add(1);
+        }
+    }
+    let provider = CatchPanic::new(Arc::new(Bad { when: When::Told, calls: Arc::default() }), |_| {});
+    let told = Told(provider.counter(&COUNTER, &[]));
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        let _told = told;
+        panic!("the first")
+    }));
+    assert_eq!(panic.unwrap_err().downcast_ref(), Some(&"the first"));
+}
