@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pintle_meta::{ApiError, ErrorKind, Object, ObjectApi, ObjectKey, Patch, PostOptions, Reason};
 use pintle_metrics::{CatchPanic, Provider};
+use pintle_ratelimit::Jitter;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -181,9 +182,10 @@ impl<A: ObjectApi<Event>> Writer<A> {
             }
             tracing::debug!(%error, nth, "cannot write an event yet");
             // The first pause is random, so that not all who lost the server come back to it at once.
-            let share = if nth == 1 { fastrand::f64() } else { 1.0 };
+            let pause = self.config.retry_pause;
+            let pause = if nth == 1 { Jitter::new(fastrand::u64(..)).up_to(pause) } else { pause };
             tokio::select! {
-                () = tokio::time::sleep(self.config.retry_pause.mul_f64(share)) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = self.stop.cancelled(), if !self.stop.is_cancelled() => {}
             }
         }

@@ -95,7 +95,7 @@ impl ElectionStatus {
         let observed = self.observed.borrow();
         let Some(open) = &observed.term else { return Ok(()) };
         let age = self.clocks.now().elapsed.saturating_sub(open.confirmed);
-        match age > self.lease_duration + tolerance {
+        match age > self.lease_duration.saturating_add(tolerance) {
             true => Err(Wedged { lock: self.lock.clone(), age }),
             false => Ok(()),
         }

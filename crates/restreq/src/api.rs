@@ -510,7 +510,7 @@ fn with_list_options(request: Request, options: &ListOptions) -> Request {
 }
 
 fn with_watch_options(request: Request, options: &WatchOptions) -> Request {
-    let seconds = options.timeout.map(|timeout| timeout.as_secs().max(1));
+    let seconds = options.timeout.map(|timeout| timeout.as_secs().clamp(1, LONGEST_WATCH));
     let text = |flag| if flag { "true" } else { "" };
     let request = params(
         request,
@@ -551,6 +551,9 @@ fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request
         .filter(|(_, value)| !value.is_empty())
         .fold(request, |request, (key, value)| request.param(key, value))
 }
+
+/// In seconds. A server of Go's counts nanoseconds in 63 bits, and ends a watch of more at once.
+const LONGEST_WATCH: u64 = i32::MAX as u64;
 
 /// How long a watch may outlive the time that the server was given for it.
 const WATCH_GRACE: Duration = Duration::from_secs(30);

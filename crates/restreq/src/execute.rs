@@ -170,7 +170,7 @@ impl Request {
 
     /// When the whole exchange has to be over, from now on, and how long that is.
     fn deadline(&self) -> Option<(Instant, Duration)> {
-        self.timeout.map(|timeout| (Instant::now() + timeout, timeout))
+        self.timeout.and_then(from_now)
     }
 
     /// The most that is held of an item of a list, or of a frame of a watch.
@@ -282,7 +282,8 @@ impl Request {
         }
         let timeouts = *self.client.timeouts();
         let patience = timeouts.headers.filter(|_| mode != Mode::Stream);
-        let patience = patience.map(|patience| (Instant::now() + patience + timeouts.connect, patience));
+        let patience =
+            patience.and_then(|patience| Some((from_now(patience.saturating_add(timeouts.connect))?.0, patience)));
         match within(patience, self.client.transport().round_trip(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(failure)) => Err(failure.into_error(line, timeouts.connect)),
@@ -445,7 +446,7 @@ async fn read_some(mut body: Incoming, limit: usize, idle: Option<Duration>) -> 
 }
 
 async fn chunk(body: &mut Incoming, idle: Option<Duration>) -> Result<Option<Bytes>, BodyFault> {
-    let idle = idle.map(|idle| (Instant::now() + idle, idle));
+    let idle = idle.and_then(from_now);
     loop {
         match within(idle, body.frame()).await.map_err(BodyFault::Idle)? {
             None => return Ok(None),
@@ -462,6 +463,11 @@ async fn drain(body: Incoming) {
     if body.size_hint().upper().is_some_and(|upper| upper <= MAX_DRAINED) {
         read_some(body, MAX_DRAINED as usize, Some(Duration::from_secs(1))).await;
     }
+}
+
+/// The moment after a while, and how long that is; none if the clock does not count so far.
+fn from_now(span: Duration) -> Option<(Instant, Duration)> {
+    Some((Instant::now().checked_add(span)?, span))
 }
 
 /// Runs until the deadline, and says how long that was if it passed.

@@ -77,8 +77,10 @@ impl ByteStream {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFault>>> {
         loop {
             let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else { break };
-            if let Some((idle, sleep)) = &mut self.idle {
-                sleep.as_mut().reset(Instant::now() + *idle);
+            if let Some((idle, sleep)) = &mut self.idle
+                && let Some(at) = Instant::now().checked_add(*idle)
+            {
+                sleep.as_mut().reset(at);
             }
             match next {
                 None => return Poll::Ready(None),

@@ -248,3 +248,16 @@ async fn metrics_that_panic_cost_no_event() {
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.recorded, counts.created, server.objects().len()), (3, 3, 3));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_may_be_longer_than_the_clock_counts() {
+    let server = failing(unreachable(2));
+    let config = BroadcasterConfig { retry_pause: Duration::MAX, ..BroadcasterConfig::default() };
+    let broadcaster = EventBroadcaster::start(server.clone(), config);
+    tell(&broadcaster, "web", "hello");
+    pass(1).await;
+    assert_eq!(tries(&server)["hello"], 1);
+    // The stop ends the pause.
+    assert_eq!(broadcaster.shutdown(Duration::from_secs(5)).await.failed, 1);
+    assert_eq!(tries(&server)["hello"], 2);
+}

@@ -141,7 +141,7 @@ impl Machine {
     fn retry_renewal(&mut self, failure: Failure, now: Now) {
         let Phase::Leading(leading) = &self.phase else { return };
         let usual = (leading.last_sent + self.config.retry_period).max(now.elapsed);
-        let asked = now.elapsed + failure.retry_after.unwrap_or_default();
+        let asked = now.elapsed.saturating_add(failure.retry_after.unwrap_or_default());
         // A server that asks for more patience than the term has left is asked again anyway.
         self.next_try = if asked < leading.deadline.elapsed { usual.max(asked) } else { usual };
     }

@@ -26,7 +26,7 @@ impl Machine {
             Ok(None) => return self.release_done(now),
             Err(failure) => {
                 let pause = self.config.retry_period.max(failure.retry_after.unwrap_or_default());
-                self.next_try = (sent.at.elapsed + pause).max(now.elapsed);
+                self.next_try = sent.at.elapsed.saturating_add(pause).max(now.elapsed);
                 return;
             }
         };
@@ -59,7 +59,7 @@ impl Machine {
             Err(Failure { effect: Effect::NotFound, .. }) => self.release_done(now),
             Err(failure) => {
                 let pause = self.config.retry_period.max(failure.retry_after.unwrap_or_default());
-                self.next_try = now.elapsed + pause;
+                self.next_try = now.elapsed.saturating_add(pause);
             }
         }
     }

@@ -133,3 +133,20 @@ fn a_server_that_asks_for_too_much_time_is_not_given_it() {
         assert!(given.contains(&pause.as_secs()), "asked for {asked} s, it waits for {pause:?}");
     }
 }
+
+/// What asks may be a client of a user's own.
+#[test]
+fn no_time_that_is_asked_for_is_too_long_for_the_clock() {
+    let failure = || Failure { effect: Effect::None, retry_after: Some(Duration::MAX) };
+    let config = LeaderElectionConfig { identity: "me".into(), ..LeaderElectionConfig::default() };
+    let mut machine = Machine::new(config, TimePrecision::Micros, at(1, 1));
+    machine.step(Signal::Tick, at(1, 1));
+    machine.step(Signal::Read(Ok(None)), at(1, 1));
+    machine.step(written(), at(1, 1));
+    assert!(matches!(sent(&machine.step(Signal::Tick, at(3, 3))), LockRequest::Update { .. }));
+    machine.step(Signal::Written(Err(failure())), at(3, 3));
+    assert_eq!(machine.wake_at(), Some(Duration::from_secs(5)), "a renewal is tried again as usual");
+    assert_eq!(sent(&machine.step(Signal::WorkEnded, at(4, 4))), LockRequest::Read);
+    machine.step(Signal::Read(Err(failure())), at(4, 4));
+    assert_eq!(machine.wake_at(), Some(Duration::from_secs(14)), "the end of the release");
+}

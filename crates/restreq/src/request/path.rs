@@ -88,7 +88,8 @@ pub(crate) fn decode_query(query: &str) -> Vec<(String, String)> {
 
 /// A duration as Go writes it: `1s`, `1.5s`, `500ms`, `1m0s`, `1h0m0s`.
 pub(crate) fn duration_text(duration: Duration) -> String {
-    let nanos = duration.as_nanos();
+    // Go's durations go so far, and its servers refuse what does not fit.
+    let nanos = duration.as_nanos().min(i64::MAX as u128);
     match nanos {
         0 => "0s".into(),
         1..1_000 => format!("{nanos}ns"),
@@ -154,6 +155,7 @@ mod tests {
         ] {
             assert_eq!(duration_text(Duration::from_nanos(nanos)), expected);
         }
+        assert_eq!(duration_text(Duration::MAX), "2562047h47m16.854775807s", "the longest of Go's");
     }
 
     #[test]

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use pintle_meta::{ApiError, ErrorKind};
-use pintle_restreq::{Error, Phase, RestClient, RestClientConfig, Timeouts};
+use futures_util::TryStreamExt;
+use pintle_meta::{ApiError, ApiResource, DynamicObject, ErrorKind, Scope, WatchOptions};
+use pintle_restreq::{Api, Error, Phase, RestClient, RestClientConfig, Timeouts};
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use crate::support::{End, Reply, Server, steady_clock};
+use crate::support::{End, Reply, Server, soon, steady_clock};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -122,4 +124,38 @@ async fn a_dropped_request_leaves_nothing_behind() {
     assert!(tokio::time::timeout(10 * SECOND, client.get().send()).await.is_err());
     client.get().send().await.unwrap();
     assert_eq!(server.connections(), 2, "over HTTP/1.1 an abandoned exchange takes its connection along");
+}
+
+#[tokio::test]
+async fn no_deadline_is_too_long_for_the_clock() {
+    let frames = [r#"{"type":"ADDED","object":{}}"#];
+    let server = Server::start([
+        Reply::later(429, 0),
+        Reply::ok(),
+        Reply::json(200, r#"{"items":[{}]}"#),
+        Reply::watch(&frames, End::Proper),
+        Reply::watch(&frames, End::Proper),
+    ])
+    .await;
+    const MAX: Duration = Duration::MAX;
+    let timeouts = Timeouts { connect: MAX, headers: Some(MAX), idle: Some(MAX), total: Some(MAX) };
+    let client = RestClient::new(RestClientConfig { timeouts, ..server.config().into() }).unwrap();
+    soon(client.put().body("x").timeout(MAX).idle_timeout(MAX).send()).await.unwrap();
+    let mut list = soon(client.get().list()).await.unwrap();
+    while let Some(part) = soon(list.part()).await {
+        part.unwrap();
+    }
+    let mut watch = soon(client.get().idle_timeout(MAX).watch::<Value>()).await.unwrap();
+    assert!(soon(watch.event()).await.unwrap().is_ok());
+
+    let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+    let pods: Api<DynamicObject> = Api::dynamic(client, pods, None).unwrap();
+    let forever = WatchOptions { timeout: Some(MAX), ..WatchOptions::default() };
+    let mut events = soon(pods.watch(&forever)).await.unwrap();
+    assert!(soon(events.try_next()).await.unwrap().is_some());
+    let asked = &server.seen()[4].uri;
+    assert!(
+        asked.contains("timeoutSeconds=2147483647"),
+        "no server ends it at once for a number that it cannot hold: {asked}"
+    );
 }

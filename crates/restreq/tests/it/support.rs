@@ -187,6 +187,8 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
+        // An answer in parts would wait for the client's acknowledgement of the first, and that 40 ms.
+        stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
         let (state, tls) = (state.clone(), tls.clone());
         connections.spawn(async move {
