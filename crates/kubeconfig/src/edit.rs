@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pintle_meta::Secret;
+use pintle_meta::{Secret, redacted_url};
 
 use crate::{Data, Error, Kubeconfig};
 
@@ -46,7 +46,8 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// The same without secrets, to be printed: no tokens, passwords and keys, and nothing of what credential programs are told.
+    /// The same without secrets, to be printed: no tokens, passwords and keys, nothing of what credential programs are told, and
+    /// URLs without user and password.
     ///
     /// # Examples
     ///
@@ -65,12 +66,8 @@ impl Kubeconfig {
             }
         };
         for cluster in shown.clusters.values_mut() {
-            // A proxy's URL may carry a password.
-            if let Some((scheme, rest)) = cluster.proxy_url.split_once("://")
-                && let Some((_, host)) = rest.split_once('@')
-            {
-                cluster.proxy_url = format!("{scheme}://{REDACTED}@{host}");
-            }
+            cluster.server = redacted_url(&cluster.server);
+            cluster.proxy_url = redacted_url(&cluster.proxy_url);
         }
         for user in shown.users.values_mut() {
             hide(&mut user.token);

@@ -1,10 +1,11 @@
 //! From a configuration and the flags of a program to what a client needs to know.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use pintle_meta::{
-    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig,
+    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig, redacted_url,
 };
 
 use crate::validate::Report;
@@ -30,7 +31,7 @@ use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Probl
 /// assert!(config.tls.insecure_skip_verify);
 /// # Ok::<(), pintle_kubeconfig::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Overrides {
     /// The context, in place of `current-context`.
     pub context: Option<String>,
@@ -66,6 +67,34 @@ pub struct Overrides {
     pub impersonate_groups: Vec<String>,
     /// The time limit of a whole exchange; zero for none.
     pub timeout: Option<Duration>,
+}
+
+impl fmt::Debug for Overrides {
+    /// What may carry a password shows without it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { context, cluster, user, namespace, server, tls_server_name, insecure_skip_tls_verify, .. } = self;
+        let Self { certificate_authority, proxy_url, client_certificate, client_key, token, username, .. } = self;
+        let Self { password, impersonate, impersonate_groups, timeout, .. } = self;
+        f.debug_struct("Overrides")
+            .field("context", context)
+            .field("cluster", cluster)
+            .field("user", user)
+            .field("namespace", namespace)
+            .field("server", &server.as_deref().map(redacted_url))
+            .field("tls_server_name", tls_server_name)
+            .field("insecure_skip_tls_verify", insecure_skip_tls_verify)
+            .field("certificate_authority", certificate_authority)
+            .field("proxy_url", &proxy_url.as_deref().map(redacted_url))
+            .field("client_certificate", client_certificate)
+            .field("client_key", client_key)
+            .field("token", token)
+            .field("username", username)
+            .field("password", password)
+            .field("impersonate", impersonate)
+            .field("impersonate_groups", impersonate_groups)
+            .field("timeout", timeout)
+            .finish()
+    }
 }
 
 impl Kubeconfig {

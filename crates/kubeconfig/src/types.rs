@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use pintle_meta::Secret;
+use pintle_meta::{Secret, redacted_url};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -62,8 +62,8 @@ pub struct Kubeconfig {
     pub other: Map<String, Value>,
 }
 
-/// How to reach a server.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+/// How to reach a server. `Debug` shows its URLs without user and password.
+#[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClusterInfo {
     /// The URL of the API server.
@@ -96,6 +96,25 @@ pub struct ClusterInfo {
     /// The file that this entry came from. Not written.
     #[serde(skip)]
     pub origin: Option<PathBuf>,
+}
+
+impl fmt::Debug for ClusterInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, tls_server_name, insecure_skip_tls_verify, certificate_authority, .. } = self;
+        let Self { certificate_authority_data, proxy_url, disable_compression, extensions, other, origin, .. } = self;
+        f.debug_struct("ClusterInfo")
+            .field("server", &redacted_url(server))
+            .field("tls_server_name", tls_server_name)
+            .field("insecure_skip_tls_verify", insecure_skip_tls_verify)
+            .field("certificate_authority", certificate_authority)
+            .field("certificate_authority_data", certificate_authority_data)
+            .field("proxy_url", &redacted_url(proxy_url))
+            .field("disable_compression", disable_compression)
+            .field("extensions", extensions)
+            .field("other", other)
+            .field("origin", origin)
+            .finish()
+    }
 }
 
 /// Credentials, and the user to act as.

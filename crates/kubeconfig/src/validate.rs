@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use pintle_meta::redacted_url;
+
 use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 impl Kubeconfig {
@@ -126,7 +128,7 @@ impl Report {
         let has_ca = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
         if has_ca && !cluster.server.contains("://") {
             // client-go takes it as http, and drops authority and credentials without a word.
-            self.add(at("server"), format!("{:?} has no scheme; write https://{0}", cluster.server));
+            self.add(at("server"), format!("{:?} has no scheme; write https://{0}", redacted_url(&cluster.server)));
         }
         if has_ca && cluster.insecure_skip_tls_verify {
             let message = "it excludes a certificate authority; remove one of the two";

@@ -5,10 +5,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::redacted_url;
+
 /// All that a client has to know to reach one API server: client-go's `rest.Config`.
 ///
 /// kubeconfig files, a pod's service account and the embedded server all give one of these; a client is made from it. It is
-/// safe to print: secrets show as `[redacted]`.
+/// safe to print: secrets show as `[redacted]`, and URLs without user and password.
 ///
 /// # Examples
 ///
@@ -22,7 +24,7 @@ use std::time::Duration;
 /// assert_eq!(config.default_namespace(), "default");
 /// assert!(!format!("{config:?}").contains("s3cret"));
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct ClientConfig {
     /// The server's URL, with an optional path prefix: `https://10.0.0.1:6443`.
@@ -72,6 +74,30 @@ impl ClientConfig {
             "" => "default",
             namespace => namespace,
         }
+    }
+}
+
+impl fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, namespace, tls, token, token_file, basic, exec, impersonate, .. } = self;
+        let Self { proxy_url, disable_compression, user_agent, qps, burst, timeout, max_object, .. } = self;
+        f.debug_struct("ClientConfig")
+            .field("server", &redacted_url(server))
+            .field("namespace", namespace)
+            .field("tls", tls)
+            .field("token", token)
+            .field("token_file", token_file)
+            .field("basic", basic)
+            .field("exec", exec)
+            .field("impersonate", impersonate)
+            .field("proxy_url", &proxy_url.as_deref().map(redacted_url))
+            .field("disable_compression", disable_compression)
+            .field("user_agent", user_agent)
+            .field("qps", qps)
+            .field("burst", burst)
+            .field("timeout", timeout)
+            .field("max_object", max_object)
+            .finish()
     }
 }
 
@@ -214,7 +240,8 @@ mod tests {
 
     #[test]
     fn printing_a_configuration_shows_no_secret() {
-        let mut config = ClientConfig::new("https://10.0.0.1");
+        let mut config = ClientConfig::new("https://me:hush-user@10.0.0.1");
+        config.proxy_url = Some("socks5://me:hush-proxy@10.0.0.2".into());
         config.token = Some(Secret::new("hush-token"));
         config.basic = Some(BasicAuth { username: "me".into(), password: Secret::new("hush-password") });
         config.tls.key = Some(PemSource::Inline(b"hush-key".to_vec()));
@@ -230,6 +257,8 @@ mod tests {
         });
         let shown = format!("{config:?}");
         assert!(!shown.contains("hush"), "{shown}");
-        assert!(shown.contains("login") && shown.contains("VARIABLE"), "{shown}");
+        for part in ["https://10.0.0.1", "socks5://10.0.0.2", "login", "VARIABLE"] {
+            assert!(shown.contains(part), "{shown}");
+        }
     }
 }

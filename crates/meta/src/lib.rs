@@ -29,7 +29,8 @@
 //! - [`List`], [`WatchEvent`] and [`Status`] are what a server answers; [`ApiError`] is how a request fails.
 //! - [`ListWatch`] and [`ObjectApi`] are the seams: informers, electors and recorders see the network only through them.
 //!   [`RawObject`]s are what comes through, and [`ObjectSource`] is the other side for those who have objects and no network.
-//! - [`ClientConfig`] is what a client has to know to reach a server.
+//! - [`ClientConfig`] is what a client has to know to reach a server. A [`Secret`] does not print itself, and [`redacted_url`] and
+//!   [`DecodeError`] are what is shown of texts that may hold one.
 
 mod client_config;
 mod dynamic;
@@ -43,6 +44,7 @@ mod object_meta;
 mod object_source;
 mod options;
 mod raw_object;
+mod redacted;
 mod resource;
 mod scope;
 mod seams;
@@ -71,6 +73,7 @@ pub use options::{
     ResourceVersionMatch, WatchOptions,
 };
 pub use raw_object::{Oversized, RawObject};
+pub use redacted::{DecodeError, redacted_url};
 pub use resource::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource, InvalidGroupVersion};
 pub use scope::{ClusterScope, NamespaceScope, ResourceScope, Scope};
 pub use seams::{ListPart, ListWatch, ObjectApi};

@@ -13,7 +13,7 @@ pub struct List<T> {
     #[serde(flatten)]
     pub types: TypeMeta,
     /// The list's own metadata.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// The objects, in the order of their keys. Go writes an empty list of some kinds as `null`.
     #[serde(default = "Vec::new", deserialize_with = "or_empty")]

@@ -6,10 +6,10 @@ use std::fmt;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use crate::{ApiError, ObjectKey};
+use crate::{ApiError, DecodeError, ObjectKey};
 
 /// An object as it crosses the network: the bytes of its JSON, which nobody has looked into, or what was found of one that is too
-/// large to be held.
+/// large to be held. `Debug` shows how many bytes, not which: it may be a Secret.
 ///
 /// # Examples
 ///
@@ -21,7 +21,7 @@ use crate::{ApiError, ObjectKey};
 /// assert_eq!(pod.decode::<PartialObject>()?.metadata.name, "web");
 /// # Ok::<(), ApiError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum RawObject {
     /// Its JSON. Whether it is an object at all, and in UTF-8, is for its decoder to say.
     Json(Bytes),
@@ -61,8 +61,19 @@ impl RawObject {
     /// It is no `T`, or it was too large to be held. The error is an [`ErrorKind::Decode`](crate::ErrorKind::Decode).
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         match self {
-            Self::Json(json) => serde_json::from_slice(json).map_err(ApiError::decode),
+            Self::Json(json) => {
+                serde_json::from_slice(json).map_err(|error| ApiError::decode(DecodeError::from(error)))
+            }
             Self::Oversized(oversized) => Err(ApiError::decode(oversized.clone())),
+        }
+    }
+}
+
+impl fmt::Debug for RawObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(json) => write!(f, "Json([{} bytes])", json.len()),
+            Self::Oversized(oversized) => oversized.fmt(f),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::null::{Few, or_empty};
 use crate::{ListMeta, TypeMeta};
 
 /// What a server answers where it has no object to answer with: most of all, why a request failed.
@@ -27,22 +28,22 @@ pub struct Status {
     #[serde(flatten)]
     pub types: TypeMeta,
     /// Empty but in answers about lists.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_empty")]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub status: String,
     /// For humans.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// For programs. Absent where the server gave none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// What exactly was at fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
     /// The HTTP status; 0 where the server gave none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero")]
     pub code: u16,
 }
 
@@ -76,22 +77,22 @@ impl fmt::Display for Status {
 #[serde(rename_all = "camelCase")]
 pub struct StatusDetails {
     /// The name of the object.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Its group.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// Its kind, or its resource: servers give either.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Its uid.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// One entry for each fault.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "few_or_none", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
     /// How long to wait before another try, in seconds; 0 for no advice.
-    #[serde(default, skip_serializing_if = "is_zero_32")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "is_zero_32")]
     pub retry_after_seconds: u32,
 }
 
@@ -99,13 +100,13 @@ pub struct StatusDetails {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct StatusCause {
     /// For programs, such as `FieldValueRequired`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// For humans.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The path of the field at fault, such as `spec.ports[0].port`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default, deserialize_with = "or_empty", skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
@@ -196,6 +197,15 @@ impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(|text| text.as_str().into())
     }
+}
+
+/// An empty reason is none.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Reason>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.filter(|reason: &Reason| !reason.as_str().is_empty()))
+}
+
+fn few_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<StatusCause>, D::Error> {
+    or_empty(deserializer).map(|Few(causes)| causes)
 }
 
 fn is_zero(number: &u16) -> bool {

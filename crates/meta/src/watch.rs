@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::null::or_empty;
-use crate::{ApiError, RawObject, Status, WatchEventType};
+use crate::{ApiError, DecodeError, RawObject, Status, WatchEventType};
 
 /// One thing that a watch tells, its object decoded or, as `WatchEvent<RawObject>`, as it came.
 ///
@@ -97,25 +97,23 @@ impl WatchEvent<RawObject> {
     pub fn parse(frame: &Bytes) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Frame<'a> {
-            #[serde(rename = "type")]
-            event: &'a str,
+            #[serde(borrow, rename = "type")]
+            event: Cow<'a, str>,
             #[serde(borrow)]
             object: &'a RawValue,
         }
         let text = legible(frame);
         let Frame { event, object } =
-            serde_json::from_str(&text).map_err(|error| ApiError::decode(format!("no watch frame: {error}")))?;
+            serde_json::from_str(&text).map_err(|error| unreadable("no watch frame", error))?;
         let at = object.get().as_ptr().addr() - text.as_ptr().addr();
         let json = frame.slice(at..at + object.get().len());
-        let unreadable = |error| ApiError::decode(format!("a watch frame of type {event}: {error}"));
+        let of_type = |error| unreadable(&format!("a watch frame of type {event}"), error);
         Ok(match event.parse().map_err(ApiError::decode)? {
             WatchEventType::Added => Self::Added(json.into()),
             WatchEventType::Modified => Self::Modified(json.into()),
             WatchEventType::Deleted => Self::Deleted(json.into()),
-            WatchEventType::Bookmark => {
-                Self::Bookmark(serde_json::from_slice::<Mark>(&json).map_err(unreadable)?.into())
-            }
-            WatchEventType::Error => Self::Error(serde_json::from_slice(&json).map_err(unreadable)?),
+            WatchEventType::Bookmark => Self::Bookmark(serde_json::from_slice::<Mark>(&json).map_err(of_type)?.into()),
+            WatchEventType::Error => Self::Error(serde_json::from_slice(&json).map_err(of_type)?),
         })
     }
 
@@ -127,6 +125,10 @@ impl WatchEvent<RawObject> {
     pub fn decode<T: DeserializeOwned>(self) -> Result<WatchEvent<T>, ApiError> {
         self.try_map(|object| object.decode())
     }
+}
+
+fn unreadable(what: &str, error: serde_json::Error) -> ApiError {
+    ApiError::decode(format!("{what}: {}", DecodeError::from(error)))
 }
 
 /// The frame as a text of the same length. JSON has no place but in its texts for what is no UTF-8: there it is masked.
@@ -172,7 +174,7 @@ impl From<Mark> for Bookmark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DynamicObject;
+    use crate::{DynamicObject, StatusCause, StatusDetails, TypeMeta};
 
     fn decode(frame: &str) -> Result<WatchEvent<DynamicObject>, String> {
         let event = WatchEvent::parse(&Bytes::copy_from_slice(frame.as_bytes()));
@@ -195,6 +197,45 @@ mod tests {
         let frame = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
         let Ok(WatchEvent::Error(status)) = decode(frame) else { panic!("not an error event") };
         assert!(ApiError::from(*status).is_expired());
+    }
+
+    #[test]
+    fn null_in_an_error_frame_is_the_empty_value() {
+        let null = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":null,"metadata":null,"status":null,"message":null,
+            "reason":null,"details":{"name":null,"group":null,"kind":null,"uid":null,"causes":[null,{"reason":null,
+            "message":null,"field":null}],"retryAfterSeconds":null},"code":410}}"#;
+        let Ok(WatchEvent::Error(status)) = decode(null) else { panic!("{:?}", decode(null)) };
+        let details = StatusDetails { causes: vec![StatusCause::default(); 2], ..StatusDetails::default() };
+        let types = TypeMeta { kind: "Status".into(), ..TypeMeta::default() };
+        assert_eq!(*status, Status { types, code: 410, details: Some(details), ..Status::default() });
+        assert!(ApiError::from(*status).is_expired());
+        let nothing = r#"{"type":"ERROR","object":{"details":{"causes":null},"code":null,"reason":""}}"#;
+        let nothing_much = Status { details: Some(StatusDetails::default()), ..Status::default() };
+        assert_eq!(decode(nothing), Ok(WatchEvent::Error(nothing_much.into())));
+    }
+
+    #[test]
+    fn a_type_may_be_written_with_an_escape() {
+        let frame = r#"{"\u0074ype":"ADD\u0045D","object":{"metadata":{"name":"a"}}}"#;
+        let Ok(WatchEvent::Added(object)) = decode(frame) else { panic!("{:?}", decode(frame)) };
+        assert_eq!(object.metadata.name, "a");
+    }
+
+    #[test]
+    fn neither_an_event_nor_its_error_shows_what_the_object_holds() {
+        let frame = Bytes::from_static(br#"{"type":"ADDED","object":{"data":"hush"}}"#);
+        assert_eq!(format!("{:?}", WatchEvent::parse(&frame).unwrap()), "Added(Json([15 bytes]))");
+        for frame in [
+            r#"{"type":"ADDED","object":{"metadata":{"name":["hush"]}}}"#,
+            r#"{"type":"ADDED","object":"hush"}"#,
+            r#"{"type":"BOOKMARK","object":{"metadata":"hush"}}"#,
+            r#"{"type":"ERROR","object":"hush"}"#,
+            r#"{"type":{"hush":"hush"},"object":{}}"#,
+            r#""hush""#,
+        ] {
+            let error = decode(frame).unwrap_err();
+            assert!(!error.contains("hush") && error.contains("expected"), "{error}");
+        }
     }
 
     #[test]

@@ -32,7 +32,6 @@ impl From<HeaderValue> for Login {
 }
 
 /// Where the `Authorization` header comes from.
-#[derive(Debug)]
 pub(crate) enum Credentials {
     None,
     /// A password or a token that stands in the configuration.

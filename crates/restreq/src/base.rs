@@ -1,5 +1,7 @@
 //! The address of the server.
 
+use pintle_meta::redacted_url;
+
 use crate::error::ConfigError;
 use crate::request::path;
 
@@ -17,7 +19,7 @@ impl Base {
     /// Reads a host, `host:port` or URL. Without a scheme it is `https` where `tls` settings are given, else `http`: and then
     /// it may not have a path, since `host/path` is more often a mistake than meant. Query, fragment and user are dropped.
     pub(crate) fn parse(server: &str, tls: bool) -> Result<Self, ConfigError> {
-        let fault = |why: &str| ConfigError::Server { server: redacted(server), why: why.into() };
+        let fault = |why: &str| ConfigError::Server { server: redacted_url(server), why: why.into() };
         let server = server.trim();
         if server.is_empty() {
             return Err(fault("it is empty; set it to the URL of the API server"));
@@ -48,16 +50,6 @@ impl Base {
 
     pub(crate) fn scheme(&self) -> &'static str {
         if self.https { "https" } else { "http" }
-    }
-}
-
-/// The text without the user and password that a URL may carry.
-pub(crate) fn redacted(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
-        None => url.into(),
     }
 }
 
@@ -93,7 +85,13 @@ mod tests {
 
     #[test]
     fn a_refused_server_is_named_without_its_password() {
-        let error = Base::parse("ftp://me:hush@host", false).unwrap_err().to_string();
-        assert!(error.contains("ftp://host") && !error.contains("hush"), "{error}");
+        for (server, shown) in [
+            ("ftp://me:hush@host", "ftp://host"),
+            ("me:hush@host/path", "host/path"),
+            ("https://me:hu/sh@host", "https://host"),
+        ] {
+            let error = Base::parse(server, false).unwrap_err().to_string();
+            assert!(error.contains(&format!("{shown:?}")) && !error.contains("hu"), "{error}");
+        }
     }
 }

@@ -4,7 +4,6 @@
 ///
 /// What it takes is the grammar of RFC 8259, nested as deeply as Go takes it; whether texts are UTF-8 and numbers in range is for
 /// a decoder to say. Stepped: it is given bytes, and says what ends within them.
-#[derive(Debug)]
 pub(crate) struct Json {
     expects: Expects,
     /// The open objects and arrays, the innermost last.

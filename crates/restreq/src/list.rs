@@ -2,13 +2,14 @@
 
 mod splitter;
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use pintle_meta::{ListMeta, ListPart, Object as _, PartialObject, RawObject, RequestLine};
+use pintle_meta::{DecodeError, ListMeta, ListPart, Object as _, PartialObject, RawObject, RequestLine};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -43,7 +44,6 @@ use crate::{Error, status};
 /// }
 /// ```
 #[must_use = "a list is not read until it is polled"]
-#[derive(Debug)]
 pub struct ListStream {
     bytes: ByteStream,
     splitter: ListSplitter,
@@ -106,6 +106,12 @@ impl ListStream {
     }
 }
 
+impl fmt::Debug for ListStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListStream").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
 impl Stream for ListStream {
     type Item = Result<ListPart, Error>;
 
@@ -135,7 +141,9 @@ pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &RawObject) -> Result
     let (key, error) = match item {
         RawObject::Json(json) => match serde_json::from_slice(json) {
             Ok(object) => return Ok(object),
-            Err(error) => (item.decode().ok().map(|object: PartialObject| object.key()), error.to_string()),
+            Err(error) => {
+                (item.decode().ok().map(|object: PartialObject| object.key()), DecodeError::from(error).to_string())
+            }
         },
         RawObject::Oversized(oversized) => (oversized.key.clone(), oversized.to_string()),
     };
@@ -146,15 +154,15 @@ pub(crate) fn decode<T: DeserializeOwned>(at: usize, item: &RawObject) -> Result
 fn read_envelope(envelope: &[u8]) -> Result<ListMeta, String> {
     #[derive(Deserialize)]
     struct Envelope {
-        #[serde(default)]
-        kind: String,
-        #[serde(default)]
-        metadata: ListMeta,
+        kind: Option<String>,
+        metadata: Option<ListMeta>,
         items: Option<[(); 0]>,
     }
-    let read: Envelope = serde_json::from_slice(envelope).map_err(|error| error.to_string())?;
-    if read.items.is_none() && !read.kind.ends_with("List") {
-        return Err(format!("expected a list, got kind {:?}", read.kind));
+    let read: Envelope = serde_json::from_slice(envelope).map_err(|error| DecodeError::from(error).to_string())?;
+    let kind = read.kind.unwrap_or_default();
+    // A status is none, whatever it holds: from what does not stand in a list, informers conclude that it is gone.
+    if kind == "Status" || (read.items.is_none() && !kind.ends_with("List")) {
+        return Err(format!("expected a list, got kind {kind:?}"));
     }
-    Ok(read.metadata)
+    Ok(read.metadata.unwrap_or_default())
 }

@@ -6,7 +6,6 @@ use pintle_meta::{ObjectKey, Oversized, WatchEventType};
 use crate::json::{Json, Token};
 
 /// An object, or a frame that has one, as its parts come: held up to a limit, and beyond that only looked through.
-#[derive(Debug)]
 pub(crate) struct Gathering {
     limit: usize,
     is_frame: bool,
@@ -61,7 +60,6 @@ impl Gathering {
 }
 
 /// What was found in something that was too large.
-#[derive(Debug)]
 pub(crate) struct Found {
     /// Of a frame.
     pub(crate) event_type: Option<WatchEventType>,
@@ -69,7 +67,6 @@ pub(crate) struct Found {
 }
 
 /// Looks for what tells an object from others, in bytes that are JSON.
-#[derive(Debug)]
 struct Skim {
     json: Json,
     is_frame: bool,

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
+use pintle_meta::redacted_url;
 use serde::Serialize;
 
 pub(crate) use body::{Body, BoxError, HttpBody};
@@ -162,7 +163,7 @@ impl Request {
                 }
                 self.abs_path([path])
             }
-            Err(error) => self.keep(InvalidRequest::Uri { uri: uri.into(), message: error.to_string() }),
+            Err(error) => self.keep(InvalidRequest::Uri { uri: redacted_url(uri), message: error.to_string() }),
         }
     }
 

@@ -1,10 +1,11 @@
 //! A success, read to the end.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use pintle_meta::{List, RequestLine, TypeMeta};
+use pintle_meta::{DecodeError, List, RequestLine, TypeMeta};
 use serde::de::DeserializeOwned;
 
 use crate::{Error, Warning, list, status};
@@ -27,7 +28,7 @@ use crate::{Error, Warning, list, status};
 ///     response.into()
 /// }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Response {
     pub(crate) request: Arc<RequestLine>,
     pub(crate) status: StatusCode,
@@ -69,7 +70,7 @@ impl Response {
     /// [`Error::Status`] if the body tells a failure after all; [`Error::Decode`] if it is empty or no `T`.
     pub fn into<T: DeserializeOwned>(self) -> Result<T, Error> {
         self.check()?;
-        serde_json::from_slice(&self.body).map_err(|error| self.unreadable(error.to_string()))
+        serde_json::from_slice(&self.body).map_err(|error| self.unreadable(DecodeError::from(error).to_string()))
     }
 
     /// Decodes a list, object by object: the body is split first, so that no second copy of it is held. To read a long list
@@ -101,5 +102,17 @@ impl Response {
 
     fn unreadable(&self, message: String) -> Error {
         Error::Decode { request: self.request.clone(), message: message.into() }
+    }
+}
+
+impl fmt::Debug for Response {
+    /// The body may be a Secret or a token, and a header a cookie: neither shows.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("request", &format_args!("{}", self.request))
+            .field("status", &self.status)
+            .field("body", &format_args!("[{} bytes]", self.body.len()))
+            .field("warnings", &self.warnings)
+            .finish_non_exhaustive()
     }
 }

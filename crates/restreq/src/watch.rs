@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use pintle_meta::{RawObject, WatchEvent, WatchEventType};
+use pintle_meta::{ApiError, DecodeError, ErrorKind, RawObject, WatchEvent, WatchEventType};
 use serde::de::DeserializeOwned;
 
 pub use frames::{FrameSplitter, FrameTooLarge};
@@ -69,7 +69,6 @@ pub struct Watch<T> {
 /// }
 /// ```
 #[must_use = "a watch does nothing until it is polled"]
-#[derive(Debug)]
 pub struct RawWatch {
     bytes: ByteStream,
     frames: FrameSplitter,
@@ -107,7 +106,7 @@ impl<T: DeserializeOwned> Stream for Watch<T> {
                     |error: String| self.raw.unreadable(format!("the object of an event of type {kind}: {error}"));
                 match object {
                     RawObject::Json(json) => {
-                        serde_json::from_slice(&json).map_err(|error| unreadable(error.to_string()))
+                        serde_json::from_slice(&json).map_err(|error| unreadable(DecodeError::from(error).to_string()))
                     }
                     RawObject::Oversized(oversized) => Err(unreadable(oversized.to_string())),
                 }
@@ -133,7 +132,7 @@ impl RawWatch {
         loop {
             if let Some(frame) = self.frames.next_frame() {
                 return Poll::Ready(Some(match frame {
-                    Ok(frame) => WatchEvent::parse(&frame).map_err(|error| self.unreadable(error.to_string())),
+                    Ok(frame) => WatchEvent::parse(&frame).map_err(|error| self.unreadable(cause(&error))),
                     Err(too_large) => told_of(too_large).map_err(|too_large| self.unreadable(too_large.to_string())),
                 }));
             }
@@ -151,6 +150,12 @@ impl RawWatch {
     }
 }
 
+impl std::fmt::Debug for RawWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawWatch").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
 impl Stream for RawWatch {
     type Item = Result<WatchEvent<RawObject>, Error>;
 
@@ -161,6 +166,14 @@ impl Stream for RawWatch {
         let next = ready!(self.poll_event(cx));
         self.done = !matches!(next, Some(Ok(_)));
         Poll::Ready(next)
+    }
+}
+
+/// What is wrong with a frame, without the words that [`Error::Decode`] has as well.
+fn cause(error: &ApiError) -> String {
+    match &error.kind {
+        ErrorKind::Decode(cause) => cause.to_string(),
+        _ => error.to_string(),
     }
 }
 

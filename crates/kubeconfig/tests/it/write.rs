@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use pintle_kubeconfig::{AuthInfo, ClusterInfo, Context, Data, Environment, Error, Files, Kubeconfig};
+use pintle_kubeconfig::{AuthInfo, ClusterInfo, Context, Data, Environment, Error, Files, Kubeconfig, Overrides};
 use pintle_meta::Secret;
 
 fn files(paths: &[&Path]) -> Files {
@@ -193,7 +193,7 @@ fn flattened_stands_alone() {
 
 #[test]
 fn redacted_and_debug_show_no_secret() {
-    let text = "clusters: [{name: a, cluster: {server: 'https://a', proxy-url: 'http://me:hush@p', certificate-authority-data: Y2E=}}]\n\
+    let text = "clusters: [{name: a, cluster: {server: 'https://me:hush@a', proxy-url: 'http://me:hush@p', certificate-authority-data: Y2E=}}]\n\
         users: [{name: u, user: {token: hush, password: hush, client-key-data: aHVzaA==, \
         auth-provider: {name: oidc, config: {id-token: hush}}, \
         exec: {command: login, args: [hush], env: [{name: A, value: hush}]}}}]\n";
@@ -203,7 +203,11 @@ fn redacted_and_debug_show_no_secret() {
     assert!(shown.contains("login") && shown.contains("Y2E="), "{shown}");
     let short = config.shortened().to_yaml().unwrap();
     assert!(!short.contains("Y2E="), "{short}");
-    let users = format!("{:?}", config.users);
-    assert!(!users.contains("hush"), "{users}");
+    let debug = format!("{config:?}");
+    assert!(!debug.contains("hush") && debug.contains("https://a") && debug.contains("http://p"), "{debug}");
+    let [server, proxy_url] = ["https://me:hush@a", "http://me:hush@p"].map(|url| Some(url.to_owned()));
+    let overrides = Overrides { server, proxy_url, password: Some(Secret::new("hush")), ..Overrides::default() };
+    let debug = format!("{overrides:?} {:?}", config.client_config(&overrides));
+    assert!(!debug.contains("hush") && debug.contains("https://a") && debug.contains("http://p"), "{debug}");
     assert!(config.to_yaml().unwrap().contains("hush"), "writing keeps them");
 }

@@ -20,7 +20,6 @@ use crate::transport::ClientPair;
 ///
 /// It runs when there are no credentials yet, shortly before they expire, and when the server refuses them; never twice at a
 /// time. Dropped requests and the deadline end it.
-#[derive(Debug)]
 pub(crate) struct ExecPlugin {
     config: ExecConfig,
     /// What the program is told about the cluster, if it asks for that.
@@ -33,12 +32,6 @@ pub(crate) struct ExecPlugin {
 struct Issued {
     login: Login,
     expires: Option<SystemTime>,
-}
-
-impl std::fmt::Debug for Issued {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Issued").field("expires", &self.expires).finish_non_exhaustive()
-    }
 }
 
 /// A request takes time, and clocks differ: credentials are renewed so long before they expire.

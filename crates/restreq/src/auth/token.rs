@@ -14,14 +14,12 @@ use crate::error::AuthError;
 ///
 /// It is read again every 50 s at most, and at once when the server refuses it. While it cannot be read, the last token
 /// serves on: a file may be missing for the moment in which it is replaced.
-#[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
     /// Held while reading, so that many waiting requests cause one read.
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
 struct State {
     /// The header made of the last token; before the first read, of the token beside the file, if any.
     header: Option<HeaderValue>,

@@ -14,7 +14,6 @@ use crate::oversized::Gathering;
 ///
 /// What comes out of a body to its end is what a JSON parser would find in it; a body that is no JSON is refused where it ceases
 /// to be. An item that lies within one chunk is not copied, and one above the limit is read over. Stepped: it does no I/O.
-#[derive(Debug)]
 pub(crate) struct ListSplitter {
     json: Json,
     /// What was pushed and not yet looked at.
@@ -28,7 +27,7 @@ pub(crate) struct ListSplitter {
 }
 
 /// Where in the body the splitter stands.
-#[derive(Debug, PartialEq)]
+#[derive(PartialEq)]
 enum Place {
     /// Around the items. The present member is called `items`, or is not.
     Outside {

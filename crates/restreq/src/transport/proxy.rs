@@ -3,8 +3,9 @@
 use http::HeaderValue;
 use http::uri::{Scheme, Uri};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use pintle_meta::redacted_url;
 
-use crate::base::{Base, redacted};
+use crate::base::Base;
 use crate::error::ConfigError;
 
 /// The proxy that all requests of a client go through: it has one server, so this is decided once.
@@ -24,7 +25,8 @@ impl Proxy {
     pub(super) fn choose(base: &Base, configured: Option<&str>) -> Result<Option<Self>, ConfigError> {
         match configured {
             Some(url) => {
-                let fault = |why: &str| ConfigError::Value { field: FIELD, why: format!("{:?}: {why}", redacted(url)) };
+                let fault =
+                    |why: &str| ConfigError::Value { field: FIELD, why: format!("{:?}: {why}", redacted_url(url)) };
                 let matcher = Matcher::builder().all(url).build();
                 let intercept = url.contains("://").then(|| destination(base).and_then(|uri| matcher.intercept(&uri)));
                 let intercept = intercept.flatten().ok_or_else(|| fault("it is no URL of a proxy"))?;

@@ -158,8 +158,8 @@ impl Material {
         let mut built = match (&self.certificate, &self.key) {
             (None, None) => builder.with_no_client_auth(),
             (Some(certificate), Some(key)) => {
-                let key = PrivateKeyDer::from_pem_slice(key)
-                    .map_err(|error| ConfigError::Value { field: KEY, why: format!("no PEM key: {error}") })?;
+                let key = PrivateKeyDer::from_pem_slice(key);
+                let key = key.map_err(|_| ConfigError::Value { field: KEY, why: format!("no PEM key: {PEM}") })?;
                 let chain = certificates(CERTIFICATE, certificate)?;
                 builder.with_client_auth_cert(chain, key).map_err(fault(CERTIFICATE))?
             }
@@ -174,6 +174,9 @@ impl Material {
 const CA: &str = "tls.ca";
 const CERTIFICATE: &str = "tls.certificate";
 const KEY: &str = "tls.key";
+
+/// In place of what the parser says: it quotes lines, and a key that has lost its line breaks is one.
+const PEM: &str = "it has a line that begins it, then lines of base64, then a line that ends it";
 
 fn roots(pem: &[u8]) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
@@ -191,7 +194,7 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
             Err(ConfigError::Value { field, why: "it holds no PEM certificate".into() })
         }
         Ok(certificates) => Ok(certificates),
-        Err(error) => Err(ConfigError::Value { field, why: format!("broken PEM: {error}") }),
+        Err(_) => Err(ConfigError::Value { field, why: format!("broken PEM: {PEM}") }),
     }
 }
 

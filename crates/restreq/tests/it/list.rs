@@ -54,6 +54,28 @@ async fn items_come_one_by_one_and_the_metadata_wherever_it_stands() {
 }
 
 #[tokio::test]
+async fn null_around_the_items_is_the_empty_value() {
+    check(list(&[r#"{"kind":null,"metadata":null,"items":[{"a":1}]}"#], End::Proper), &[r#"{"a":1}"#, "at "]).await;
+    let meta = r#"{"kind":"PodList","metadata":{"resourceVersion":null,"continue":null,"remainingItemCount":null},"items":null}"#;
+    check(list(&[meta], End::Proper), &["at "]).await;
+}
+
+/// What does not stand in a list is gone, so that nothing may pass for one.
+#[tokio::test]
+async fn a_status_is_no_list() {
+    for (body, expected) in [
+        (r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}"#, "status: Expired"),
+        (r#"{"items":[],"kind":"Status","apiVersion":"v1","metadata":null,"reason":"Expired"}"#, "status: Expired"),
+        (r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#, "decode: expected a list, got kind \"Status\""),
+        (r#"{"kind":"Status","status":"Success","items":[]}"#, "decode: expected a list, got kind \"Status\""),
+        (r#"{"kind":"Status","code":"many","items":null}"#, "decode: expected a list, got kind \"Status\""),
+    ] {
+        check(list(&[body], End::Proper), &[expected]).await;
+    }
+    check(list(&[r#"{"kind":"ComponentStatusList","items":[{}]}"#], End::Proper), &["{}", "at "]).await;
+}
+
+#[tokio::test]
 async fn a_list_that_is_not_whole_ends_in_an_error() {
     check(list(&[r#"{"items":[{"a":1},{"b"#], End::Cut), &[r#"{"a":1}"#, "cut"]).await;
     check(list(&[r#"{"items":[{"a":1},{"b"#], End::Proper), &[r#"{"a":1}"#, "decode: EOF"]).await;

@@ -12,6 +12,8 @@ mod list;
 mod metrics;
 mod proxy;
 mod real;
+#[cfg(unix)]
+mod secrets;
 mod send;
 mod support;
 mod tls;

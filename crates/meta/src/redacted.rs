@@ -1,0 +1,126 @@
+//! What is shown of texts that may hold a secret.
+
+use std::fmt;
+
+/// A URL without the user and the password that it may carry, to be shown.
+///
+/// It need not be a URL at all: what stands before the last `@` is left out, but for a scheme.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::redacted_url;
+///
+/// assert_eq!(redacted_url("https://me:s3cret@10.0.0.1:6443/prefix"), "https://10.0.0.1:6443/prefix");
+/// assert_eq!(redacted_url("me:s3cret@10.0.0.1"), "10.0.0.1");
+/// ```
+pub fn redacted_url(url: &str) -> String {
+    // Not only up to the first slash: a password that nobody has escaped may hold one.
+    let Some((before, after)) = url.rsplit_once('@') else { return url.into() };
+    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    match before.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
+        Some((scheme, _)) => format!("{scheme}://{after}"),
+        None => after.into(),
+    }
+}
+
+/// Why JSON is not what was expected, in serde's words but for the value, which may be a secret: `invalid type: string, expected
+/// u32 at line 1 column 7`.
+///
+/// What a type's own `Deserialize` says is kept, even if it quotes a value.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::DecodeError;
+///
+/// let error = serde_json::from_str::<u32>(r#""s3cret""#).map_err(DecodeError::from).unwrap_err();
+/// assert_eq!(error.to_string(), "invalid type: string, expected u32 at line 1 column 8");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    message: Box<str>,
+}
+
+impl From<serde_json::Error> for DecodeError {
+    fn from(error: serde_json::Error) -> Self {
+        Self { message: without_value(&error.to_string()).into() }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+fn without_value(message: &str) -> String {
+    let markers = ["invalid type: ", "invalid value: ", "unknown variant "];
+    let found = markers.into_iter().filter_map(|marker| Some(message.find(marker)? + marker.len())).min();
+    let cut = found.and_then(|start| {
+        let rest = &message[start..];
+        let what = if rest.starts_with('`') { "" } else { rest.split([' ', ',']).next().unwrap_or_default() };
+        Some(format!("{}{what}{}", &message[..start], &rest[rest.rfind(", expected")?..]))
+    });
+    cut.unwrap_or_else(|| message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde::de::value::Error;
+    use serde::{Deserialize, de};
+
+    use super::*;
+
+    #[test]
+    fn a_url_is_shown_without_user_and_password() {
+        for (url, expected) in [
+            ("https://host:6443/prefix?q=1", "https://host:6443/prefix?q=1"),
+            ("host:6443", "host:6443"),
+            ("https://me:hush@host/prefix", "https://host/prefix"),
+            ("me:hush@host/prefix", "host/prefix"),
+            ("https://me:hu/sh?hush#hush@host", "https://host"),
+            ("https://me:hu@sh@host", "https://host"),
+            ("me:hu://sh@host", "host"),
+            ("socks5+x://hush@host", "socks5+x://host"),
+            ("https://hush@", "https://"),
+            ("@", ""),
+        ] {
+            assert_eq!(redacted_url(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_named_without_its_value() {
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Colour {
+            Red,
+        }
+        #[derive(Debug)]
+        struct Short;
+        impl<'de> Deserialize<'de> for Short {
+            fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Err(de::Error::invalid_value(de::Unexpected::Str(&text), &"a short text"))
+            }
+        }
+        fn check<T: DeserializeOwned + fmt::Debug>(json: &str, expected: &str) {
+            let error = DecodeError::from(serde_json::from_str::<T>(json).unwrap_err()).to_string();
+            assert!(error.starts_with(expected) && !error.contains("hush"), "{error}");
+        }
+        check::<u32>(r#""hush, expected hush""#, "invalid type: string, expected u32");
+        check::<u32>("-4711.5", "invalid type: floating, expected u32");
+        check::<u8>("4711", "invalid value: integer, expected u8");
+        check::<bool>("4711", "invalid type: integer, expected a boolean");
+        check::<Colour>(r#""hush""#, "unknown variant , expected `red`");
+        check::<Short>(r#""hush""#, "invalid value: string, expected a short text");
+        check::<String>("[1", "invalid type: sequence, expected a string");
+        check::<Vec<u8>>("[1", "EOF");
+        let nested: Error = de::Error::custom(r#"spec.size: invalid type: string "hush", expected u32"#);
+        assert_eq!(without_value(&nested.to_string()), "spec.size: invalid type: string, expected u32");
+    }
+}

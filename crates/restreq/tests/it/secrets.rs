@@ -1,0 +1,249 @@
+//! No secret of a configuration is ever shown: not by `Debug`, not by an error or what lies beneath it, not in the log.
+
+use std::error::Error as StdError;
+use std::fmt::Debug;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use pintle_meta::{ApiError, BasicAuth, ClientConfig, DynamicObject, ExecConfig, InteractiveMode, PemSource, Secret};
+use pintle_restreq::{Error, RestClient, RestClientConfig};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tracing::Level;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::support::{End, Reply, Server, closed_port, soon};
+
+/// What every secret holds.
+const CANARY: &str = "hush-0815";
+
+/// All that was shown so far.
+#[derive(Clone, Default)]
+struct Shown(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shown {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Shown {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Shown {
+    fn debug(&self, what: &dyn Debug) {
+        writeln!(self.clone(), "{what:?}\n{what:#?}").unwrap();
+    }
+
+    /// An error, and all beneath it.
+    fn error(&self, error: &(dyn StdError + 'static)) {
+        for error in std::iter::successors(Some(error), |error| StdError::source(*error)) {
+            writeln!(self.clone(), "{error}\n{error:?}").unwrap();
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+
+    /// A client, if there can be one, and what its requests end with.
+    async fn requests(&self, config: ClientConfig) {
+        self.debug(&config);
+        let config = RestClientConfig::from(config);
+        self.debug(&config);
+        let client = match RestClient::new(config) {
+            Ok(client) => client,
+            Err(error) => {
+                self.error(&error);
+                return self.error(&ApiError::from(error));
+            }
+        };
+        let name = CANARY;
+        let requests = [
+            client.get().resource("pods").param("access_token", name).max_retries(0),
+            client
+                .put()
+                .max_retries(1)
+                .header("authorization", &format!("Bearer {name}"))
+                .header("cookie", name)
+                .body(name),
+            client.get().request_uri(&format!("https://me:{name}@host/%ff")),
+        ];
+        for request in requests {
+            self.debug(&request);
+            let told = |error: Error| {
+                self.error(&error);
+                self.error(&ApiError::from(error));
+            };
+            soon(request.send()).await.map_or_else(told, |answer| self.debug(&answer));
+            soon(request.object::<u32>()).await.map_or_else(told, drop);
+            match soon(request.list()).await {
+                Ok(mut list) => {
+                    self.debug(&list);
+                    while let Some(part) = soon(list.part()).await {
+                        part.map_or_else(told, |part| self.debug(&part));
+                    }
+                    self.debug(&list);
+                }
+                Err(error) => told(error),
+            }
+            match soon(request.watch::<DynamicObject>()).await {
+                Ok(mut watch) => {
+                    while let Some(event) = soon(watch.event()).await {
+                        event.map_or_else(told, |event| self.debug(&event.event_type()));
+                    }
+                    self.debug(&watch);
+                }
+                Err(error) => told(error),
+            }
+        }
+    }
+}
+
+/// Configurations that differ in how to prove who one is, their secrets all canaries.
+fn configs(url: &str) -> Vec<ClientConfig> {
+    let secret = || Secret::new(CANARY);
+    let basic = |password| Some(BasicAuth { username: "me".into(), password });
+    let exec = |command: &str, argument: &str| {
+        Some(ExecConfig {
+            api_version: "client.authentication.k8s.io/v1".into(),
+            command: command.into(),
+            args: vec![argument.into()],
+            env: [("TOKEN".to_owned(), CANARY.to_owned())].into(),
+            install_hint: None,
+            provide_cluster_info: true,
+            cluster_extension: Some(CANARY.into()),
+            interactive_mode: InteractiveMode::Never,
+        })
+    };
+    let printed = |token: Value| {
+        json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": token}})
+            .to_string()
+    };
+    let mut configs = Vec::new();
+    let mut add = |change: &dyn Fn(&mut ClientConfig)| {
+        let mut config = ClientConfig::new(url);
+        change(&mut config);
+        configs.push(config);
+    };
+    add(&|config| config.token = Some(Secret::new(format!("{CANARY}\n"))));
+    add(&|config| config.basic = basic(Secret::new(format!("{CANARY}\0"))));
+    add(&|config| (config.token, config.basic) = (Some(secret()), basic(secret())));
+    for (command, argument) in [
+        ("echo", &*printed(CANARY.into())),
+        ("echo", &*printed(json!([CANARY]))),
+        ("echo", CANARY),
+        ("false", CANARY),
+        ("pintle-no-such-program", CANARY),
+    ] {
+        add(&|config| config.exec = exec(command, argument));
+    }
+    let certificate = rcgen::generate_simple_self_signed(["me".to_owned()]).unwrap().cert.pem();
+    let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
+    for key in [
+        CANARY.to_owned(),
+        // It has lost its line breaks.
+        format!("{begin}{CANARY}{end}"),
+        format!("{begin} {CANARY}\n{end}\n"),
+        format!("-----BEGIN {CANARY}\n{end}\n"),
+        format!("{begin}\n{CANARY}\n{end}\n"),
+        format!("{begin}\n{}\n{end}\n", BASE64_STANDARD.encode(CANARY)),
+        format!("{begin}\n{CANARY}\n"),
+    ] {
+        add(&|config| {
+            config.tls.certificate = Some(PemSource::Inline(certificate.clone().into()));
+            config.tls.key = Some(PemSource::Inline(key.clone().into()));
+        });
+    }
+    add(&|config| config.tls.ca = Some(PemSource::Inline(format!("{begin}{CANARY}").into())));
+    configs
+}
+
+/// A proxy that refuses every tunnel.
+async fn refusing() -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let task = tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            // Whether it still listens does not matter.
+            drop(client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
+        }
+    });
+    (addr, task)
+}
+
+#[tokio::test]
+async fn no_secret_of_a_configuration_is_ever_shown() {
+    let shown = Shown::default();
+    let log = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(shown.clone()).finish();
+    let _guard = tracing::subscriber::set_default(log);
+
+    let object = json!({"kind": "Secret", "metadata": {"name": "a", "labels": CANARY}, "data": CANARY}).to_string();
+    let frame: &str = format!(r#"{{"type":"ADDED","object":{object}}}"#).leak();
+    let list: &str = format!(r#"{{"items":[{object}]}}"#).leak();
+    let user = format!("me:{CANARY}");
+    let mut urls = Vec::new();
+    let mut servers = Vec::new();
+    for reply in [
+        Reply::json(401, ""),
+        Reply::later(503, 0),
+        Reply::Hang,
+        Reply::json(200, object.clone()).header("set-cookie", CANARY),
+        Reply::json(200, format!("{CANARY:?}")),
+        Reply::watch(&[list], End::Proper),
+        Reply::watch(&[frame], End::Cut),
+    ] {
+        let server = Server::always(reply).await;
+        urls.push((format!("http://{user}@{}", server.addr), None));
+        servers.push(server);
+    }
+    let (refusing, _refusing) = refusing().await;
+    let nobody = closed_port().await;
+    let bad = ["https://me:/hush-0815@host".to_owned(), format!("{user}@host/path"), format!("ftp://{user}@host")];
+    urls.extend(bad.map(|url| (url, None)));
+    urls.extend([nobody, servers[0].addr].map(|addr| (format!("https://{user}@{addr}"), None)));
+    for scheme in ["http", "socks5", "https", "nonsense"] {
+        for (url, proxy) in [("https", refusing), ("http", refusing), ("https", nobody)] {
+            urls.push((format!("{url}://host.invalid"), Some(format!("{scheme}://{user}@{proxy}"))));
+        }
+    }
+    let mut all = configs(&urls[0].0);
+    all.extend(configs(&format!("https://{user}@{nobody}")));
+    for (url, proxy) in urls {
+        let mut config = ClientConfig::new(url);
+        config.proxy_url = proxy;
+        config.token = Some(Secret::new(CANARY));
+        all.push(config.clone());
+        config.token = None;
+        config.basic = Some(BasicAuth { username: "me".into(), password: Secret::new(CANARY) });
+        all.push(config);
+    }
+    for config in all {
+        shown.requests(config).await;
+    }
+
+    let text = shown.text();
+    for expected in ["401", "no ExecCredential", "invalid type", "[redacted]", "DEBUG", "no PEM key", "proxy_url"] {
+        assert!(text.contains(expected), "the test does not get as far as {expected:?}");
+    }
+    let encoded = [CANARY.to_owned(), format!("me:{CANARY}")].map(|text| BASE64_STANDARD.encode(text));
+    let bytes = format!("{:?}", CANARY.as_bytes());
+    let canaries =
+        [CANARY, encoded[0].trim_end_matches('='), encoded[1].trim_end_matches('='), bytes.trim_matches(['[', ']'])];
+    for line in text.lines() {
+        assert!(!canaries.iter().any(|canary| line.contains(canary)), "{line}");
+    }
+}
