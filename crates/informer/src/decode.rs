@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta, Oversized, RawObject};
+use pintle_meta::{DecodeError, Metadata, Object, ObjectKey, ObjectMeta, Oversized, RawObject};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -64,7 +64,7 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject) -> Decoded<T> {
     match object {
         RawObject::Json(json) => match catch(|| serde_json::from_slice(json)) {
             Ok(Ok(object)) => Decoded::Object(object),
-            Ok(Err(error)) => Decoded::undecodable(identity(json), without_value(&error.to_string())),
+            Ok(Err(error)) => Decoded::undecodable(identity(json), DecodeError::from(error).to_string()),
             Err(panic) => Decoded::undecodable(identity(json), format!("its Deserialize panicked: {panic}")),
         },
         RawObject::Oversized(oversized) => {
@@ -165,18 +165,6 @@ impl<T: Object> Object for Decoded<T> {
             Self::Undecodable(entry) => &entry.1,
         }
     }
-}
-
-/// serde's `invalid type: string "…", expected …` and its like, without the value, which may be a secret.
-fn without_value(message: &str) -> String {
-    let found =
-        ["invalid type: ", "invalid value: ", "unknown variant "].into_iter().find(|start| message.starts_with(start));
-    let cut = found.and_then(|start| {
-        let rest = &message[start.len()..];
-        let what = if rest.starts_with('`') { "" } else { rest.split([' ', ',']).next().unwrap_or_default() };
-        Some(format!("{start}{what}{}", &rest[rest.rfind(", expected")?..]))
-    });
-    cut.unwrap_or_else(|| message.to_owned())
 }
 
 #[cfg(test)]

@@ -242,7 +242,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     fn unreadable(&self, what: &str) -> ApiError {
         let url = self.list_watch.api_resource().path(self.list_watch.namespace());
         let request = RequestLine { method: "GET".into(), url: url.into() };
-        ApiError { request: Some(Arc::new(request.clone())), ..ApiError::decode(format!("{request}: {what}")) }
+        ApiError { request: Some(Arc::new(request)), ..ApiError::decode(what) }
     }
 }
 

@@ -76,7 +76,7 @@ pub enum ErrorKind {
     Unauthenticated(Cause),
 }
 
-/// The error beneath an [`ApiError`].
+/// The error beneath an [`ApiError`]. It does not name the request, which stands beside it.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// A request as errors and logs name it: its method, and its URL without user, password, or the values of parameters that may
@@ -303,16 +303,15 @@ impl ApiError {
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(request) = &self.request {
+            write!(f, "{request}: ")?;
+        }
         match &self.kind {
             ErrorKind::Connect { refused: true, cause } => write!(f, "connection refused: {cause}"),
             ErrorKind::Connect { cause, .. } => write!(f, "no connection: {cause}"),
             ErrorKind::Decode(cause) => write!(f, "the answer cannot be read: {cause}"),
             ErrorKind::InvalidRequest(cause) => write!(f, "the request cannot be sent: {cause}"),
-            // A cause names the request by itself.
-            ErrorKind::Status(status) => match &self.request {
-                Some(request) => write!(f, "{request}: {status}"),
-                None => status.fmt(f),
-            },
+            ErrorKind::Status(status) => status.fmt(f),
             ErrorKind::Timeout(cause) => write!(f, "no answer in time: {cause}"),
             ErrorKind::Transport(cause) => write!(f, "the connection failed: {cause}"),
             ErrorKind::Unauthenticated(cause) => write!(f, "the credentials cannot be had: {cause}"),
@@ -401,7 +400,10 @@ mod tests {
     fn an_error_names_its_request_and_no_query() {
         let line = RequestLine { method: "PUT".into(), url: "https://host/api/v1/pods/a?dryRun=All".into() };
         assert_eq!(line.path(), "/api/v1/pods/a");
-        let error = ApiError { request: Some(Arc::new(line)), ..answer(409, Some(Reason::Conflict)) };
+        let request = Some(Arc::new(line));
+        let error = ApiError { request: request.clone(), ..answer(409, Some(Reason::Conflict)) };
         assert!(error.to_string().starts_with("PUT https://host/api/v1/pods/a"), "{error}");
+        let error = ApiError { request, ..ApiError::decode("no pod") };
+        assert_eq!(error.to_string(), "PUT https://host/api/v1/pods/a?dryRun=All: the answer cannot be read: no pod");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pintle_meta::{ApiError, ErrorKind, InvalidKey, Reason, RequestLine, Status};
+use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, Status};
 use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
 
@@ -163,22 +163,46 @@ impl Error {
 
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
-        let kind: fn(Arc<Error>) -> ErrorKind = match error {
+        let beneath = |message: Box<str>, source| -> Cause { Arc::new(Beneath { message, source }) };
+        let (request, kind) = match error {
             Error::Retried { last, .. } => return Self { earlier_may_have_acted: true, ..Self::from(*last) },
-            Error::Status { request, status, .. } => return Self { request: Some(request), ..Self::from(*status) },
-            Error::Auth { .. } => |cause| ErrorKind::Unauthenticated(cause),
-            Error::Invalid { .. } | Error::Throttled { .. } => |cause| ErrorKind::InvalidRequest(cause),
-            Error::Connect { refused: true, .. } => |cause| ErrorKind::Connect { refused: true, cause },
-            Error::Connect { .. } | Error::Timeout { phase: Phase::Connect, .. } => {
-                |cause| ErrorKind::Connect { refused: false, cause }
+            Error::Status { request, status, .. } => (request, ErrorKind::Status(status)),
+            Error::Auth { request, source } => (request, ErrorKind::Unauthenticated(Arc::new(source))),
+            Error::Invalid { request, source } => (request, ErrorKind::InvalidRequest(Arc::new(source))),
+            Error::Throttled { request, source } => {
+                let message = format!("the client's own rate limit, its qps and burst: {source}");
+                (request, ErrorKind::InvalidRequest(beneath(message.into(), Some(Arc::new(source)))))
             }
-            Error::Transport { .. } => |cause| ErrorKind::Transport(cause),
-            Error::Decode { .. } | Error::TooLarge { .. } => |cause| ErrorKind::Decode(cause),
-            Error::Timeout { .. } => |cause| ErrorKind::Timeout(cause),
+            Error::Connect { request, refused, message, source } => {
+                (request, ErrorKind::Connect { refused, cause: beneath(message, Some(source)) })
+            }
+            Error::Decode { request, message } => (request, ErrorKind::Decode(beneath(message, None))),
+            Error::TooLarge { request, limit } => {
+                let message =
+                    format!("it is larger than the limit of {limit} bytes; raise it with max_body, or ask for pages");
+                (request, ErrorKind::Decode(beneath(message.into(), None)))
+            }
+            Error::Timeout { request, phase, after } => {
+                let cause = beneath(format!("{phase} took longer than {after:?}").into(), None);
+                match phase {
+                    Phase::Connect => (request, ErrorKind::Connect { refused: false, cause }),
+                    _ => (request, ErrorKind::Timeout(cause)),
+                }
+            }
+            Error::Transport { request, message, source } => {
+                (request, ErrorKind::Transport(beneath(message, Some(source))))
+            }
         };
-        let request = error.request().clone();
-        Self { request: Some(request), ..Self::from(kind(Arc::new(error))) }
+        Self { request: Some(request), ..Self::from(kind) }
     }
+}
+
+/// The cause of an [`ApiError`]: an [`Error`] without what the [`ApiError`] says by itself.
+#[derive(Debug, ThisError)]
+#[error("{message}")]
+struct Beneath {
+    message: Box<str>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// What of a request took too long.

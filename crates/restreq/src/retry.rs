@@ -8,8 +8,8 @@ use crate::Error;
 
 /// Whether to send a request again: one value for one sending. Stepped: it does not sleep.
 ///
-/// - An answer of 429 or 5xx with whole seconds in `Retry-After` is retried for every verb: the server asks for it, and says
-///   with it that it has not acted.
+/// - An answer of 429 or 5xx with whole seconds in `Retry-After` is retried for every verb: the server asks for it. Whether a
+///   write that was answered 5xx was done is unknown all the same: the sender remembers it ([`Error::Retried`]).
 /// - A connection lost after the request was sent is retried for GET and HEAD only: whether a write was done is unknown.
 /// - A refused connection, a failed handshake and a missed deadline are the caller's to judge.
 /// - A body that can be read only once is never sent again.

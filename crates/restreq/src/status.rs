@@ -192,6 +192,19 @@ mod tests {
         check(Method::GET, 400, "application/json", unversioned, Some(Reason::NotFound), "m");
     }
 
+    /// Whoever stands in between may answer with a body that is not about this answer: what comes with 5xx is no refusal.
+    #[test]
+    fn a_5xx_wins_over_the_code_in_the_body() {
+        for (http, told, expected) in [(504, 409, 504), (502, 0, 502), (400, 409, 409), (403, 0, 403)] {
+            let body = format!(r#"{{"kind":"Status","reason":"Conflict","code":{told}}}"#);
+            let subject = Subject { method: &Method::PUT, resource: "", name: "" };
+            let http = StatusCode::from_u16(http).unwrap();
+            let status = failure(http, &HeaderMap::new(), body.as_bytes(), &subject);
+            assert_eq!((status.code, &status.reason), (expected, &Some(Reason::Conflict)), "{http} {told}");
+            assert_eq!(pintle_meta::ApiError::from(*status).may_have_acted(), http.is_server_error(), "{http} {told}");
+        }
+    }
+
     #[test]
     fn retry_after_reaches_the_details() {
         let mut headers = HeaderMap::new();

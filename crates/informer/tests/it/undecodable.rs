@@ -135,7 +135,12 @@ async fn a_list_without_its_metadata_is_no_list() {
     settle().await;
     assert!(!informer.has_synced() && informer.lister().is_empty());
     let error = informer.state().cause().unwrap().to_string();
-    assert!(error.ends_with("GET /api/v1/namespaces/ns/pods: the list ended without its metadata"), "{error}");
+    assert!(
+        error.ends_with(
+            "GET /api/v1/namespaces/ns/pods: the answer cannot be read: the list ended without its metadata"
+        ),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +158,10 @@ async fn from_a_list_with_a_nameless_object_nothing_is_concluded() {
     assert_eq!(drain(&mut events).await, ["A! a@"], "nobody is told of a deletion");
     assert!(node(&informer, "a").is_some());
     let error = informer.state().cause().unwrap().to_string();
-    assert!(error.contains("GET /api/v1/namespaces/ns/pods: item 0 of the list has no name: "), "{error}");
+    assert!(
+        error.contains("GET /api/v1/namespaces/ns/pods: the answer cannot be read: item 0 of the list has no name: "),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,7 +183,7 @@ async fn from_the_event_of_a_nameless_object_nothing_is_concluded_and_the_resour
     informer.start();
     let degraded = states.wait_for(|state| state.cause().is_some()).await.unwrap().clone();
     let error = degraded.cause().unwrap();
-    let told = "GET /api/v1/namespaces/ns/pods: the object of an event has no name: ";
+    let told = "GET /api/v1/namespaces/ns/pods: the answer cannot be read: the object of an event has no name: ";
     assert!(error.to_string().contains(told), "{error}");
     let request = error.cause().unwrap().request.clone().unwrap();
     assert_eq!((&*request.method, request.path()), ("GET", "/api/v1/namespaces/ns/pods"));

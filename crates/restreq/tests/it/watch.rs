@@ -90,6 +90,19 @@ async fn what_is_no_frame_ends_the_watch_with_a_word() {
 }
 
 #[tokio::test]
+async fn an_error_says_once_what_it_is() {
+    for frame in ["garbage ", r#"{"type":"ADDED","object":7}"#, r#"{"type":"ADDED""#] {
+        let server = Server::always(Reply::watch(&[frame], End::Proper)).await;
+        let mut watch = soon(server.client().get().watch::<DynamicObject>()).await.unwrap();
+        let error = soon(watch.event()).await.unwrap().unwrap_err();
+        let count = |text: &str, part: &str| text.matches(part).count();
+        for text in [error.to_string(), ApiError::from(error).to_string()] {
+            assert_eq!((count(&text, "cannot be read"), count(&text, "GET http")), (1, 1), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_frame_that_is_too_large_is_refused() {
     let server = Server::always(Reply::watch(&[ADDED], End::Proper)).await;
     let request = server.client().get().max_body(50);
@@ -135,6 +148,16 @@ async fn a_large_frame_that_does_not_tell_what_happened_to_an_object_ends_the_wa
         let error = soon(watch.try_collect::<Vec<_>>()).await.unwrap_err().to_string();
         assert!(error.contains("no watch frame") || error.contains("exceeds the limit of 200"), "{error}");
     }
+}
+
+/// Where it ceases to be JSON, another frame may have begun: the next one would be read from its middle.
+#[tokio::test]
+async fn a_large_frame_that_is_no_json_ends_the_watch_though_it_tells_its_object() {
+    let frame = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a"}},"pad":"{}"]"#, "x".repeat(500));
+    let server = Server::always(Reply::watch(&[frame.leak(), "\n", DELETED], End::Proper)).await;
+    let watch = soon(server.client().get().max_body(200).raw_watch()).await.unwrap();
+    let error = soon(watch.try_collect::<Vec<_>>()).await.unwrap_err().to_string();
+    assert!(error.contains("exceeds the limit of 200"), "{error}");
 }
 
 #[tokio::test]
