@@ -23,11 +23,52 @@ pub(crate) enum BodyMedia {
     Protobuf,
 }
 
-/// A body, as it came.
+/// Longer YAML is read where it holds up no other request: it takes about a microsecond a byte.
+const LONGEST_HERE: usize = 16 << 10;
+
+/// A body, as it came. YAML has been read; what is wrong with it is told once it is its turn.
 #[derive(Clone, Debug)]
 pub(crate) struct RawBody {
-    pub(crate) bytes: Bytes,
-    pub(crate) media: BodyMedia,
+    bytes: Bytes,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Json,
+    Yaml(schema::Yaml),
+    Protobuf,
+}
+
+impl RawBody {
+    /// A body of JSON.
+    pub(crate) fn json(bytes: impl Into<Bytes>) -> Self {
+        Self { bytes: bytes.into(), content: Content::Json }
+    }
+
+    /// A body of a media type.
+    pub(crate) async fn new(bytes: Bytes, media: BodyMedia) -> Outcome<Self> {
+        let content = match media {
+            BodyMedia::Json => Content::Json,
+            BodyMedia::Protobuf => Content::Protobuf,
+            BodyMedia::Yaml if bytes.len() <= LONGEST_HERE => Content::Yaml(schema::read_yaml(&bytes)),
+            BodyMedia::Yaml => {
+                let text = bytes.clone();
+                let read = tokio::task::spawn_blocking(move || schema::read_yaml(&text)).await;
+                Content::Yaml(read.map_err(|error| Failure::internal(format!("the body was not read: {error}")))?)
+            }
+        };
+        Ok(Self { bytes, content })
+    }
+
+    /// The body as a value; the error says what is wrong with it.
+    pub(crate) fn value(&self) -> Result<Value, String> {
+        match &self.content {
+            Content::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
+            Content::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
+            Content::Protobuf => protobuf::decode(&self.bytes),
+        }
+    }
 }
 
 /// An object from a body.
@@ -57,6 +98,11 @@ impl PatchKind {
             _ => None,
         }
     }
+
+    /// What its bodies are written in.
+    pub(crate) fn body(self) -> BodyMedia {
+        if self == Self::Apply { BodyMedia::Yaml } else { BodyMedia::Json }
+    }
 }
 
 /// The media type of a body; parameters and letter case do not count, none at all is JSON.
@@ -70,24 +116,15 @@ pub(crate) fn media(content_type: &str) -> Option<BodyMedia> {
     }
 }
 
-/// A body as a value; the error says what is wrong with it.
-pub(crate) fn parse(bytes: &[u8], media: BodyMedia) -> Result<Value, String> {
-    match media {
-        BodyMedia::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
-        BodyMedia::Yaml => serde_yaml::from_slice(bytes).map_err(|error| error.to_string()),
-        BodyMedia::Protobuf => protobuf::decode(bytes),
-    }
-}
-
 /// An object of the kind that the path names.
 pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> Outcome<Decoded> {
     let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
     let api_version = kind.api_version();
     let expected = schema::Expected { api_version: &api_version, schema: &schema };
-    let (bytes, format) = match body.media {
-        BodyMedia::Json => (body.bytes.clone(), schema::Format::Json),
-        BodyMedia::Yaml => (body.bytes.clone(), schema::Format::Yaml),
-        BodyMedia::Protobuf => {
+    let (bytes, format) = match &body.content {
+        Content::Json => (body.bytes.clone(), schema::Format::Json),
+        Content::Yaml(read) => (body.bytes.clone(), schema::Format::Yaml(read.clone())),
+        Content::Protobuf => {
             let object = protobuf::decode(&body.bytes).map_err(Failure::bad_request)?;
             (object.to_string().into(), schema::Format::Json)
         }
@@ -153,20 +190,24 @@ impl<'a> Patcher<'a> {
     pub(crate) fn new(
         kind: &'a Arc<Kind>,
         patch_kind: PatchKind,
-        bytes: &[u8],
+        body: &RawBody,
         manager: &'a Manager<'a>,
         subresource: Option<&'a str>,
     ) -> Self {
         let patch = match patch_kind {
-            PatchKind::Json => Patch::json(bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Json => Patch::json(&body.bytes).map(Body::Patch).map_err(failed),
             PatchKind::Merge => {
                 let validated = manager.options.field_validation != FieldValidation::Ignore;
-                Patch::merge(bytes, validated).map(Body::Patch).map_err(failed)
+                Patch::merge(&body.bytes, validated).map(Body::Patch).map_err(failed)
             }
-            PatchKind::Strategic => Patch::strategic(bytes).map(Body::Patch).map_err(failed),
-            PatchKind::Apply => schema::parse_yaml(bytes)
-                .map(|(wish, findings)| Body::Apply { wish, findings })
-                .map_err(|why| Failure::bad_request(format!("error decoding YAML: {why}"))),
+            PatchKind::Strategic => Patch::strategic(&body.bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Apply => match &body.content {
+                Content::Yaml(Ok((wish, findings))) => {
+                    Ok(Body::Apply { wish: wish.clone().into_value(), findings: findings.clone() })
+                }
+                Content::Yaml(Err(why)) => Err(Failure::bad_request(format!("error decoding YAML: {why}"))),
+                Content::Json | Content::Protobuf => Err(Failure::internal("an apply that is no YAML")),
+            },
         };
         Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
     }
@@ -295,5 +336,30 @@ fn failed(error: PatchError) -> Failure {
             Failure::new(422, Reason::Invalid, PatchError::Inapplicable.to_string()).with(StatusDetails::default())
         }
         PatchError::Directive(why) => Failure::plain(500, why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn long_yaml_is_read_on_a_thread_that_no_request_waits_for() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let body = |length: usize| Bytes::from("x".repeat(length));
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        runtime.block_on(async {
+            // The only thread for such work is busy.
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            let short = RawBody::new(body(LONGEST_HERE), BodyMedia::Yaml).now_or_never();
+            assert_eq!(short.unwrap().unwrap().value().unwrap().as_str().map(str::len), Some(LONGEST_HERE));
+            let mut long = Box::pin(RawBody::new(body(LONGEST_HERE + 1), BodyMedia::Yaml));
+            assert!(long.as_mut().now_or_never().is_none(), "it waits for a thread");
+            drop(go);
+            assert_eq!(long.await.unwrap().value().unwrap().as_str().map(str::len), Some(LONGEST_HERE + 1));
+            assert!(busy.await.unwrap().is_err());
+        });
     }
 }

@@ -15,12 +15,15 @@ mod scalar;
 mod table;
 mod types;
 mod yaml;
-mod yaml11;
 
 pub use convert::{DecodeError, Decoded, Finding};
 pub use decode::{Expected, Format, check_version, decode, excerpt, handled, no_type_meta, strict_error, strict_words};
 pub use document::Node;
 pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
+
+/// So many lists and objects may stand one in another in a body: what reads, writes and drops them calls itself once a level, and
+/// overflows the stack on what is much deeper. serde_json has the same limit.
+pub const DEEPEST: usize = 127;
 
 /// The type of the objects of one kind.
 #[derive(Clone, Debug)]
@@ -93,13 +96,17 @@ pub(crate) fn named(name: &str) -> Type {
     table::table().named(name).unwrap_or(Type::Any)
 }
 
-/// Reads the first document of a YAML text as JSON, with the keys that stand twice.
-///
-/// # Errors
-///
-/// What is wrong with it.
-pub fn parse_yaml(body: &[u8]) -> Result<(Value, Vec<Finding>), String> {
-    yaml::read(body).map(|(node, findings)| (node.into_value(), findings))
+/// The first document of a YAML text, with the keys that stand twice; or what is wrong with it.
+pub type Yaml = Result<(Node, Vec<Finding>), String>;
+
+/// Reads a body that is YAML 1.1, as Kubernetes does: the first document alone counts, and no text is null.
+pub fn read_yaml(body: &[u8]) -> Yaml {
+    yaml::read(body)
+}
+
+/// The documents of a YAML text as JSON, up to the first that cannot be read; the error says what is wrong with that one.
+pub(crate) fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Value, String>> {
+    yaml::Documents::new(text).map(|read| read.map(|(node, _)| node.into_value()))
 }
 
 /// Reads the metadata of an object within an object.

@@ -1,5 +1,6 @@
 //! From JSON as it was written to an object as Go would write it.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -95,8 +96,9 @@ impl Reader {
             (Node::Map(members), Type::Struct { of, .. }) => self.members(members, of),
             (Node::Map(members), Type::Map(map)) => {
                 let mut out = Map::new();
-                for (at, (name, node)) in members.iter().enumerate() {
-                    if members[..at].iter().any(|(earlier, _)| earlier == name) {
+                let mut seen = HashSet::new();
+                for (name, node) in members {
+                    if !seen.insert(name) {
                         self.findings.push(Finding::Duplicate(format!("{}.{name}", self.path)));
                     }
                     let mut value = self.below(&format!(".{name}"), |reader| reader.value(node, &map.value))?;
@@ -124,13 +126,14 @@ impl Reader {
     fn members(&mut self, members: &[(String, Node)], of: &StructRef) -> Result<Value, DecodeError> {
         let mut out = Map::new();
         let outer = self.within.take();
-        for (at, (name, node)) in members.iter().enumerate() {
+        let mut seen = HashSet::new();
+        for (name, node) in members {
             let step = if self.path.is_empty() { name.clone() } else { format!(".{name}") };
             let Some(&index) = of.index.get(name) else {
                 self.findings.push(Finding::Unknown(format!("{}{step}", self.path)));
                 continue;
             };
-            if members[..at].iter().any(|(earlier, _)| earlier == name) {
+            if !seen.insert(name) {
                 self.findings.push(Finding::Duplicate(format!("{}{step}", self.path)));
             }
             // Go leaves a value alone where null follows it.
@@ -168,9 +171,10 @@ impl Reader {
         match node {
             Node::Map(members) => {
                 let mut out = Map::new();
-                for (at, (name, node)) in members.iter().enumerate() {
+                let mut seen = HashSet::new();
+                for (name, node) in members {
                     let step = if self.path.is_empty() { name.clone() } else { format!(".{name}") };
-                    if members[..at].iter().any(|(earlier, _)| earlier == name) {
+                    if !seen.insert(name) {
                         self.findings.push(Finding::Duplicate(format!("{}{step}", self.path)));
                     }
                     let value = self.below(&step, |reader| reader.untyped(node));

@@ -3,15 +3,15 @@
 use serde_json::Value;
 
 use super::convert::convert;
-use super::{DecodeError, Decoded, Finding, Node, Schema, yaml};
+use super::{DecodeError, Decoded, Finding, Node, Schema, Yaml};
 
 /// The language of a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Format {
     /// JSON.
     Json,
-    /// YAML 1.1, as Kubernetes reads it; the first document alone counts.
-    Yaml,
+    /// YAML, and what [`read_yaml`](super::read_yaml) made of it.
+    Yaml(Yaml),
 }
 
 /// What the URL says of the object that a body holds.
@@ -43,7 +43,7 @@ pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<De
         |why: String| unrecognized(format!("couldn't get version/kind; json parse error: {why} ({})", excerpt(body)));
     let (node, mut findings) = match format {
         Format::Json => (Node::from_json(body).map_err(syntax)?, Vec::new()),
-        Format::Yaml => yaml::read(body).map_err(syntax)?,
+        Format::Yaml(read) => read.map_err(syntax)?,
     };
     let members = match node {
         Node::Map(members) => members,

@@ -1,5 +1,6 @@
 //! JSON as it was written, with the order and the duplicates of its members.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -88,9 +89,10 @@ impl Node {
     fn find_duplicates(&self, path: &str, found: &mut Vec<Finding>) {
         match self {
             Self::Map(members) => {
-                for (at, (name, node)) in members.iter().enumerate() {
+                let mut seen = HashSet::new();
+                for (name, node) in members {
                     let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                    if members[..at].iter().any(|(earlier, _)| earlier == name) {
+                    if !seen.insert(name) {
                         found.push(Finding::Duplicate(path.clone()));
                     }
                     node.find_duplicates(&path, found);

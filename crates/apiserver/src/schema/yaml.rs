@@ -1,98 +1,306 @@
-//! YAML as Kubernetes reads it: the first document, turned into JSON.
+//! YAML as Kubernetes reads it, turned into JSON.
+//!
+//! A few bytes of it can ask for very much: brackets that nest without end, aliases of aliases. So it is read event by event, and
+//! what would be too deep or too large is refused before it is built.
 
-use serde::Deserialize as _;
+use std::borrow::Cow;
+use std::collections::HashMap;
 
-use super::{Finding, Node};
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, StrInput, Tag};
+use serde_json::Number;
 
-/// Reads the first document. A key that stands twice is a finding; the later one counts.
-pub(super) fn read(body: &[u8]) -> Result<(Node, Vec<Finding>), String> {
-    let text = super::yaml11::spell_booleans(&String::from_utf8_lossy(body));
-    let Some(document) = serde_yaml::Deserializer::from_str(&text).next() else { return Ok((Node::Null, Vec::new())) };
-    let node = Node::deserialize(document).map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))?;
-    let mut findings = Vec::new();
-    let node = resolve(node, &text, &mut findings);
-    Ok((node, findings))
+use super::document::plain_number;
+use super::{DEEPEST, Finding, Node, Yaml};
+
+/// What the nodes with an anchor and their aliases may weigh, in bytes. Go, too, takes some 400,000 nodes for harmless.
+const MOST_COPIED: usize = 16 << 20;
+
+/// Reads the first document of a body. A key that stands twice is a finding; the later one counts.
+pub(super) fn read(body: &[u8]) -> Yaml {
+    let text = String::from_utf8_lossy(body);
+    let mut documents = Documents { yes_is_true: true, ..Documents::new(&text) };
+    documents
+        .next()
+        .unwrap_or(Ok((Node::Null, Vec::new())))
+        .map_err(|why| format!("error converting YAML to JSON: yaml: {why}"))
 }
 
-/// Expands `<<`, drops repeated keys and tells of them.
-fn resolve(node: Node, text: &str, findings: &mut Vec<Finding>) -> Node {
-    match node {
-        Node::List(items) => Node::List(items.into_iter().map(|item| resolve(item, text, findings)).collect()),
-        Node::Map(members) => {
-            let mut out: Vec<(String, Node)> = Vec::with_capacity(members.len());
-            let mut merged: Vec<(String, Node)> = Vec::new();
-            for (key, node) in members {
-                let node = resolve(node, text, findings);
-                match node {
-                    Node::Map(base) if key == "<<" => merged.extend(base),
-                    Node::List(bases) if key == "<<" => {
-                        merged.extend(bases.into_iter().flat_map(|base| match base {
-                            Node::Map(members) => members,
-                            _ => Vec::new(),
-                        }));
-                    }
-                    node => match out.iter_mut().find(|(known, _)| *known == key) {
-                        Some(known) => {
-                            let finding = Finding::Other(repeated(&key, text));
-                            if !findings.contains(&finding) {
-                                findings.push(finding);
-                            }
-                            known.1 = node;
-                        }
-                        None => out.push((key, node)),
-                    },
-                }
-            }
-            for (key, node) in merged {
-                if !out.iter().any(|(known, _)| *known == key) {
-                    out.push((key, node));
-                }
-            }
-            Node::Map(out)
-        }
-        // YAML takes 2.0 for a whole number.
-        Node::Number(number) => Node::Number(super::document::plain_number(number)),
-        node => node,
+/// The documents of a text, up to the first that cannot be read.
+pub(super) struct Documents<'a> {
+    events: Parser<'a, StrInput<'a>>,
+    /// Whether `yes`, `n` and the like are booleans, as they were up to YAML 1.1.
+    yes_is_true: bool,
+    broken: bool,
+}
+
+impl<'a> Documents<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        // Where libyaml and the letter of the specification differ, Go sides with libyaml.
+        let options = granit_parser::options! {
+            strict_indentation: false,
+            block_scalar_eof_without_line_feed: true,
+            bom_inside_document_as_content: true,
+            flow_nesting_limit: DEEPEST,
+            block_nesting_limit: DEEPEST,
+        };
+        Self { events: Parser::new_from_str_with_options(text, options), yes_is_true: false, broken: false }
     }
 }
 
-fn repeated(key: &str, text: &str) -> String {
-    let stands = |line: &&str| {
-        let mut places = line.match_indices(key).map(|(at, _)| line.get(at + key.len()..).unwrap_or_default());
-        places.any(|rest| rest.trim_start_matches(['"', '\'', ' ']).starts_with(':'))
+impl Iterator for Documents<'_> {
+    type Item = Yaml;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.broken {
+            let read = match self.events.next_event()? {
+                Ok((Event::DocumentStart(..), _)) => Reader::new(&mut self.events, self.yes_is_true).document(),
+                Ok(_) => continue,
+                Err(error) => Err(complaint(&error)),
+            };
+            self.broken = read.is_err();
+            return Some(read);
+        }
+        None
+    }
+}
+
+/// Reads one document.
+struct Reader<'p, 'a> {
+    events: &'p mut Parser<'a, StrInput<'a>>,
+    yes_is_true: bool,
+    /// None stands for a node that is too heavy to be copied.
+    anchors: HashMap<usize, Option<Anchored>>,
+    /// What may still be copied.
+    copies: usize,
+    findings: Vec<Finding>,
+}
+
+struct Anchored {
+    node: Node,
+    weight: usize,
+    height: usize,
+}
+
+impl<'p, 'a> Reader<'p, 'a> {
+    fn new(events: &'p mut Parser<'a, StrInput<'a>>, yes_is_true: bool) -> Self {
+        Self { events, yes_is_true, anchors: HashMap::new(), copies: MOST_COPIED, findings: Vec::new() }
+    }
+
+    fn document(mut self) -> Yaml {
+        let (event, _) = self.event()?;
+        let node = self.node(event, DEEPEST)?;
+        Ok((node, self.findings))
+    }
+
+    /// The next event, and its line.
+    fn event(&mut self) -> Result<(Event<'a>, usize), String> {
+        match self.events.next_event() {
+            Some(Ok((event, span))) => Ok((event, span.start.line())),
+            Some(Err(error)) => Err(complaint(&error)),
+            None => Err("unexpected end of the text".into()),
+        }
+    }
+
+    /// The node that an event begins. In it, `room` lists and maps may stand one in another.
+    fn node(&mut self, event: Event<'a>, room: usize) -> Result<Node, String> {
+        let (node, anchor) = match event {
+            Event::Alias(anchor) => return self.copy(anchor, room),
+            Event::Scalar(text, style, anchor, tag) => (self.scalar(text, style, tag.as_deref())?, anchor),
+            Event::SequenceStart(_, anchor, _) => (self.list(inside(room)?)?, anchor),
+            Event::MappingStart(_, anchor, _) => (self.map(inside(room)?)?, anchor),
+            _ => return Err("a document without content".into()),
+        };
+        self.remember(anchor, &node);
+        Ok(node)
+    }
+
+    fn list(&mut self, room: usize) -> Result<Node, String> {
+        let mut items = Vec::new();
+        loop {
+            match self.event()? {
+                (Event::SequenceEnd, _) => return Ok(Node::List(items)),
+                (event, _) => items.push(self.node(event, room)?),
+            }
+        }
+    }
+
+    /// Drops repeated keys and tells of them; expands `<<`.
+    fn map(&mut self, room: usize) -> Result<Node, String> {
+        let mut members: Vec<(String, Node)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut merged: Vec<(String, Node)> = Vec::new();
+        loop {
+            let (event, line) = self.event()?;
+            if event == Event::MappingEnd {
+                break;
+            }
+            let (key, shown) = self.key(event)?;
+            let (event, _) = self.event()?;
+            match self.node(event, room)? {
+                Node::Map(base) if key == "<<" => merged.extend(base),
+                Node::List(bases) if key == "<<" => {
+                    merged.extend(bases.into_iter().flat_map(|base| match base {
+                        Node::Map(members) => members,
+                        _ => Vec::new(),
+                    }));
+                }
+                node => match places.get(&key) {
+                    Some(&at) => {
+                        self.findings.push(Finding::Other(format!("line {line}: key {shown} already set in map")));
+                        members[at].1 = node;
+                    }
+                    None => {
+                        places.insert(key.clone(), members.len());
+                        members.push((key, node));
+                    }
+                },
+            }
+        }
+        for (key, node) in merged {
+            if !places.contains_key(&key) {
+                places.insert(key.clone(), members.len());
+                members.push((key, node));
+            }
+        }
+        Ok(Node::Map(members))
+    }
+
+    /// A key, and how Go shows it: those that are texts in quotes.
+    fn key(&mut self, event: Event<'a>) -> Result<(String, String), String> {
+        const NO_KEY: &str = "null, a list or a map cannot be a key";
+        let written = match &event {
+            Event::Scalar(text, ..) => Some(text.to_string()),
+            Event::Alias(_) => None,
+            _ => return Err(NO_KEY.into()),
+        };
+        let key = match self.node(event, DEEPEST)? {
+            Node::String(text) => {
+                let shown = format!("{text:?}");
+                return Ok((text, shown));
+            }
+            Node::Bool(value) => value.to_string(),
+            Node::Number(number) => written.unwrap_or_else(|| number.to_string()),
+            Node::Null | Node::List(_) | Node::Map(_) => return Err(NO_KEY.into()),
+        };
+        Ok((key.clone(), key))
+    }
+
+    fn remember(&mut self, anchor: usize, node: &Node) {
+        // 0 is none.
+        if anchor == 0 {
+            return;
+        }
+        let mut left = self.copies;
+        let anchored = weigh(node, &mut left).map(|height| {
+            let weight = self.copies - left;
+            self.copies = left;
+            Anchored { node: node.clone(), weight, height }
+        });
+        self.anchors.insert(anchor, anchored);
+    }
+
+    fn copy(&mut self, anchor: usize, room: usize) -> Result<Node, String> {
+        const EXCESSIVE: &str = "document contains excessive aliasing";
+        let anchored = self.anchors.get(&anchor).ok_or("an anchor's value contains itself")?;
+        let Anchored { node, weight, height } = anchored.as_ref().ok_or(EXCESSIVE)?;
+        if *height > room {
+            return Err(too_deep());
+        }
+        self.copies = self.copies.checked_sub(*weight).ok_or(EXCESSIVE)?;
+        Ok(node.clone())
+    }
+
+    fn scalar(&self, text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<Node, String> {
+        let Some(tag) = tag else {
+            return Ok(if style == ScalarStyle::Plain { self.plain(&text) } else { Node::String(text.into()) });
+        };
+        let wanted = tag.core_suffix().unwrap_or_default();
+        let node = match wanted {
+            "bool" | "float" | "int" | "null" => self.plain(&text),
+            _ => return Ok(Node::String(text.into())),
+        };
+        let fits = match &node {
+            Node::Null => wanted == "null",
+            Node::Bool(_) => wanted == "bool",
+            Node::Number(number) => wanted == "float" || (wanted == "int" && !number.is_f64()),
+            _ => false,
+        };
+        if fits { Ok(node) } else { Err(format!("cannot decode `{text}` as a !!{wanted}")) }
+    }
+
+    /// What a text without quotes stands for.
+    fn plain(&self, text: &str) -> Node {
+        match text {
+            "" | "~" | "null" | "Null" | "NULL" => return Node::Null,
+            "true" | "True" | "TRUE" => return Node::Bool(true),
+            "false" | "False" | "FALSE" => return Node::Bool(false),
+            "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" if self.yes_is_true => return Node::Bool(true),
+            "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" if self.yes_is_true => return Node::Bool(false),
+            _ => {}
+        }
+        let number = match text.parse::<serde_yaml::Number>() {
+            Ok(number) => {
+                let whole = number.as_u64().map(Number::from).or(number.as_i64().map(Number::from));
+                match whole.or(number.as_f64().and_then(Number::from_f64)) {
+                    Some(number) => number,
+                    // JSON knows neither infinity nor "no number".
+                    None => return Node::Null,
+                }
+            }
+            Err(_) => match too_long_for_an_integer(text) {
+                Some(number) => number,
+                None => return Node::String(text.into()),
+            },
+        };
+        // YAML takes 2.0 for a whole number.
+        Node::Number(plain_number(number))
+    }
+}
+
+fn inside(room: usize) -> Result<usize, String> {
+    room.checked_sub(1).ok_or_else(too_deep)
+}
+
+fn too_deep() -> String {
+    format!("exceeded max depth of {DEEPEST}")
+}
+
+fn complaint(error: &ScanError) -> String {
+    if matches!(error.kind(), ErrorKind::RecursionLimitExceeded) {
+        return too_deep();
+    }
+    format!("line {}: {}", error.marker().line(), error.info())
+}
+
+/// Takes the weight of a node off what is left, and answers how deep it nests. None: it is heavier than that.
+fn weigh(node: &Node, left: &mut usize) -> Option<usize> {
+    let mut take = |text: &str| {
+        *left = left.checked_sub(size_of::<Node>() + text.len())?;
+        Some(())
     };
-    let lines = text.lines().enumerate().filter(|(_, line)| stands(line)).map(|(at, _)| at + 1);
-    // Go quotes the keys that are texts.
-    let shown = match matches!(key, "true" | "false") || key.parse::<f64>().is_ok() {
-        true => key.to_owned(),
-        false => format!("{key:?}"),
-    };
-    format!("line {}: key {shown} already set in map", lines.last().unwrap_or(1))
+    match node {
+        Node::String(text) => take(text).map(|()| 0),
+        Node::List(items) => {
+            take("")?;
+            items.iter().try_fold(1, |height, item| Some(height.max(1 + weigh(item, left)?)))
+        }
+        Node::Map(members) => {
+            take("")?;
+            members.iter().try_fold(1, |height, (key, node)| {
+                *left = left.checked_sub(size_of::<String>() + key.len())?;
+                Some(height.max(1 + weigh(node, left)?))
+            })
+        }
+        Node::Null | Node::Bool(_) | Node::Number(_) => take("").map(|()| 0),
+    }
+}
+
+/// A whole number of more than 64 bits is a float.
+fn too_long_for_an_integer(text: &str) -> Option<Number> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let whole = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
+    text.parse().ok().filter(|_| whole).and_then(Number::from_f64)
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn yaml_becomes_json_with_its_anchors_and_merge_keys() {
-        let text = b"base: &b {x: 1, z: 2.0}\nthen:\n  <<: *b\n  x: 3\n---\nsecond: 1\n";
-        let (node, findings) = read(text).unwrap();
-        assert_eq!(node.into_value(), json!({"base": {"x": 1, "z": 2}, "then": {"x": 3, "z": 2}}));
-        assert_eq!(findings, []);
-    }
-
-    #[test]
-    fn a_repeated_key_is_told_with_its_line() {
-        let (node, findings) = read(b"a: 1\nb: 2\na: 3\n").unwrap();
-        assert_eq!(node.into_value(), json!({"a": 3, "b": 2}));
-        assert_eq!(findings, [Finding::Other("line 3: key \"a\" already set in map".into())]);
-    }
-
-    #[test]
-    fn an_empty_text_is_null() {
-        assert_eq!(read(b"").unwrap().0, Node::Null);
-    }
-}
+mod tests;

@@ -39,11 +39,11 @@ pub(super) async fn scale(
         }
         _ => {
             let patch_kind = write::patch_kind(call, place.kind.custom)?;
-            let bytes = body::read(incoming).await?;
+            let body = decode::RawBody::new(body::read(incoming).await?, patch_kind.body()).await?;
             let options = WriteOptions::parse(&call.query, Write::Patch { apply: patch_kind == PatchKind::Apply })?;
             let manager = write::manager(api, call, &place, &options);
             api.get(&place)?;
-            let patcher = Patcher::new(&kind, patch_kind, &bytes, &manager, None);
+            let patcher = Patcher::new(&kind, patch_kind, &body, &manager, None);
             let written = match patch_kind {
                 PatchKind::Apply => api.apply_scale(&place, patcher.wish()?, &manager)?,
                 _ => api.update_scale(&place, &|live| patcher.make(Some(live)), &manager)?,
@@ -82,7 +82,7 @@ pub(super) async fn evict(api: &Arc<Api>, call: &mut Call, place: Place, incomin
     let format = negotiate::negotiate(call, Offer::Transient, false)?;
     let body = write::read_object(call, incoming, false).await?;
     let options = WriteOptions::parse(&call.query, Write::Create)?;
-    let sent = decode::parse(&body.bytes, body.media).unwrap_or_default();
+    let sent = body.value().unwrap_or_default();
     let kind = Kind::of_bodies("policy", "v1", "Eviction");
     let kind = Arc::new(if sent["apiVersion"] == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind });
     let decoded = decode::object(&kind, &body, options.field_validation)?;

@@ -82,10 +82,10 @@ async fn patch(api: &Arc<Api>, call: &mut Call, place: Place, incoming: Incoming
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
     let patch_kind = patch_kind(call, kind.custom)?;
-    let bytes = body::read(incoming).await?;
+    let body = decode::RawBody::new(body::read(incoming).await?, patch_kind.body()).await?;
     let options = WriteOptions::parse(&call.query, Write::Patch { apply: patch_kind == decode::PatchKind::Apply })?;
     let manager = manager(api, call, &place, &options);
-    let patcher = decode::Patcher::new(&kind, patch_kind, &bytes, &manager, place.subresource.as_deref());
+    let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, place.subresource.as_deref());
     let make = |live: Option<&Value>| patcher.make(live);
     let apply = patch_kind == decode::PatchKind::Apply;
     let written = api.update(&place, &Change::Patch { make: &make, apply }, &manager);
@@ -144,7 +144,9 @@ async fn delete_options(call: &mut Call, place: &Place, incoming: Incoming) -> O
         return DeleteOptions::from_query(&call.query);
     }
     let media = decode::media(&content_type).ok_or_else(|| unsupported(place.kind.custom, false))?;
-    let body = decode::parse(&bytes, media)
+    let body = decode::RawBody::new(bytes, media).await?;
+    let body = body
+        .value()
         .map_err(|why| Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}")))?;
     DeleteOptions::from_body(&body)
 }
@@ -153,7 +155,7 @@ pub(super) async fn read_object(call: &Call, incoming: Incoming, custom: bool) -
     let media = decode::media(call.header(CONTENT_TYPE));
     let media = media.filter(|media| !custom || *media != decode::BodyMedia::Protobuf);
     let media = media.ok_or_else(|| unsupported(custom, false))?;
-    Ok(decode::RawBody { bytes: body::read(incoming).await?, media })
+    decode::RawBody::new(body::read(incoming).await?, media).await
 }
 
 fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &WriteOptions) -> Outcome<Value> {

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pintle_meta::{FieldValidation, Reason};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::LoadError;
 use crate::api::Api;
 use crate::background;
-use crate::decode::{self, BodyMedia, RawBody};
+use crate::decode::{self, RawBody};
 use crate::failure::Outcome;
 use crate::manager::Manager;
 use crate::request::options::WriteOptions;
 use crate::rest::Place;
+use crate::schema;
 
 const NAME: &str = "pintle-apiserver";
 
@@ -111,9 +111,9 @@ pub(super) fn dir(api: &Arc<Api>, dir: &Path) -> Result<usize, LoadError> {
 /// Creates the objects of a text of one or more documents.
 pub(super) fn text(api: &Arc<Api>, manifest: &str) -> Result<usize, LoadError> {
     let mut count = 0;
-    for (number, document) in serde_yaml::Deserializer::from_str(manifest).enumerate() {
+    for (number, document) in schema::yaml_documents(manifest).enumerate() {
         let refused = |why: String| LoadError::Refused { path: None, document: number + 1, why };
-        let value = Value::deserialize(document).map_err(|error| refused(error.to_string()))?;
+        let value = document.map_err(refused)?;
         let objects = match &value {
             Value::Null => Vec::new(),
             value if value["kind"].as_str() == Some("List") => value["items"].as_array().cloned().unwrap_or_default(),
@@ -163,7 +163,7 @@ fn create(api: &Arc<Api>, object: Value) -> Outcome<()> {
         None => "default",
     };
     let place = Place::new(kind.clone(), namespace, "");
-    let body = RawBody { bytes: object.to_string().into(), media: BodyMedia::Json };
+    let body = RawBody::json(object.to_string());
     let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
     let options = WriteOptions::default();
     let manager = Manager::new(&options, NAME, api.clock.now_text());

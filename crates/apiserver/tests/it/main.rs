@@ -8,3 +8,4 @@ mod server;
 mod support;
 mod watch;
 mod websocket;
+mod yaml;

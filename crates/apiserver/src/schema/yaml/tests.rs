@@ -1,0 +1,231 @@
+//! What a text of YAML stands for, and what is refused.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn value(text: &str) -> Value {
+    read(text.as_bytes()).unwrap_or_else(|why| panic!("{why}: {text}")).0.into_value()
+}
+
+fn why_not(text: &str) -> String {
+    read(text.as_bytes()).unwrap_err()
+}
+
+#[test]
+fn yaml_becomes_json_with_its_anchors_and_merge_keys() {
+    let text = "base: &b {x: 1, z: 2.0}\nthen:\n  <<: *b\n  x: 3\nboth:\n  <<: [*b, {w: 4, z: 5}]\n---\nsecond: 1\n";
+    let expected = json!({"base": {"x": 1, "z": 2}, "then": {"x": 3, "z": 2}, "both": {"x": 1, "z": 2, "w": 4}});
+    assert_eq!(value(text), expected);
+}
+
+#[test]
+fn a_repeated_key_is_told_with_its_line() {
+    let (node, findings) = read(b"a: 1\nb: {a: 2}\na: 3\n1: x\n1: y\n\"1\": z\nno: x\nk: 1\noff: y\n").unwrap();
+    assert_eq!(node.into_value(), json!({"a": 3, "b": {"a": 2}, "1": "z", "k": 1, "false": true}));
+    let told = |line: usize, key: &str| Finding::Other(format!("line {line}: key {key} already set in map"));
+    assert_eq!(findings, [told(3, "\"a\""), told(5, "1"), told(6, "\"1\""), told(9, "false")]);
+}
+
+#[test]
+fn a_text_without_content_is_null() {
+    for text in ["", "\n", "# only a comment\n", "---\n", "---\n...\n", "~"] {
+        assert_eq!(read(text.as_bytes()), Ok((Node::Null, vec![])), "{text:?}");
+    }
+}
+
+#[test]
+fn plain_words_alone_are_more_than_texts() {
+    for (text, expected) in [
+        ("[y, Yes, on, TRUE, n, NO, Off, false]", json!([true, true, true, true, false, false, false, false])),
+        ("['off', \"no\", yes please, !!str no]", json!(["off", "no", "yes please", "no"])),
+        ("a: yes\n  no\nb: it\n  \"on [\n", json!({"a": "yes no", "b": "it \"on ["})),
+        ("a: |\n  yes\n  no\nb: &b no\n", json!({"a": "yes\nno\n", "b": false})),
+        ("[null, ~, Null, NULL, Nil, x]", Value::Null),
+        ("[1, -2, 0x1F, 0o17, 0777, 1e3, 2.0, .5, +7]", json!([1, -2, 31, 15, "0777", 1000, 2, 0.5, 7])),
+        ("[9223372036854775807, -9223372036854775808]", json!([i64::MAX, i64::MIN])),
+        ("[123456789012345678901234567890]", json!([123456789012345678901234567890_f64])),
+        ("[1_000, 1.2.3, 12e, 2001-01-01, ., nan, inf]", Value::Null),
+        ("[!!int \"3\", !!float 1, !!null '', !!bool \"true\", !own x]", json!([3, 1, null, true, "x"])),
+        ("{1: a, true: b, 0x10: c}", json!({"1": "a", "true": "b", "0x10": "c"})),
+        ("- &k key\n- {*k : 1}\n", json!(["key", {"key": 1}])),
+    ] {
+        match expected {
+            Value::Null => assert_eq!(value(text), serde_yaml::from_str::<Value>(text).unwrap(), "{text}"),
+            expected => assert_eq!(value(text), expected, "{text}"),
+        }
+    }
+    for (text, why) in [
+        ("!!int x", "cannot decode `x` as a !!int"),
+        ("!!bool 1", "as a !!bool"),
+        ("{[a]: b}", "key"),
+        ("{~: b}", "key"),
+    ] {
+        assert!(why_not(text).contains(why), "{}", why_not(text));
+    }
+}
+
+/// The text that nests a shape so often.
+fn nested(shape: &str, depth: usize) -> String {
+    match shape {
+        "list" => "[".repeat(depth) + &"]".repeat(depth),
+        "map" => "{a: ".repeat(depth - 1) + "{}" + &"}".repeat(depth - 1),
+        "json" => "{\"a\":".repeat(depth - 1) + "{}" + &"}".repeat(depth - 1),
+        "lines" => "{a:\n".repeat(depth - 1) + "{}" + &"}".repeat(depth - 1),
+        "items" => "- ".repeat(depth - 1) + "[]",
+        "indents" => {
+            (0..depth - 1).map(|at| format!("{}a:\n", " ".repeat(at))).collect::<String>() + &" ".repeat(depth) + "{}"
+        }
+        "tagged" => "!!seq &a [".repeat(depth) + &"]".repeat(depth),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn so_deep_and_no_deeper() {
+    for shape in ["list", "map", "json", "lines", "items", "indents", "tagged"] {
+        let height = |node: &Node| weigh(node, &mut usize::MAX.clone());
+        let (deepest, _) = read(nested(shape, DEEPEST).as_bytes()).unwrap_or_else(|why| panic!("{shape}: {why}"));
+        assert_eq!(height(&deepest), Some(DEEPEST), "{shape}");
+        let depths = if shape == "indents" { [DEEPEST + 1, 2_000] } else { [DEEPEST + 1, 100_000] };
+        for depth in depths {
+            let why = why_not(&nested(shape, depth));
+            assert_eq!(why, "error converting YAML to JSON: yaml: exceeded max depth of 127", "{shape}");
+        }
+    }
+}
+
+#[test]
+fn aliases_bring_neither_depth_nor_weight_without_bound() {
+    let excessive = "error converting YAML to JSON: yaml: document contains excessive aliasing";
+    let laughs: String =
+        (1..30).map(|at| format!("a{at}: &a{at} [{}]\n", format!("*a{},", at - 1).repeat(9))).collect();
+    assert_eq!(why_not(&format!("a0: &a0 ha\n{laughs}")), excessive);
+    let list = format!("- &a [{}]\n", "x,".repeat(30_000));
+    assert_eq!(why_not(&(list.clone() + &"- *a\n".repeat(30_000))), excessive);
+    let text = format!("- &a {}\n", "x".repeat(1 << 20));
+    assert_eq!(why_not(&(text.clone() + &"- *a\n".repeat(1_000))), excessive);
+    let merged: String = (1..30).map(|at| format!("a{at}: &a{at} {{<<: *a{0}, b{at}: *a{0}}}\n", at - 1)).collect();
+    assert_eq!(why_not(&format!("a0: &a0 {{x: 1}}\n{merged}")), excessive);
+
+    let steps = |count: usize| (1..count).map(|at| format!("- &a{at} [*a{}]\n", at - 1)).collect::<String>();
+    assert!(read(format!("- &a0 []\n{}", steps(DEEPEST - 1)).as_bytes()).is_ok());
+    assert!(why_not(&format!("- &a0 []\n{}", steps(DEEPEST))).contains("exceeded max depth"));
+    assert!(why_not("&a [*a]").contains("contains itself"));
+    assert!(why_not("[*a]").contains("unknown anchor"));
+
+    assert_eq!(value(&(list.clone() + "- *a\n"))[1].as_array().map(Vec::len), Some(30_000));
+    assert_eq!(value(&(text + "- *a\n"))[1].as_str().map(str::len), Some(1 << 20));
+    // What no alias asks for may weigh what it will.
+    let heavy = format!("&a [&b [&c [{}]]]", "x,".repeat(200_000));
+    assert_eq!(value(&heavy)[0][0].as_array().map(Vec::len), Some(200_000));
+}
+
+#[test]
+fn much_of_anything_is_read_in_a_time_that_grows_with_it() {
+    let many = 30_000;
+    let keys: String = (0..many).map(|at| format!("k{at}: 1\n")).collect();
+    assert_eq!(value(&keys).as_object().map(serde_json::Map::len), Some(many));
+    let (node, findings) = read("k: 1\n".repeat(many).as_bytes()).unwrap();
+    assert_eq!((node.into_value(), findings.len()), (json!({"k": 1}), many - 1));
+    let tags: String = (0..many).map(|at| format!("%TAG !a{at}! b\n")).collect();
+    assert_eq!(value(&format!("{tags}---\na")), "a");
+    let anchors: String = (0..many).map(|at| format!("- &a{at} x\n")).collect();
+    assert_eq!(value(&anchors).as_array().map(Vec::len), Some(many));
+    assert_eq!(Documents::new(&"a\n---\n".repeat(many)).count(), many + 1);
+}
+
+/// JSON whose texts are full of what means something elsewhere. None is a word that is a boolean in YAML 1.1: serde_yaml writes and reads
+/// those as texts.
+fn values() -> impl Strategy<Value = Value> {
+    let text = "[a-m\\[\\]{}:,#&*!|>'\"%@`?~0-9é \\-\\\\]{0,12}";
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u32>().prop_map(|number| Value::from(f64::from(number) / 64.0 + 0.001)),
+        text.prop_map(Value::from),
+        vec(text, 1..4).prop_map(|lines| Value::from(lines.join("\n"))),
+        Just("[{".repeat(200).into()),
+    ];
+    leaf.prop_recursive(6, 40, 5, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..5).prop_map(Value::from),
+            vec((text, inner), 0..5).prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// Writes a value by the choices that `dice` makes.
+fn print(value: &Value, indent: usize, flow: bool, dice: &mut impl FnMut() -> u8) -> String {
+    const NOISE: &str = " # it's [{ \"not content\n";
+    let pad = " ".repeat(indent);
+    let flow = flow || dice().is_multiple_of(4);
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            let items = items.iter().map(|item| print(item, indent + 2, flow, dice));
+            match flow {
+                true => format!("[{}]", items.collect::<Vec<_>>().join(" , ")),
+                false => items.map(|item| format!("\n{pad}- {}", item.trim_start_matches(' '))).collect(),
+            }
+        }
+        Value::Object(members) if !members.is_empty() => {
+            let members = members.iter().map(|(key, value)| {
+                let quote = flow || dice().is_multiple_of(2) || key.contains('\n');
+                let key = if quote { json!(key).to_string() } else { format!("'{}'", key.replace('\'', "''")) };
+                format!("{key}: {}", print(value, indent + 2, flow, dice))
+            });
+            match flow {
+                true => format!("{{{}}}", members.collect::<Vec<_>>().join(", ")),
+                false => members.map(|member| format!("\n{pad}{member}")).collect(),
+            }
+        }
+        Value::String(text)
+            if !flow
+                && dice().is_multiple_of(2)
+                && text.lines().all(|line| line.trim() == line && !line.is_empty())
+                && !text.is_empty()
+                && !text.ends_with('\n') =>
+        {
+            let lines = text.lines().map(|line| format!("\n{pad}  {line}"));
+            format!("|-{}{}", NOISE.trim_end(), lines.collect::<String>())
+        }
+        Value::String(text) if dice().is_multiple_of(2) && !text.contains('\n') => {
+            format!("'{}'", text.replace('\'', "''"))
+        }
+        scalar if !flow && dice().is_multiple_of(3) => format!("{scalar}{}", NOISE.trim_end()),
+        scalar => scalar.to_string(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn each_way_of_writing_a_value_is_read_as_before(values in vec(values(), 1..4), seed: u64) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let value = json!({"all": values});
+        let text = print(&value, 0, false, &mut || random.u8(..));
+        prop_assert_eq!(&serde_yaml::from_str::<Value>(&text).unwrap(), &value, "as before: {}", text);
+        let (node, findings) = read(text.as_bytes()).unwrap();
+        prop_assert_eq!(node.into_verbatim(), value, "{}", text);
+        prop_assert_eq!(findings, vec![]);
+    }
+
+    #[test]
+    fn what_is_printed_as_yaml_is_read_back(value in values()) {
+        let text = serde_yaml::to_string(&value).unwrap();
+        prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
+    }
+
+    #[test]
+    fn json_is_yaml(value in values(), pretty: bool) {
+        let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+        prop_assert_eq!(read(text.as_bytes()).unwrap().0.into_verbatim(), value, "{}", text);
+    }
+
+    #[test]
+    fn no_text_is_too_strange_to_be_judged(body in vec(prop_oneof![Just(b'\n'), Just(b' '), b' '..=b'~', any::<u8>()], 0..60)) {
+        let _ = read(&body);
+    }
+}

@@ -1,0 +1,92 @@
+//! Bodies of YAML that ask for more than they are worth.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+const CONFIGS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Texts of a few hundred kilobytes.
+fn bombs() -> Vec<(&'static str, String)> {
+    let laughs: String =
+        (1..30).map(|at| format!("a{at}: &a{at} [{}]\n", format!("*a{},", at - 1).repeat(9))).collect();
+    vec![
+        ("lists", "[".repeat(300_000)),
+        ("closed lists", "[".repeat(100_000) + &"]".repeat(100_000)),
+        ("maps", "{a: ".repeat(100_000)),
+        ("JSON", "{\"a\":".repeat(100_000)),
+        ("maps on lines", "{a:\n".repeat(100_000)),
+        ("keys", "{? ".repeat(100_000)),
+        ("both", "[{".repeat(100_000)),
+        ("items", "- ".repeat(300_000)),
+        ("block keys", "? ".repeat(300_000)),
+        ("items of keys", "- ? ".repeat(100_000)),
+        ("members", (0..1_500).map(|at| format!("{}a:\n", " ".repeat(at))).collect()),
+        ("tags", "!!seq [".repeat(100_000)),
+        ("anchors", "&a [".repeat(100_000)),
+        ("laughs", format!("a0: &a0 ha\n{laughs}")),
+        ("copies", format!("- &a [{}]\n{}", "x,".repeat(30_000), "- *a\n".repeat(30_000))),
+        ("directives", (0..100_000).map(|at| format!("%TAG !a{at}! b\n")).collect::<String>() + "---\n[]\n"),
+        ("documents", "[]\n---\n".repeat(100_000)),
+    ]
+}
+
+/// Nothing here looks at a clock: a reader whose time is not in proportion to the text takes hours for these.
+#[tokio::test]
+async fn no_body_of_yaml_holds_the_server_up() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let object = json!({"metadata": {"name": "c"}});
+    assert_eq!(call(&server, Method::POST, CONFIGS, object).await.code, 201);
+    let path = format!("{CONFIGS}/c");
+    let ways = [
+        (Method::POST, CONFIGS.to_owned(), "application/yaml"),
+        (Method::PATCH, format!("{path}?fieldManager=m"), "application/apply-patch+yaml"),
+        (Method::DELETE, path.clone(), "application/yaml"),
+    ];
+    for (what, text) in bombs() {
+        for (method, path, media) in &ways {
+            let answer = read(send(&server, method.clone(), path, &[("content-type", media)], &text).await).await;
+            assert_eq!(answer.code, 400, "{what}, {method}: {:?}", answer.body["message"]);
+        }
+        assert!(server.load(&text).is_err(), "{what}");
+    }
+    assert_eq!(get(&server, &path).await.code, 200);
+}
+
+#[tokio::test]
+async fn what_only_looks_deep_is_taken() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let brackets = "[{".repeat(100_000);
+    let text = format!(
+        "# {brackets}\nmetadata: {{name: c}} # {brackets}\ndata:\n  block: |\n    {brackets}\n    - - - -\n  folded: >-\n    {brackets}\n  \
+         single: '{brackets}'\n  double: \"{brackets}\"\n  plain: x{brackets}\n  flow: {{}}\n"
+    );
+    let text = text.replace("  flow: {}\n", "");
+    let answer = read(send(&server, Method::POST, CONFIGS, &[("content-type", "application/yaml")], &text).await).await;
+    assert_eq!(answer.code, 201, "{:?}", answer.body["message"]);
+    let expected = json!({
+        "block": format!("{brackets}\n- - - -\n"),
+        "folded": brackets,
+        "single": brackets,
+        "double": brackets,
+        "plain": format!("x{brackets}"),
+    });
+    assert_eq!(answer.body["data"], expected);
+}
+
+#[tokio::test]
+async fn yaml_nests_as_deeply_as_json() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    for media in ["application/yaml", "application/json"] {
+        for (depth, told) in [(127, "cannot unmarshal array"), (128, "error")] {
+            let deep = (2..depth).fold(json!([]), |inner: Value, _| json!([inner]));
+            let body = json!({"metadata": {"name": "c"}, "data": deep}).to_string();
+            let answer = read(send(&server, Method::POST, CONFIGS, &[("content-type", media)], &body).await).await;
+            let message = answer.body["message"].as_str().unwrap_or_default();
+            assert_eq!((answer.code, message.contains(told)), (400, true), "{media} {depth}: {message}");
+            assert_eq!(message.contains("cannot unmarshal"), depth == 127, "{media} {depth}: {message}");
+        }
+    }
+}
