@@ -332,8 +332,8 @@ fn failed(error: PatchError) -> Failure {
     match error {
         PatchError::BadRequest(why) => Failure::bad_request(why),
         PatchError::TooLarge(why) => Failure::new(413, Reason::RequestEntityTooLarge, why),
-        PatchError::Inapplicable => {
-            Failure::new(422, Reason::Invalid, PatchError::Inapplicable.to_string()).with(StatusDetails::default())
+        error @ (PatchError::Inapplicable | PatchError::Excessive(_)) => {
+            Failure::new(422, Reason::Invalid, error.to_string()).with(StatusDetails::default())
         }
         PatchError::Directive(why) => Failure::plain(500, why),
     }

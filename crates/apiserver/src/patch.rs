@@ -28,6 +28,8 @@ pub enum PatchError {
     TooLarge(String),
     /// 422 without details: it cannot be applied to this object.
     Inapplicable,
+    /// 422 without details: it could be, but the outcome would be more than this server does.
+    Excessive(String),
     /// 500 without a reason: its directives make no sense.
     Directive(String),
 }
@@ -35,7 +37,9 @@ pub enum PatchError {
 impl fmt::Display for PatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadRequest(text) | Self::TooLarge(text) | Self::Directive(text) => f.write_str(text),
+            Self::BadRequest(text) | Self::TooLarge(text) | Self::Excessive(text) | Self::Directive(text) => {
+                f.write_str(text)
+            }
             Self::Inapplicable => f.write_str("the server rejected our request due to an error in our request"),
         }
     }

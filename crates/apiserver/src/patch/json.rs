@@ -5,7 +5,7 @@ use std::io;
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use crate::schema::{Finding, Node};
+use crate::schema::{DEEPEST, Finding, Node};
 
 /// A JSON patch of more operations is refused.
 const MOST_OPERATIONS: usize = 10_000;
@@ -14,9 +14,6 @@ const MOST_COPIED: usize = 3 * 1024 * 1024;
 /// The values that are put in their places may have so many parts in all: how deep they reach is found by walking them, and a
 /// patch that moves a large one to and fro would take minutes.
 const MOST_PLACED: usize = 10_000_000;
-/// No value is put deeper into an object than a body could hold it: what reads, writes and drops objects calls itself once a
-/// level, and overflows the stack on what is much deeper.
-const DEEPEST: usize = 127;
 
 /// A list of operations, done one after another. Those that copy more than 3 MiB in all, or that would nest a value deeper than
 /// 127 lists and objects, cannot be applied to an object.
@@ -78,8 +75,12 @@ impl JsonPatch {
     pub(super) fn apply(&self, object: &Value) -> Result<Value, PatchError> {
         let mut object = object.clone();
         let mut effort = Effort::default();
-        for operation in &self.operations {
-            operation.apply(&mut object, &mut effort).ok_or(PatchError::Inapplicable)?;
+        for (at, operation) in self.operations.iter().enumerate() {
+            if operation.apply(&mut object, &mut effort).is_none() {
+                let excess =
+                    effort.excess.map(|why| PatchError::Excessive(format!("operation {at} of the patch {why}")));
+                return Err(excess.unwrap_or(PatchError::Inapplicable));
+            }
         }
         Ok(object)
     }
@@ -172,13 +173,22 @@ impl Operation {
 struct Effort {
     copied: usize,
     placed: usize,
+    /// In what the patch goes too far, in words.
+    excess: Option<String>,
 }
 
 impl Effort {
     /// Counts a value that is to stand at the path. None if it is one too many, or would stand too deep.
     fn place(&mut self, path: &str, value: &Value) -> Option<()> {
         let above = path.matches('/').count();
-        self.count(value, DEEPEST.checked_sub(above)?)
+        let placed = DEEPEST.checked_sub(above).and_then(|room| self.count(value, room));
+        if placed.is_none() {
+            self.excess = Some(match self.placed > MOST_PLACED {
+                true => format!("is one too many: they put more than {MOST_PLACED} values in their places"),
+                false => format!("would nest a value deeper than {DEEPEST} lists and objects"),
+            });
+        }
+        placed
     }
 
     /// Counts a value and its parts; containers may stand one in another as often as there is room.

@@ -92,6 +92,8 @@ async fn a_json_patch_builds_nothing_deeper_than_a_body_can_be() {
         let answer = patch(&server, &path, &operations.into()).await;
         assert_eq!((answer.code, &answer.body["reason"]), (422, &json!("Invalid")), "{way}: {:?}", answer.body);
         assert_eq!(answer.body["details"], json!({}), "{way}");
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        assert!(message.contains("deeper than 127 lists and objects"), "{way}: {message}");
     }
     assert_eq!(get(&server, &path).await.body["spec"], json!({}), "nothing came of them");
 }
