@@ -202,7 +202,7 @@ impl<T: DeserializeOwned> Api<T> {
     pub async fn list(&self, options: &ListOptions) -> Result<List<T>, ApiError> {
         let mut page = self.page(options).await?.0;
         let mut list = List { types: TypeMeta::default(), metadata: ListMeta::default(), items: Vec::new() };
-        while let Some(part) = page.part().await {
+        while let Some(part) = page.next().await {
             match part? {
                 ListPart::Item(item) => {
                     let unreadable = |message: String| {

@@ -33,7 +33,7 @@ use crate::{Error, status};
 ///
 /// async fn sizes(client: &RestClient) -> Result<(), Error> {
 ///     let mut pods = client.get().abs_path(["/api/v1/pods"]).list().await?;
-///     while let Some(part) = pods.part().await {
+///     while let Some(part) = pods.next().await {
 ///         match part? {
 ///             ListPart::Item(RawObject::Json(json)) => println!("{} bytes", json.len()),
 ///             ListPart::Item(RawObject::Oversized(pod)) => println!("{:?}: {pod}", pod.key),
@@ -64,7 +64,7 @@ impl ListStream {
     /// # Cancel safety
     ///
     /// Nothing is lost.
-    pub async fn part(&mut self) -> Option<Result<ListPart, Error>> {
+    pub async fn next(&mut self) -> Option<Result<ListPart, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 

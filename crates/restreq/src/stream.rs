@@ -29,7 +29,7 @@ use crate::execute::BodyFault;
 /// async fn follow(client: &RestClient) -> Result<(), Box<dyn std::error::Error>> {
 ///     let log = client.get().abs_path(["/api/v1"]).namespace("team-a").resource("pods").name("web").subresource(["log"]);
 ///     let mut log = log.param("follow", "true").stream().await?;
-///     while let Some(chunk) = log.chunk().await {
+///     while let Some(chunk) = log.next().await {
 ///         std::io::stdout().write_all(&chunk?)?;
 ///     }
 ///     Ok(())
@@ -70,7 +70,7 @@ impl ByteStream {
     /// # Cancel safety
     ///
     /// Nothing is lost.
-    pub async fn chunk(&mut self) -> Option<Result<Bytes, Error>> {
+    pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 

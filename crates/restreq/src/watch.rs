@@ -33,7 +33,7 @@ use crate::stream::ByteStream;
 /// async fn follow(client: &RestClient) -> Result<(), Error> {
 ///     let pods = client.get().abs_path(["/api/v1/pods"]).param("watch", "true");
 ///     let mut watch = pods.watch::<PartialObject>().await?;
-///     while let Some(event) = watch.event().await {
+///     while let Some(event) = watch.next().await {
 ///         match event? {
 ///             WatchEvent::Deleted(pod) => println!("{} is gone", pod.key()),
 ///             event => println!("{event:?}"),
@@ -89,7 +89,7 @@ impl<T: DeserializeOwned> Watch<T> {
     /// # Cancel safety
     ///
     /// Nothing is lost.
-    pub async fn event(&mut self) -> Option<Result<WatchEvent<T>, Error>> {
+    pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }

@@ -28,7 +28,7 @@ async fn a_list_of_any_size_streams_through_in_bounded_memory() {
     let before = peak_memory();
     let mut stream = client.get().list().await.unwrap();
     let (mut items, mut large) = (0, Vec::new());
-    while let Some(part) = stream.part().await {
+    while let Some(part) = stream.next().await {
         match part.unwrap() {
             ListPart::Item(RawObject::Json(found)) => {
                 assert_eq!(found.len(), item.len());

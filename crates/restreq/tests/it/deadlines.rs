@@ -142,11 +142,11 @@ async fn no_deadline_is_too_long_for_the_clock() {
     let client = RestClient::new(RestClientConfig { timeouts, ..server.config().into() }).unwrap();
     soon(client.put().body("x").timeout(MAX).idle_timeout(MAX).send()).await.unwrap();
     let mut list = soon(client.get().list()).await.unwrap();
-    while let Some(part) = soon(list.part()).await {
+    while let Some(part) = soon(list.next()).await {
         part.unwrap();
     }
     let mut watch = soon(client.get().idle_timeout(MAX).watch::<Value>()).await.unwrap();
-    assert!(soon(watch.event()).await.unwrap().is_ok());
+    assert!(soon(watch.next()).await.unwrap().is_ok());
 
     let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
     let pods: Api<DynamicObject> = Api::dynamic(client, pods, None).unwrap();

@@ -14,7 +14,7 @@ fn list(chunks: &[&'static str], end: End) -> Reply {
 /// What comes, in words.
 async fn told(mut stream: ListStream) -> Vec<String> {
     let mut told = Vec::new();
-    while let Some(part) = stream.part().await {
+    while let Some(part) = stream.next().await {
         told.push(match part {
             Ok(ListPart::Item(RawObject::Json(json))) => String::from_utf8(json.to_vec()).unwrap(),
             Ok(ListPart::Item(RawObject::Oversized(found))) => format!("{}: {found}", found.key.as_ref().unwrap()),
@@ -106,7 +106,7 @@ async fn a_body_that_is_no_json_is_refused_where_it_ceases_to_be() {
     }
     let server = Server::always(list(&["upstream connect error"], End::Proper)).await;
     let mut list = soon(server.client().get().abs_path(["/api/v1/pods"]).list()).await.unwrap();
-    let error = list.part().await.unwrap().unwrap_err().to_string();
+    let error = list.next().await.unwrap().unwrap_err().to_string();
     assert!(error.starts_with(&format!("GET {}/api/v1/pods: ", server.url())), "{error}");
 }
 

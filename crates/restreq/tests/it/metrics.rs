@@ -157,9 +157,9 @@ async fn metrics_that_panic_cost_no_request_its_answer() {
     assert!(soon(client.post().body("x").send()).await.unwrap().was_created());
     assert_eq!(soon(client.get().send()).await.unwrap_err().status().unwrap().code, 404);
     let mut list = soon(client.get().list()).await.unwrap();
-    assert!(soon(list.part()).await.unwrap().is_ok());
+    assert!(soon(list.next()).await.unwrap().is_ok());
     let mut watch = soon(client.get().watch::<Value>()).await.unwrap();
-    assert!(soon(watch.event()).await.unwrap().is_ok());
+    assert!(soon(watch.next()).await.unwrap().is_ok());
     // One that is given up half-way.
     let request = client.get();
     assert!(tokio::time::timeout(Duration::from_millis(1), request.send()).await.is_err());

@@ -93,7 +93,7 @@ impl Shown {
             match soon(request.list()).await {
                 Ok(mut list) => {
                     self.debug(&list);
-                    while let Some(part) = soon(list.part()).await {
+                    while let Some(part) = soon(list.next()).await {
                         part.map_or_else(told, |part| self.debug(&part));
                     }
                     self.debug(&list);
@@ -102,7 +102,7 @@ impl Shown {
             }
             match soon(request.watch::<DynamicObject>()).await {
                 Ok(mut watch) => {
-                    while let Some(event) = soon(watch.event()).await {
+                    while let Some(event) = soon(watch.next()).await {
                         event.map_or_else(told, |event| self.debug(&event.event_type()));
                     }
                     self.debug(&watch);

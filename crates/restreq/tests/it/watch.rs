@@ -21,7 +21,7 @@ const GONE: &str =
 async fn told(mut watch: Watch<DynamicObject>) -> Vec<String> {
     let mut told = Vec::new();
     loop {
-        told.push(match soon(watch.event()).await {
+        told.push(match soon(watch.next()).await {
             None => break told.push("end".into()),
             Some(Err(error)) => format!("error: {error}"),
             Some(Ok(WatchEvent::Added(object))) => format!("added {}", object.name()),
@@ -94,7 +94,7 @@ async fn an_error_says_once_what_it_is() {
     for frame in ["garbage ", r#"{"type":"ADDED","object":7}"#, r#"{"type":"ADDED""#] {
         let server = Server::always(Reply::watch(&[frame], End::Proper)).await;
         let mut watch = soon(server.client().get().watch::<DynamicObject>()).await.unwrap();
-        let error = soon(watch.event()).await.unwrap().unwrap_err();
+        let error = soon(watch.next()).await.unwrap().unwrap_err();
         let count = |text: &str, part: &str| text.matches(part).count();
         for text in [error.to_string(), ApiError::from(error).to_string()] {
             assert_eq!((count(&text, "cannot be read"), count(&text, "GET http")), (1, 1), "{text}");
@@ -210,11 +210,11 @@ async fn a_watch_that_rests_too_long_is_given_up() {
     let request = server.client().get().idle_timeout(Duration::from_secs(40));
     let mut watch = request.watch::<DynamicObject>().await.unwrap();
     let started = tokio::time::Instant::now();
-    assert!(matches!(watch.event().await, Some(Ok(WatchEvent::Added(_)))));
-    let error = watch.event().await.unwrap().unwrap_err();
+    assert!(matches!(watch.next().await, Some(Ok(WatchEvent::Added(_)))));
+    let error = watch.next().await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Timeout { phase: Phase::Idle, .. }), "{error}");
     assert!(started.elapsed() >= Duration::from_secs(40));
-    assert!(watch.event().await.is_none());
+    assert!(watch.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,8 +223,8 @@ async fn a_watch_is_free_of_the_deadline_of_the_exchange() {
     let server = Server::always(Reply::watch(&[ADDED], End::Stall)).await;
     let request = server.client().get().timeout(Duration::from_secs(1));
     let mut watch = request.watch::<DynamicObject>().await.unwrap();
-    watch.event().await.unwrap().unwrap();
-    let waiting = tokio::time::timeout(Duration::from_secs(300), watch.event()).await;
+    watch.next().await.unwrap().unwrap();
+    let waiting = tokio::time::timeout(Duration::from_secs(300), watch.next()).await;
     assert!(waiting.is_err(), "it ended after all: {waiting:?}");
     assert_eq!(server.seen()[0].uri, "/?timeout=1s");
 }
@@ -234,14 +234,14 @@ async fn a_stream_hands_the_bytes_out_as_they_come() {
     let server = Server::start([Reply::watch(&["one ", "two"], End::Proper), Reply::watch(&["one"], End::Cut)]).await;
     let mut stream = soon(server.client().get().stream()).await.unwrap();
     let mut whole = Vec::new();
-    while let Some(chunk) = soon(stream.chunk()).await {
+    while let Some(chunk) = soon(stream.next()).await {
         whole.extend_from_slice(&chunk.unwrap());
     }
     assert_eq!(whole, b"one two");
     let mut stream = soon(server.client().get().stream()).await.unwrap();
-    soon(stream.chunk()).await.unwrap().unwrap();
-    soon(stream.chunk()).await.unwrap().unwrap_err();
-    assert!(soon(stream.chunk()).await.is_none());
+    soon(stream.next()).await.unwrap().unwrap();
+    soon(stream.next()).await.unwrap().unwrap_err();
+    assert!(soon(stream.next()).await.is_none());
 }
 
 #[test]
