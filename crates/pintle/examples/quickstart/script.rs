@@ -24,19 +24,38 @@ use crate::website::Website;
 pub(crate) async fn run(flags: Flags) -> Result<bool> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart");
     let definition = manifests::read(&here.join("crd.yaml"))?;
-    let websites = manifests::read_dir(&flags.sites.unwrap_or_else(|| here.join("sites")))?;
+    let websites = manifests::read_dir(flags.sites.as_deref().unwrap_or(&here.join("sites")))?;
     manifests::expect_websites(&websites)?;
 
     let progress = Progress::new();
     let mut stage = Stage::open(flags.kubeconfig.as_deref()).await?;
     progress.say(&format!("the API server is {}", stage.cluster.config().server));
-    for manifest in &definition {
+    let outcome = perform(&mut stage, &definition, websites, &flags, &progress).await;
+    // A run that goes wrong leaves no more behind than one that goes well.
+    let tidied = if flags.serve && outcome.is_ok() { Ok(()) } else { stage.tidy().await };
+    stage.cluster.shutdown().await;
+    match (outcome, tidied) {
+        (Err(error), Err(left)) => {
+            Err(error.context(format!("what the run made is still there: {left:#}; it failed with")))
+        }
+        (outcome, tidied) => tidied.and(outcome),
+    }
+}
+
+/// Sets the stage, and plays on it.
+async fn perform(
+    stage: &mut Stage,
+    definition: &[Manifest],
+    websites: Vec<Manifest>,
+    flags: &Flags,
+    progress: &Progress,
+) -> Result<bool> {
+    for manifest in definition {
         stage.define_websites(manifest).await?;
     }
     stage.make_namespaces(&websites).await?;
-
     // An error drops the replicas at once: whoever made a mistake hears of it without waiting for them.
-    let (summary, replicas) = play(&stage, websites, &progress).await?;
+    let (summary, replicas) = play(stage, websites, progress).await?;
     println!("\n{summary}");
     if flags.serve {
         serve::until_interrupted(&stage.cluster, flags.kubeconfig.as_deref()).await?;
@@ -44,10 +63,6 @@ pub(crate) async fn run(flags: Flags) -> Result<bool> {
     for replica in replicas {
         replica.stop().await;
     }
-    if !flags.serve {
-        stage.tidy().await?;
-    }
-    stage.cluster.shutdown().await;
     Ok(summary.is_success())
 }
 
