@@ -77,7 +77,7 @@ impl Gate {
     pub(crate) fn hold_by<T: Send>(&self, call: impl FnOnce() -> T + Send, steps: impl FnOnce()) -> T {
         thread::scope(|scope| {
             let call = scope.spawn(call);
-            self.entered.recv().unwrap();
+            self.entered.recv_timeout(LIMIT).expect("the call comes to the bar");
             steps();
             call.join().unwrap()
         })
