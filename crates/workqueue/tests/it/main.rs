@@ -6,6 +6,7 @@
 mod bounds;
 mod delaying;
 mod edges;
+mod faulty;
 mod gate;
 mod late;
 mod metrics;

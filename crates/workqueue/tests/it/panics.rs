@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
 use pintle_workqueue::ratelimit::{ManualClock, RateLimiter};
-use pintle_workqueue::{DelayKind, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, TryGetError, WorkQueue};
+use pintle_workqueue::{DelayKind, Fifo, Order, QueueConfig, Queued, ShutdownMode, Ticket, WorkQueue};
 
 use crate::gate::gated;
 use crate::watch::ends;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn panics(call: impl FnOnce()) -> String {
+pub(crate) fn panics(call: impl FnOnce()) -> String {
     let payload = catch_unwind(AssertUnwindSafe(call)).expect_err("it panics");
     match payload.downcast::<&str>() {
         Ok(told) => (*told).to_owned(),
@@ -86,7 +86,7 @@ impl Drop for Key {
 }
 
 /// Nothing is in flight that no guard holds: a drain ends.
-fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
+pub(crate) fn assert_drains<K: Clone>(queue: &WorkQueue<K, ManualClock>) {
     let mut drain = pin!(queue.shut_down(ShutdownMode::FinishBacklog));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(matches!(drain.as_mut().poll(&mut cx), Poll::Ready(report) if report.complete), "{queue:?}");
@@ -229,20 +229,25 @@ fn no_waker_is_called_or_dropped_under_the_lock() {
         }
         assert_eq!(counts(), (2, 3), "its waiter is dropped, and the other one's called instead");
         let item = queue.try_get().unwrap();
+        {
+            let mut get = pin!(queue.get());
+            assert!(get.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+        }
+        assert_eq!(counts(), (2, 4), "its waiter is dropped, which nothing has woken");
         let mut get = pin!(queue.get());
         assert!(get.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
         {
             let mut drain = pin!(queue.shut_down(ShutdownMode::FinishInFlight));
-            assert_eq!(counts(), (3, 4), "the shutdown");
+            assert_eq!(counts(), (3, 5), "the shutdown");
             assert!(drain.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
             assert!(drain.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
-            assert_eq!(counts(), (3, 5), "another one");
+            assert_eq!(counts(), (3, 6), "another one");
         }
-        assert_eq!(counts(), (3, 6), "its drain is dropped");
+        assert_eq!(counts(), (3, 7), "its drain is dropped");
         let mut drain = pin!(queue.shut_down(ShutdownMode::FinishInFlight));
         assert!(drain.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
         item.done();
-        assert_eq!(counts(), (4, 7), "the end");
+        assert_eq!(counts(), (4, 8), "the end");
     });
 }
 
@@ -415,72 +420,6 @@ fn a_limiter_that_panics_leaves_nothing_behind() {
     let queue = WorkQueue::new(QueueConfig { limiter, ..QueueConfig::new(ManualClock::new()) });
     assert_eq!(panics(|| _ = queue.add_rate_limited("new")), "no delay");
     assert!(queue.snapshot().is_empty());
-}
-
-/// Hands out what came first, for ever.
-#[derive(Debug, Default)]
-struct Stuck(Vec<Ticket>);
-
-impl<K> Order<K> for Stuck {
-    fn push(&mut self, key: Queued<'_, K>) -> u64 {
-        self.0.push(key.ticket);
-        0
-    }
-
-    fn pop(&mut self) -> Option<Ticket> {
-        self.0.first().copied()
-    }
-
-    fn remove(&mut self, _: Queued<'_, K>, _: u64) {}
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-}
-
-/// Else two workers would have it at once, or one what nobody has added.
-#[test]
-fn an_order_that_hands_out_what_is_not_queued_is_found_out() {
-    let order = Box::new(Stuck::default());
-    let queue = WorkQueue::new(QueueConfig { order, ..QueueConfig::new(ManualClock::new()) });
-    queue.add("a");
-    let held = queue.try_get().unwrap();
-    queue.add("b");
-    let told = "the order has handed out what is not queued";
-    assert_eq!(panics(|| drop(queue.try_get())), told);
-    drop(held);
-    assert_eq!(panics(|| drop(queue.try_get())), told, "it is gone by now");
-    assert_eq!((queue.counts().in_flight, queue.len()), (0, 1));
-}
-
-/// An order that loses what it is given.
-#[derive(Debug)]
-struct Lost;
-
-impl<K> Order<K> for Lost {
-    fn push(&mut self, _: Queued<'_, K>) -> u64 {
-        0
-    }
-
-    fn pop(&mut self) -> Option<Ticket> {
-        None
-    }
-
-    fn remove(&mut self, _: Queued<'_, K>, _: u64) {}
-
-    fn len(&self) -> usize {
-        0
-    }
-}
-
-/// Nobody waits for what will not come.
-#[test]
-fn what_an_order_has_lost_is_not_queued() {
-    let queue = WorkQueue::new(QueueConfig { order: Box::new(Lost), ..QueueConfig::new(ManualClock::new()) });
-    queue.add("a");
-    assert_eq!(queue.try_get().unwrap_err(), TryGetError::Empty);
-    assert_eq!(queue.len(), 0);
-    assert_drains(&queue);
 }
 
 /// A provider whose instruments panic.
