@@ -59,10 +59,11 @@ impl std::error::Error for DecodeError {}
 fn without_value(message: &str) -> String {
     let markers = ["invalid type: ", "invalid value: ", "unknown variant "];
     let found = markers.into_iter().filter_map(|marker| Some(message.find(marker)? + marker.len())).min();
-    let cut = found.and_then(|start| {
+    let cut = found.map(|start| {
         let rest = &message[start..];
         let what = if rest.starts_with('`') { "" } else { rest.split([' ', ',']).next().unwrap_or_default() };
-        Some(format!("{}{what}{}", &message[..start], &rest[rest.rfind(", expected")?..]))
+        let expected = rest.rfind(", expected").map_or("", |at| &rest[at..]);
+        format!("{}{what}{expected}", &message[..start])
     });
     cut.unwrap_or_else(|| message.to_owned())
 }
@@ -100,6 +101,8 @@ mod tests {
         enum Colour {
             Red,
         }
+        #[derive(Debug, Deserialize)]
+        enum Nothing {}
         #[derive(Debug)]
         struct Short;
         impl<'de> Deserialize<'de> for Short {
@@ -117,6 +120,7 @@ mod tests {
         check::<u8>("4711", "invalid value: integer, expected u8");
         check::<bool>("4711", "invalid type: integer, expected a boolean");
         check::<Colour>(r#""hush""#, "unknown variant , expected `red`");
+        check::<Nothing>(r#""hush""#, "unknown variant ");
         check::<Short>(r#""hush""#, "invalid value: string, expected a short text");
         check::<String>("[1", "invalid type: sequence, expected a string");
         check::<Vec<u8>>("[1", "EOF");

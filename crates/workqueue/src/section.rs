@@ -1,6 +1,8 @@
 //! A step under the lock, and what comes after it.
 
 use std::ops::{Deref, DerefMut};
+use std::panic::resume_unwind;
+use std::thread;
 
 use crate::engine::{Engine, Handout, Now};
 use crate::inbox::{Inbox, Late};
@@ -130,11 +132,14 @@ impl<K> Drop for Section<'_, K> {
         let wakes = if settled { None } else { Some(state.settle(inbox, now)) };
         let trash = state.engine.take_trash();
         self.state = None;
-        if let Some(wakes) = wakes {
-            wakes.wake();
-        }
+        let panic = wakes.and_then(Wakes::wake);
         if let Some(trash) = trash {
             trash.empty();
+        }
+        if let Some(panic) = panic
+            && !thread::panicking()
+        {
+            resume_unwind(panic);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Those who wait for a key, and who of them is woken.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
-use std::thread;
 
 /// Those who wait for something, in the order of their arrival.
 #[derive(Debug, Default)]
@@ -111,16 +111,14 @@ impl Waiters {
         if is_coming {
             return;
         }
-        if available {
-            self.notified_at = now();
-            self.notify(None, wakes);
-            return;
-        }
-        match (self.timekeeper, next_wake) {
-            (_, None) => {}
-            (Some((_, deadline)), Some(next_wake)) if deadline <= next_wake => {}
-            (keeper, _) => self.notify(keeper.map(|(id, _)| id), wakes),
-        }
+        let whom = match (self.timekeeper, next_wake) {
+            _ if available => None,
+            (_, None) => return,
+            (Some((_, deadline)), Some(next_wake)) if deadline <= next_wake => return,
+            (keeper, _) => keeper.map(|(id, _)| id),
+        };
+        self.notified_at = now();
+        self.notify(whom, wakes);
     }
 
     pub(crate) fn notify_all(&mut self, wakes: &mut Wakes) {
@@ -153,14 +151,9 @@ impl Wakes {
         }
     }
 
-    /// To be called without the lock. A waker that panics does not keep the others from being woken.
-    pub(crate) fn wake(self) {
+    /// To be called without the lock. A waker that panics does not keep the others from being woken: the first panic is the answer.
+    pub(crate) fn wake(self) -> Option<Box<dyn Any + Send>> {
         let wake = |waker: Waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).err();
-        let panics: Vec<_> = self.first.into_iter().chain(self.rest).filter_map(wake).collect();
-        if let Some(panic) = panics.into_iter().next()
-            && !thread::panicking()
-        {
-            resume_unwind(panic);
-        }
+        self.first.into_iter().chain(self.rest).filter_map(wake).fold(None, |first, panic| first.or(Some(panic)))
     }
 }

@@ -214,3 +214,21 @@ fn a_woken_get_that_does_not_come_is_not_waited_for() {
     assert_eq!(wakes.count(), 2);
     assert!(matches!(other.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Some(item)) if *item == 2));
 }
+
+/// Whoever is to keep the time is woken once, though there is ever more to be early for before it comes.
+#[test]
+fn one_is_woken_to_keep_the_time() {
+    let (queue, clock) = queue();
+    let wakes = Arc::new(Wakes::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut cx = Context::from_waker(&waker);
+    let mut gets = [(); 3].map(|()| Box::pin(queue.get()));
+    for get in &mut gets {
+        assert!(get.as_mut().poll(&mut cx).is_pending());
+    }
+    clock.advance(2 * MS);
+    for key in 0..10 {
+        queue.add_after(key, SECOND - MS * key);
+    }
+    assert_eq!(wakes.count(), 1);
+}
