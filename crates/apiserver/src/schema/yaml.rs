@@ -37,6 +37,7 @@ impl<'a> Documents<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         // Where libyaml and the letter of the specification differ, Go sides with libyaml.
         let options = granit_parser::options! {
+            emit_comments: false,
             strict_indentation: false,
             block_scalar_eof_without_line_feed: true,
             bom_inside_document_as_content: true,
@@ -105,7 +106,7 @@ impl<'p, 'a> Reader<'p, 'a> {
     fn node(&mut self, event: Event<'a>, room: usize) -> Result<Node, String> {
         let (node, anchor) = match event {
             Event::Alias(anchor) => return self.copy(anchor, room),
-            Event::Scalar(text, style, anchor, tag) => (self.scalar(text, style, tag.as_deref())?, anchor),
+            Event::Scalar(text, style, anchor, tag) => (scalar(text, style, tag.as_deref(), self.yes_is_true)?, anchor),
             Event::SequenceStart(_, anchor, _) => (self.list(inside(room)?)?, anchor),
             Event::MappingStart(_, anchor, _) => (self.map(inside(room)?)?, anchor),
             _ => return Err("a document without content".into()),
@@ -134,26 +135,22 @@ impl<'p, 'a> Reader<'p, 'a> {
             if event == Event::MappingEnd {
                 break;
             }
+            if merges(&event) {
+                merged.extend(self.bases(room)?);
+                continue;
+            }
             let (key, shown) = self.key(event)?;
             let (event, _) = self.event()?;
-            match self.node(event, room)? {
-                Node::Map(base) if key == "<<" => merged.extend(base),
-                Node::List(bases) if key == "<<" => {
-                    merged.extend(bases.into_iter().flat_map(|base| match base {
-                        Node::Map(members) => members,
-                        _ => Vec::new(),
-                    }));
+            let node = self.node(event, room)?;
+            match places.get(&key) {
+                Some(&at) => {
+                    self.findings.push(Finding::Other(format!("line {line}: key {shown} already set in map")));
+                    members[at].1 = node;
                 }
-                node => match places.get(&key) {
-                    Some(&at) => {
-                        self.findings.push(Finding::Other(format!("line {line}: key {shown} already set in map")));
-                        members[at].1 = node;
-                    }
-                    None => {
-                        places.insert(key.clone(), members.len());
-                        members.push((key, node));
-                    }
-                },
+                None => {
+                    places.insert(key.clone(), members.len());
+                    members.push((key, node));
+                }
             }
         }
         for (key, node) in merged {
@@ -165,21 +162,37 @@ impl<'p, 'a> Reader<'p, 'a> {
         Ok(Node::Map(members))
     }
 
+    /// The members that the value of a `<<` brings, those that count first.
+    fn bases(&mut self, room: usize) -> Result<Vec<(String, Node)>, String> {
+        const NO_MAP: &str = "map merge requires map or sequence of maps as the value";
+        let (event, _) = self.event()?;
+        let listed = matches!(event, Event::SequenceStart(..));
+        let bases = match self.node(event, room)? {
+            // Go takes no list by its alias.
+            Node::List(bases) if listed => bases,
+            base => vec![base],
+        };
+        let mut members = Vec::new();
+        for base in bases {
+            let Node::Map(base) = base else { return Err(NO_MAP.into()) };
+            members.extend(base);
+        }
+        Ok(members)
+    }
+
     /// A key, and how Go shows it: those that are texts in quotes.
     fn key(&mut self, event: Event<'a>) -> Result<(String, String), String> {
         const NO_KEY: &str = "null, a list or a map cannot be a key";
-        let written = match &event {
-            Event::Scalar(text, ..) => Some(text.to_string()),
-            Event::Alias(_) => None,
-            _ => return Err(NO_KEY.into()),
-        };
+        if !matches!(event, Event::Scalar(..) | Event::Alias(_)) {
+            return Err(NO_KEY.into());
+        }
         let key = match self.node(event, DEEPEST)? {
             Node::String(text) => {
                 let shown = format!("{text:?}");
                 return Ok((text, shown));
             }
             Node::Bool(value) => value.to_string(),
-            Node::Number(number) => written.unwrap_or_else(|| number.to_string()),
+            Node::Number(number) => number.to_string(),
             Node::Null | Node::List(_) | Node::Map(_) => return Err(NO_KEY.into()),
         };
         Ok((key.clone(), key))
@@ -209,52 +222,83 @@ impl<'p, 'a> Reader<'p, 'a> {
         self.copies = self.copies.checked_sub(*weight).ok_or(EXCESSIVE)?;
         Ok(node.clone())
     }
+}
 
-    fn scalar(&self, text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<Node, String> {
-        let Some(tag) = tag else {
-            return Ok(if style == ScalarStyle::Plain { self.plain(&text) } else { Node::String(text.into()) });
-        };
-        let wanted = tag.core_suffix().unwrap_or_default();
-        let node = match wanted {
-            "bool" | "float" | "int" | "null" => self.plain(&text),
-            _ => return Ok(Node::String(text.into())),
-        };
-        let fits = match &node {
-            Node::Null => wanted == "null",
-            Node::Bool(_) => wanted == "bool",
-            Node::Number(number) => wanted == "float" || (wanted == "int" && !number.is_f64()),
-            _ => false,
-        };
-        if fits { Ok(node) } else { Err(format!("cannot decode `{text}` as a !!{wanted}")) }
-    }
+fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>, yes_is_true: bool) -> Result<Node, String> {
+    let Some(tag) = tag else {
+        return Ok(if style == ScalarStyle::Plain { plain(&text, yes_is_true) } else { Node::String(text.into()) });
+    };
+    let wanted = tag.core_suffix().unwrap_or_default();
+    let node = match wanted {
+        "bool" | "float" | "int" | "null" => plain(&text, yes_is_true),
+        _ => return Ok(Node::String(text.into())),
+    };
+    let fits = match &node {
+        Node::Null => wanted == "null",
+        Node::Bool(_) => wanted == "bool",
+        Node::Number(number) => wanted == "float" || (wanted == "int" && !number.is_f64()),
+        _ => false,
+    };
+    if fits { Ok(node) } else { Err(format!("cannot decode `{text}` as a !!{wanted}")) }
+}
 
-    /// What a text without quotes stands for.
-    fn plain(&self, text: &str) -> Node {
-        match text {
-            "" | "~" | "null" | "Null" | "NULL" => return Node::Null,
-            "true" | "True" | "TRUE" => return Node::Bool(true),
-            "false" | "False" | "FALSE" => return Node::Bool(false),
-            "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" if self.yes_is_true => return Node::Bool(true),
-            "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" if self.yes_is_true => return Node::Bool(false),
-            _ => {}
-        }
-        let number = match text.parse::<serde_yaml::Number>() {
-            Ok(number) => {
-                let whole = number.as_u64().map(Number::from).or(number.as_i64().map(Number::from));
-                match whole.or(number.as_f64().and_then(Number::from_f64)) {
-                    Some(number) => number,
-                    // JSON knows neither infinity nor "no number".
-                    None => return Node::Null,
-                }
-            }
-            Err(_) => match too_long_for_an_integer(text) {
-                Some(number) => number,
-                None => return Node::String(text.into()),
-            },
-        };
+/// What a text without quotes stands for.
+fn plain(text: &str, yes_is_true: bool) -> Node {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Node::Null,
+        // JSON knows neither infinity nor "no number".
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" | "-.inf" | "-.Inf" | "-.INF" => Node::Null,
+        ".nan" | ".NaN" | ".NAN" => Node::Null,
+        "true" | "True" | "TRUE" => Node::Bool(true),
+        "false" | "False" | "FALSE" => Node::Bool(false),
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" if yes_is_true => Node::Bool(true),
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" if yes_is_true => Node::Bool(false),
         // YAML takes 2.0 for a whole number.
-        Node::Number(plain_number(number))
+        _ => number(text).map_or_else(|| Node::String(text.into()), |number| Node::Number(plain_number(number))),
     }
+}
+
+/// The number that a text is. As in Go, its first character tells whether it may be one.
+fn number(text: &str) -> Option<Number> {
+    if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
+        return None;
+    }
+    let text = text.replace('_', "");
+    integer(&text).or_else(|| float(&text))
+}
+
+/// A number in the base that its prefix tells; a mere 0 tells of octal digits. None: it is not whole, or longer than 64 bits.
+fn integer(text: &str) -> Option<Number> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (base, digits) = match unsigned.as_bytes() {
+        [b'0', b'x' | b'X', _, ..] => (16, &unsigned[2..]),
+        [b'0', b'o' | b'O', _, ..] => (8, &unsigned[2..]),
+        [b'0', b'b' | b'B', _, ..] => (2, &unsigned[2..]),
+        [b'0', _, ..] => (8, &unsigned[1..]),
+        _ => (10, unsigned),
+    };
+    if digits.starts_with(['-', '+']) {
+        return None;
+    }
+    match &text[..text.len() - unsigned.len()] {
+        "" => u64::from_str_radix(digits, base).ok().map(Number::from),
+        sign => i64::from_str_radix(&format!("{sign}{digits}"), base).ok().map(Number::from),
+    }
+}
+
+/// A decimal number that is neither endless nor too large.
+fn float(text: &str) -> Option<Number> {
+    text.parse().ok().and_then(Number::from_f64)
+}
+
+/// Whether a key is the `<<` that merges: in quotes, it is a key like others.
+fn merges(key: &Event<'_>) -> bool {
+    let Event::Scalar(text, style, _, tag) = key else { return false };
+    let merge = match tag {
+        Some(tag) => tag.suffix_in_namespace("tag:yaml.org,2002:").as_deref() == Some("merge"),
+        None => *style == ScalarStyle::Plain,
+    };
+    merge && text == "<<"
 }
 
 fn inside(room: usize) -> Result<usize, String> {
@@ -293,13 +337,6 @@ fn weigh(node: &Node, left: &mut usize) -> Option<usize> {
         }
         Node::Null | Node::Bool(_) | Node::Number(_) => take("").map(|()| 0),
     }
-}
-
-/// A whole number of more than 64 bits is a float.
-fn too_long_for_an_integer(text: &str) -> Option<Number> {
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let whole = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
-    text.parse().ok().filter(|_| whole).and_then(Number::from_f64)
 }
 
 #[cfg(test)]

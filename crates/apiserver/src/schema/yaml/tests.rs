@@ -44,12 +44,8 @@ fn plain_words_alone_are_more_than_texts() {
         ("a: yes\n  no\nb: it\n  \"on [\n", json!({"a": "yes no", "b": "it \"on ["})),
         ("a: |\n  yes\n  no\nb: &b no\n", json!({"a": "yes\nno\n", "b": false})),
         ("[null, ~, Null, NULL, Nil, x]", Value::Null),
-        ("[1, -2, 0x1F, 0o17, 0777, 1e3, 2.0, .5, +7]", json!([1, -2, 31, 15, "0777", 1000, 2, 0.5, 7])),
-        ("[9223372036854775807, -9223372036854775808]", json!([i64::MAX, i64::MIN])),
-        ("[123456789012345678901234567890]", json!([123456789012345678901234567890_f64])),
-        ("[1_000, 1.2.3, 12e, 2001-01-01, ., nan, inf]", Value::Null),
+        ("[.inf, -.Inf, .NaN]", json!([null, null, null])),
         ("[!!int \"3\", !!float 1, !!null '', !!bool \"true\", !own x]", json!([3, 1, null, true, "x"])),
-        ("{1: a, true: b, 0x10: c}", json!({"1": "a", "true": "b", "0x10": "c"})),
         ("- &k key\n- {*k : 1}\n", json!(["key", {"key": 1}])),
     ] {
         match expected {
@@ -65,6 +61,63 @@ fn plain_words_alone_are_more_than_texts() {
     ] {
         assert!(why_not(text).contains(why), "{}", why_not(text));
     }
+}
+
+#[test]
+fn numbers_are_those_of_go() {
+    for (text, expected) in [
+        (
+            "[1, -2, +7, 0, 00, -0, 2.0, 1., .5, +.5, 1e3, 12e+2]",
+            json!([1, -2, 7, 0, 0, 0, 2, 1, 0.5, 0.5, 1000, 1200]),
+        ),
+        ("[0644, -0644, 0o17, 0O17, 08, -08, 0_8, 0644.5]", json!([420, -420, 15, 15, 8, -8, 8, 644.5])),
+        ("[0x1F, 0X1F, +0x1f, 0x_1F, 0b11, 0B1, -0b11]", json!([31, 31, 31, 31, 3, 1, -3])),
+        ("[1_000, 1__0_, -_1, 1_0.5, .5_0]", json!([1000, 10, -1, 10.5, 0.5])),
+        ("[_1, 0x, 0b, 0o8, 0b2, 0x-1, 0x1.8p1]", json!(["_1", "0x", "0b", "0o8", "0b2", "0x-1", "0x1.8p1"])),
+        ("[+, --1, ., .e3, 1e, 1.2.3, 1:30]", json!(["+", "--1", ".", ".e3", "1e", "1.2.3", "1:30"])),
+        ("[1e999, +inf, -nan, inf, NaN]", json!(["1e999", "+inf", "-nan", "inf", "NaN"])),
+        ("[2020-01-01, 2001-1-1, 2020-01-01T00:00:00Z]", json!(["2020-01-01", "2001-1-1", "2020-01-01T00:00:00Z"])),
+        ("[9223372036854775807, -9223372036854775808]", json!([i64::MAX, i64::MIN])),
+        ("[123456789012345678901234567890]", json!([123456789012345678901234567890_f64])),
+        ("['0644', \"1_000\", !!str 0x10, !!int 0644]", json!(["0644", "1_000", "0x10", 420])),
+        (
+            "{0x10: a, 1.10: b, 1e3: c, 0644: d, !!int 1_1: e}",
+            json!({"16": "a", "1.1": "b", "1000": "c", "420": "d", "11": "e"}),
+        ),
+        ("{1: a, true: b, '0x10': c, 2020-01-01: d}", json!({"1": "a", "true": "b", "0x10": "c", "2020-01-01": "d"})),
+        ("- &k 0x10\n- {*k : 1}\n", json!([16, {"16": 1}])),
+    ] {
+        assert_eq!(value(text), expected, "{text}");
+    }
+    let (_, findings) = read(b"0x10: a\n16: b\n").unwrap();
+    assert_eq!(findings, [Finding::Other("line 2: key 16 already set in map".into())]);
+}
+
+#[test]
+fn only_a_plain_merge_key_merges_and_only_maps() {
+    for (text, expected) in [
+        ("{'<<': {a: 1}, \"b\": 2}", json!({"<<": {"a": 1}, "b": 2})),
+        ("{\"<<\": 5}", json!({"<<": 5})),
+        ("{!!str <<: {a: 1}}", json!({"<<": {"a": 1}})),
+        ("[&m <<, {*m : {a: 1}}]", json!(["<<", {"<<": {"a": 1}}])),
+        ("{!!merge '<<': {a: 1}}", json!({"a": 1})),
+        ("{&m <<: {a: 1}}", json!({"a": 1})),
+        ("{<<: [{a: 1}, {a: 2, b: 3}], '<<': c}", json!({"a": 1, "b": 3, "<<": "c"})),
+        ("{<<: []}", json!({})),
+    ] {
+        assert_eq!(value(text), expected, "{text}");
+    }
+    let why = "error converting YAML to JSON: yaml: map merge requires map or sequence of maps as the value";
+    for text in ["{<<: 5}", "{<<: }", "{<<: [1, {a: 1}]}", "{<<: [[{a: 1}]]}", "[&a [{a: 1}], {<<: *a}]"] {
+        assert_eq!(why_not(text), why, "{text}");
+    }
+}
+
+/// The tests build the parser with its feature that makes events of comments, which a dependent may turn on.
+#[test]
+fn comments_are_passed_over() {
+    let text = "# a\na: # b\n  # c\n  - 1 # d\n  # e\n  - {x: 1, # f\n     y: 2}\n# g\n";
+    assert_eq!(value(text), json!({"a": [1, {"x": 1, "true": 2}]}));
 }
 
 /// The text that nests a shape so often.
