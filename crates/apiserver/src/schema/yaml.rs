@@ -17,12 +17,17 @@ const MOST_COPIED: usize = 16 << 20;
 
 /// Reads the first document of a body. A key that stands twice is a finding; the later one counts.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    let text = String::from_utf8_lossy(body);
-    let mut documents = Documents { yes_is_true: true, ..Documents::new(&text) };
-    documents
-        .next()
-        .unwrap_or(Ok((Node::Null, Vec::new())))
-        .map_err(|why| format!("error converting YAML to JSON: yaml: {why}"))
+    first(body).map_err(|why| format!("error converting YAML to JSON: yaml: {why}"))
+}
+
+fn first(body: &[u8]) -> Yaml {
+    let text = std::str::from_utf8(body).map_err(|_| "invalid leading UTF-8 octet")?;
+    // To libyaml a tab at the beginning of a line outside of all else is no blank.
+    if text.trim_start_matches([' ', '\n', '\r', '\u{feff}']).starts_with('\t') {
+        return Err("found character that cannot start any token".into());
+    }
+    let mut documents = Documents { yes_is_true: true, ..Documents::new(text) };
+    documents.next().unwrap_or(Ok((Node::Null, Vec::new())))
 }
 
 /// The documents of a text, up to the first that cannot be read.

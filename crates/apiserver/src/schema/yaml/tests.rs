@@ -15,6 +15,14 @@ fn why_not(text: &str) -> String {
 }
 
 #[test]
+fn what_is_no_text_and_a_tab_before_all_else_are_refused() {
+    for body in [&b"\t"[..], b" \n\ta: 1", b"a: \xff", b"\xc3\x28"] {
+        assert!(read(body).is_err(), "{body:?}");
+    }
+    assert!(read(b"a: 1\t\nb:\t2\n").is_ok());
+}
+
+#[test]
 fn yaml_becomes_json_with_its_anchors_and_merge_keys() {
     let text = "base: &b {x: 1, z: 2.0}\nthen:\n  <<: *b\n  x: 3\nboth:\n  <<: [*b, {w: 4, z: 5}]\n---\nsecond: 1\n";
     let expected = json!({"base": {"x": 1, "z": 2}, "then": {"x": 3, "z": 2}, "both": {"x": 1, "z": 2, "w": 4}});
