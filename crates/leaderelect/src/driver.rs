@@ -1,5 +1,6 @@
 //! The shell around the [`Machine`]: one task that owns its timer, its one request, and its word to the work.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::{Future, pending};
 use std::mem::{self, Discriminant};
@@ -45,8 +46,8 @@ pub(crate) struct Driver<L: Lock> {
     writes: Trouble,
 }
 
-/// How the last request of its verb failed, if it did.
-type Trouble = Option<Kind>;
+/// How requests of a verb have failed since the last one that did not.
+type Trouble = HashSet<Kind>;
 
 /// A kind of failure: of what kind the error is, and which code the server answered. None: no answer in time.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
@@ -76,7 +77,7 @@ impl<L: Lock> Driver<L> {
         let machine = Machine::new(config, lock.time_precision(), clocks.now());
         let name = lock.key().as_str().into();
         let (object, request, term) = (None, None, None);
-        let (slow_paths, reads, writes) = (0, None, None);
+        let (slow_paths, reads, writes) = (0, HashSet::new(), HashSet::new());
         Self {
             lock,
             name,
@@ -201,7 +202,7 @@ impl<L: Lock> Driver<L> {
         self.request = None;
         match answer {
             Answer::Read(Ok(found)) => {
-                self.reads = None;
+                self.reads.clear();
                 Signal::Read(Ok(found.map(|locked| {
                     let version = locked.state.version.clone();
                     self.object = Some((version, Arc::new(locked.object)));
@@ -209,7 +210,7 @@ impl<L: Lock> Driver<L> {
                 })))
             }
             Answer::Written(Ok(locked)) => {
-                self.writes = None;
+                self.writes.clear();
                 let version = locked.state.version;
                 self.object = Some((version.clone(), Arc::new(locked.object)));
                 Signal::Written(Ok(version))
@@ -239,9 +240,9 @@ impl<L: Lock> Driver<L> {
     /// Logs a failure so that it is seen, and not once in each retry period.
     fn warn(&mut self, read: bool, kind: Kind, error: &dyn fmt::Display) {
         let (verb, trouble) = if read { ("read", &mut self.reads) } else { ("write", &mut self.writes) };
-        match trouble.replace(kind) == Some(kind) {
-            true => tracing::debug!(lock = %self.name, %error, "still cannot {verb} the lock"),
-            false => tracing::warn!(lock = %self.name, %error, "cannot {verb} the lock"),
+        match trouble.insert(kind) {
+            true => tracing::warn!(lock = %self.name, %error, "cannot {verb} the lock"),
+            false => tracing::debug!(lock = %self.name, %error, "still cannot {verb} the lock"),
         }
     }
 

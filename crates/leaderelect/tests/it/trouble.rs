@@ -49,6 +49,40 @@ async fn of_failures_of_one_kind_in_a_row_the_first_is_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn failures_that_take_turns_warn_once_each_until_a_success() {
+    let (log, _here) = Log::here();
+    let server = server();
+    let client = server.client("a");
+    // Each read that passes is followed by a write.
+    client.faults().next([
+        forbidden(),
+        unavailable(),
+        forbidden(),
+        unavailable(),
+        Outcome::Pass,
+        forbidden(),
+        // A read has passed since the last of these.
+        unavailable(),
+        forbidden(),
+        unavailable(),
+        Outcome::Pass,
+        // But no write has.
+        unavailable(),
+        Outcome::Pass,
+        forbidden(),
+        Outcome::Pass,
+        Outcome::Pass,
+    ]);
+    let a = Setup::new("a").start_with(client);
+    pass(60.0).await;
+    assert!(a.status.is_leader());
+    let count = |line| log.count(line);
+    assert_eq!((count("cannot read"), count("still cannot read")), (7, 3));
+    assert_eq!((count("cannot write"), count("still cannot write")), (3, 1));
+    assert_eq!(count("WARN"), 6);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_race_is_no_warning() {
     let (log, _here) = Log::here();
     let server = server();
