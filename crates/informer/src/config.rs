@@ -55,8 +55,8 @@ pub struct InformerConfig<T> {
     /// Hears of each failure that delays the informer. It cannot change what follows; nor can a panic of it, which is logged.
     pub on_error: Option<ErrorHandler>,
     /// Who is told of the work, from the making of the informer until its task has ended. None, the default: nobody. All have
-    /// the labels `name`, which is the informer's, and `group`, `version` and `resource`. A panic of an instrument is logged, and has no
-    /// other effect on the informer.
+    /// the labels `name`, which is the informer's, and `group`, `version` and `resource`. After a panic of it,
+    /// which is logged, the informer goes on, and it is told nothing more.
     ///
     /// | name | kind | says |
     /// |---|---|---|

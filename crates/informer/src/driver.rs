@@ -62,7 +62,9 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
         let mut fifo = RealFifo::new(|object: &Decoded<Arc<T>>| Ok(object.key()), RealFifoConfig::default());
         let mut events = None;
         let mut command = self.reflector.start();
-        tell(&mut self.metrics, |metrics| metrics.commanded(now(), &command));
+        if let Some(metrics) = &mut self.metrics {
+            metrics.commanded(now(), &command);
+        }
         loop {
             self.publish_state();
             let input = tokio::select! {
@@ -83,10 +85,14 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
                 command = self.step(Input::Received(self.decoded(event)), &mut fifo);
             }
             while let Some(batch) = fifo.pop_batch(BATCH) {
-                tell(&mut self.metrics, |metrics| metrics.queued(fifo.len()));
+                if let Some(metrics) = &mut self.metrics {
+                    metrics.queued(fifo.len());
+                }
                 let begun = now();
                 publisher.apply(batch);
-                tell(&mut self.metrics, |metrics| metrics.processed(begun));
+                if let Some(metrics) = &mut self.metrics {
+                    metrics.processed(begun);
+                }
             }
         }
     }
@@ -94,7 +100,9 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     fn step(&mut self, input: Input<Decoded<T>>, fifo: &mut Fifo<T>) -> Command {
         let now = now();
         let step = self.reflector.step(now, input);
-        tell(&mut self.metrics, |metrics| metrics.stepped(now, &step, self.reflector.resource_version()));
+        if let Some(metrics) = &mut self.metrics {
+            metrics.stepped(now, &step, self.reflector.resource_version());
+        }
         if let Some(error) = step.error {
             self.log(&error);
             if let Some(handler) = &self.on_error
@@ -106,7 +114,9 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
         if let Some(Err(error)) = step.output.map(|output| self.enqueue(output, fifo)) {
             tracing::error!(informer = %self.name, %error, "an object is not taken up");
         }
-        tell(&mut self.metrics, |metrics| metrics.queued(fifo.len()));
+        if let Some(metrics) = &mut self.metrics {
+            metrics.queued(fifo.len());
+        }
         step.command
     }
 
@@ -248,15 +258,6 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
 
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
-}
-
-/// Tells the metrics. What panics there is a user's, and costs what was to be told.
-fn tell(metrics: &mut Option<Metrics>, what: impl FnOnce(&mut Metrics)) {
-    if let Some(metrics) = metrics
-        && let Err(panic) = catch(|| what(metrics))
-    {
-        tracing::error!(panic, "an instrument of metrics panicked");
-    }
 }
 
 /// What tells an object from others.

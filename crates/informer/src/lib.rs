@@ -60,8 +60,9 @@
 //! - What keeps an informer from being up to date shows in its state. It is never tried again in a hot loop.
 //! - An object that cannot be decoded is one object: it shows among the [`undecodable`](Lister::undecodable) ones, and the others go on.
 //! - A panic of a user's code costs what it was called for. Of a `Deserialize`, a transform or an index function, that is an object, which
-//!   shows among the undecodable ones; of a handler, an error handler or an instrument of metrics, it is that call. A source that
-//!   panics ends its informer, whose [state](InformerState::Panicked) then says why, as do the errors of those who wait.
+//!   shows among the undecodable ones; of a handler or an error handler, it is that call; of a provider of metrics, all that it would
+//!   be told from then on. A source that panics ends its informer, whose [state](InformerState::Panicked) then says why, as do the
+//!   errors of those who wait.
 //! - Dropping the last handle ends the task. Dropping a subscription or a guard ends what it stands for.
 //!
 //! # The way of a change

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pintle_meta::{ApiResource, ListWatch, Object};
+use pintle_metrics::CatchPanic;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -80,7 +81,12 @@ impl<T: Object> SharedInformer<T> {
         let publisher = Arc::new(Publisher::new());
         let state = watch::Sender::new(InformerState::Starting);
         let resource = list_watch.api_resource();
-        let metrics = metrics.map(|provider| Metrics::new(&*provider, &name, &resource, &publisher, state.subscribe()));
+        let metrics = metrics.map(|provider| {
+            let provider = CatchPanic::new(provider, |panic| {
+                tracing::error!(panic, "the metrics of an informer panicked, and are told nothing more");
+            });
+            Metrics::new(&provider, &name, &resource, &publisher, state.subscribe())
+        });
         let driver = Driver {
             name: name.clone(),
             list_watch,

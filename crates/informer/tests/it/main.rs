@@ -8,6 +8,8 @@ mod factory;
 mod faults;
 mod handler;
 mod informer;
+#[path = "../../../controller/tests/it/log.rs"]
+mod log;
 mod metrics;
 mod panics;
 mod pipeline;

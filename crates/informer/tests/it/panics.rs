@@ -11,10 +11,11 @@ use pintle_informer::{
 };
 use pintle_meta::{ObjectMeta, Reason};
 use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
-use pintle_testing::{Break, Collection, Outcome, Verb};
+use pintle_testing::{Break, Collection, Outcome, PanickingProvider, Verb};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
+use crate::log::Log;
 use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, drain, drain_sorted, failure, key, pod, pods, settle};
 
@@ -51,64 +52,90 @@ async fn an_error_handler_that_panics_misses_that_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instrument_that_panics_is_not_told_and_nothing_else_is_lost() {
+async fn metrics_that_panic_are_told_nothing_more_and_nothing_else_is_lost() {
+    /// At what it panics: when it is asked for anything, or at the use and the drop of its instruments of one kind.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Kind {
+    enum At {
+        Any,
         Counter,
         Gauge,
         Histogram,
+        Pulled,
     }
-    /// Its instruments of one kind panic.
     #[derive(Debug)]
-    struct Fragile(Kind, Memory);
-    #[derive(Debug)]
-    struct Broken;
-    impl Counter for Broken {
-        fn add(&self, _: u64) {
-            panic!("wanted");
-        }
-    }
-    impl Gauge for Broken {
-        fn add(&self, _: i64) {
-            panic!("wanted");
-        }
-    }
-    impl Histogram for Broken {
-        fn observe(&self, _: f64) {
-            panic!("wanted");
+    struct Fragile(At, Memory);
+    impl Fragile {
+        fn give(&self, kind: At) -> &dyn Provider {
+            assert_ne!(self.0, At::Any, "wanted");
+            if self.0 == kind { &PanickingProvider } else { &self.1 }
         }
     }
     impl Provider for Fragile {
         fn counter(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Counter> {
-            if self.0 == Kind::Counter { Box::new(Broken) } else { self.1.counter(metric, labels) }
+            self.give(At::Counter).counter(metric, labels)
         }
         fn gauge(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Gauge> {
-            if self.0 == Kind::Gauge { Box::new(Broken) } else { self.1.gauge(metric, labels) }
+            self.give(At::Gauge).gauge(metric, labels)
         }
         fn histogram(&self, metric: &'static Metric, labels: &[&str]) -> Box<dyn Histogram> {
-            if self.0 == Kind::Histogram { Box::new(Broken) } else { self.1.histogram(metric, labels) }
+            self.give(At::Histogram).histogram(metric, labels)
         }
         fn pulled(&self, metric: &'static Metric, labels: &[&str], read: Pulled) -> Box<dyn Any + Send + Sync> {
-            self.1.pulled(metric, labels, read)
+            self.give(At::Pulled).pulled(metric, labels, read)
         }
     }
-    for kind in [Kind::Counter, Kind::Gauge, Kind::Histogram] {
-        let source = pods(&["a"]);
-        let metrics: Arc<dyn Provider> = Arc::new(Fragile(kind, Memory::new()));
+    for at in [At::Any, At::Counter, At::Gauge, At::Histogram, At::Pulled] {
+        let (log, _here) = Log::here();
+        let (source, memory) = (pods(&["a"]), Memory::new());
+        let metrics: Arc<dyn Provider> = Arc::new(Fragile(at, memory.clone()));
         let config = InformerConfig { metrics: Some(metrics), ..InformerConfig::default() };
         let informer = SharedInformer::new(source.clone(), config);
         let mut events = informer.subscribe();
         informer.start();
         informer.wait_for_sync().await.unwrap();
         source.put(pod("b", ""));
-        assert_eq!(drain(&mut events).await, ["A! a@1", "A b@2"], "{kind:?}");
+        assert_eq!(drain(&mut events).await, ["A! a@1", "A b@2"], "{at:?}");
         source.break_watches(Break::End);
         source.put(pod("c", ""));
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(drain(&mut events).await, ["A c@3"], "{kind:?}");
+        assert_eq!(drain(&mut events).await, ["A c@3"], "{at:?}");
         informer.shutdown().await;
-        assert!(matches!(informer.state(), InformerState::Stopped), "{kind:?}");
+        assert!(matches!(informer.state(), InformerState::Stopped), "{at:?}: {:?}", informer.state());
+        assert!(memory.samples().is_empty(), "{at:?}: {:?}", memory.samples());
+        log.assert_tells(&["ERROR", "the metrics of an informer panicked"]);
+        assert_eq!(log.count("panicked"), 1, "{at:?}");
     }
+}
+
+/// Its metrics panic as they are told something, and as they are dropped.
+fn badly_told() -> InformerConfig<Pod> {
+    InformerConfig { metrics: Some(Arc::new(PanickingProvider)), ..InformerConfig::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_that_panic_as_they_are_dropped_change_no_end() {
+    drop(SharedInformer::new(pods(&["a"]), badly_told()));
+    let never_started = SharedInformer::new(pods(&["a"]), badly_told());
+    never_started.stop();
+    let dropped = SharedInformer::new(pods(&["a"]), badly_told());
+    let mut states = dropped.states();
+    dropped.start();
+    dropped.wait_for_sync().await.unwrap();
+    drop(dropped);
+    states.wait_for(InformerState::has_ended).await.unwrap();
+    for state in [never_started.state(), states.borrow().clone()] {
+        assert!(matches!(state, InformerState::Stopped), "{state:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_that_panic_on_the_way_of_another_panic_do_not_end_the_process() {
+    let source = Scripted::new(|| Ok(list(&[], "1")), || panic!("of the source"));
+    let informer = SharedInformer::new(source, badly_told());
+    informer.start();
+    let state = informer.states().wait_for(InformerState::has_ended).await.unwrap().clone();
+    assert!(matches!(&state, InformerState::Panicked { message } if message == "of the source"), "{state:?}");
+    informer.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
