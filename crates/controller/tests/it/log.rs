@@ -2,12 +2,12 @@
 //! use it as well.
 
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 /// Clones share the lines.
 #[derive(Clone, Default)]
@@ -16,6 +16,10 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     /// One that hears everything from this thread while the guard lives.
     pub(crate) fn here() -> (Self, DefaultGuard) {
+        // With one subscriber in the process, tracing asks that of the thread which comes to an event first, and if it has none,
+        // the event is off for all.
+        static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
+        LazyLock::force(&ANOTHER);
         let log = Self::default();
         let guard = set_default(log.clone());
         (log, guard)
