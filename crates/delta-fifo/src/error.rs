@@ -62,6 +62,8 @@ pub enum StoreError {
     Key(KeyError),
     /// The transformer refused it.
     Transform(BoxError),
+    /// An index function failed on it.
+    Index(BoxError),
 }
 
 impl fmt::Display for StoreError {
@@ -69,6 +71,7 @@ impl fmt::Display for StoreError {
         match self {
             Self::Key(error) => error.fmt(f),
             Self::Transform(cause) => write!(f, "cannot transform an object: {cause}"),
+            Self::Index(cause) => write!(f, "cannot index an object: {cause}"),
         }
     }
 }
@@ -77,7 +80,7 @@ impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Key(error) => error.source(),
-            Self::Transform(cause) => Some(&**cause),
+            Self::Transform(cause) | Self::Index(cause) => Some(&**cause),
         }
     }
 }

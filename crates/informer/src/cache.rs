@@ -1,24 +1,36 @@
 //! The store: objects by key, with indices over them.
 
+mod indices;
+mod version;
+
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{self, AtomicBool};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use pintle_delta_fifo::{
-    BoxError, Indexer, KeyError, KeyGetter, KeyLister, MemoryStore, Reindex, Replacement, Store, StoreError,
-};
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use pintle_delta_fifo::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Replacement, Store, StoreError};
 use pintle_meta::{Object, ObjectKey};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
+use crate::publisher::is_succeeded;
+use crate::store::{self, Write, Writer};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
+
+pub(crate) use indices::{Index, find};
+pub use indices::{AddIndexError, IndexFailed, IndexValues};
 
 /// The index that each [`Cache`] has from the start: objects by namespace.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
 /// A thread-safe store of objects by key, with named indices over them: an [`Indexer`], as in client-go.
 ///
-/// Objects and indices change together, so a reader sees them agree. Objects are shared and are not to be changed; an update
-/// puts another object in the place of the old one.
+/// Objects and indices change together, and all of a [`transaction`](Self::transaction) or [replacement](Self::replace) in one step:
+/// each read is answered from one state. Who needs several reads of one state takes a [`Snapshot`]. Readers do not wait for a write, but
+/// for the moment in which it changes the one object that they look for. Objects are shared and are not to be changed; an update puts
+/// another object in the place of the old one.
 ///
 /// The store of a [`SharedInformer`](crate::SharedInformer) is written by the informer alone, and read through a
 /// [`Lister`](crate::Lister).
@@ -33,92 +45,332 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 ///
 /// fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let pods: Cache<PartialObject> = Cache::new();
-///     pods.add_index("app", |pod| pod.metadata.labels.get("app").cloned().into_iter().collect())?;
+///     pods.add_index("app", |pod| pod.metadata.labels.get("app").cloned())?;
 ///
 ///     let mut metadata = ObjectMeta::new("team-a", "web-1");
 ///     metadata.labels.insert("app".into(), "web".into());
-///     pods.upsert(Arc::new(PartialObject { metadata, ..PartialObject::default() }));
+///     pods.upsert(Arc::new(PartialObject { metadata, ..PartialObject::default() }))?;
 ///     assert_eq!(pods.by_index("app", "web")?.len(), 1);
 ///     assert_eq!(pods.index_keys("namespace", "team-a")?, [ObjectKey::new("team-a", "web-1")]);
 ///     Ok(())
 /// }
 /// ```
 pub struct Cache<T> {
-    inner: RwLock<Inner<T>>,
-    /// Held for the whole of a write, of which `inner` is locked for the last part only: readers do not wait for the index
-    /// functions, unless an index is added.
-    writer: Mutex<()>,
-    progress: watch::Sender<Progress>,
-}
-
-pub(crate) struct Inner<T> {
-    pub(crate) store: MemoryStore<ObjectKey, Arc<T>>,
-    undecodable: BTreeMap<ObjectKey, Undecodable>,
-    resource_version: String,
-}
-
-/// How far the store has come, for [`Cache::wait_for`].
-#[derive(Clone, Copy, Default)]
-struct Progress {
-    revision: u64,
-    closed: bool,
+    store: Arc<store::Store<Arc<T>>>,
+    /// Changed by who has the right to write to the store.
+    indices: RwLock<Arc<Vec<Index<T>>>>,
+    undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
+    /// The resourceVersion has changed, or there will be no other.
+    moved: Notify,
+    is_closed: AtomicBool,
 }
 
 impl<T: Object> Cache<T> {
     /// An empty store with the namespace index.
     pub fn new() -> Self {
-        let mut store = MemoryStore::new(|object: &Arc<T>| Ok(object.key()));
-        store.add_index(NAMESPACE_INDEX, |object| object.namespace().map(str::to_owned).into_iter().collect());
-        let inner = Inner { store, undecodable: BTreeMap::new(), resource_version: String::new() };
-        Self { inner: RwLock::new(inner), writer: Mutex::new(()), progress: watch::Sender::default() }
+        // Readers meet in a lock the less often the more there are; a read of an index visits all of them.
+        let shards = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            store: Arc::new(store::Store::new(shards)),
+            indices: RwLock::new(Arc::new(vec![Index::namespaces()])),
+            undecodable: Mutex::default(),
+            moved: Notify::new(),
+            is_closed: AtomicBool::new(false),
+        }
     }
 
-    /// Adds an index: objects by the values that `function` gives for them. Objects that are there already are indexed now.
+    /// Adds an index: objects by the values that `function` gives for them. It is there once all objects that are in the store have
+    /// been indexed, and includes them; until then reads go on, and so do writes.
     ///
-    /// `function` must give the same values for the same object each time. It is called under the lock of the store, so it must
-    /// not use the store.
+    /// `function` gives a `Vec<String>`, an `Option<String>`, or a `Result` of either, and has to give the same for the same object each
+    /// time. It is called under no lock, so it may read the store.
     ///
     /// # Errors
     ///
-    /// [`IndexExists`] if the name is taken.
-    ///
-    /// # Panics
-    ///
-    /// If `function` does, on an object that is there; then there is no such index. If it does so later, the write panics and the
-    /// store is as it was.
-    pub fn add_index(
+    /// [`AddIndexError::Exists`] if the name is taken, and [`AddIndexError::Failed`] if the function fails or panics on an object that is
+    /// there; then there is no such index.
+    pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
-        function: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
-    ) -> Result<(), IndexExists> {
+        function: impl Fn(&T) -> V + Send + Sync + 'static,
+    ) -> Result<(), AddIndexError> {
         let name = name.into();
-        let _writer = self.lock_writer();
-        match self.write().store.add_index(name.clone(), move |object| function(object)) {
-            true => Ok(()),
-            false => Err(IndexExists { name }),
+        let function = Arc::new(move |object: &T| function(object).into_values());
+        // From here on writes bring its values; what is there already is done below.
+        let writer = self.store.writer();
+        let mut indices = self.indices().to_vec();
+        if indices.iter().any(|index| *index.name == *name) {
+            return Err(AddIndexError::Exists { name });
         }
+        let number = indices.iter().map(|index| index.number).max().unwrap_or_default() + 1;
+        let index = Index::new(&name, number, function);
+        indices.push(index.clone());
+        self.set_indices(indices);
+        let (pin, ()) = self.store.pin(|_| ());
+        drop(writer);
+
+        let mut found = Vec::with_capacity(pin.len());
+        let mut failed = None;
+        pin.visit(|key, stamp, object| {
+            if failed.is_none() {
+                match index.values(key, object) {
+                    Ok(values) => found.push((key.clone(), stamp, values)),
+                    Err(error) => failed = Some(error),
+                }
+            }
+        });
+        if let Some(error) = failed {
+            let mut writer = self.store.writer();
+            self.set_indices(self.indices().iter().filter(|index| index.number != number).cloned().collect());
+            writer.forget_index(number);
+            return Err(AddIndexError::Failed(error));
+        }
+        for (key, stamp, values) in found {
+            self.store.writer().add_values(&key, stamp, number, &values);
+        }
+        index.set_ready(self.store.writer().stamp());
+        Ok(())
     }
 
     /// Puts an object in, in place of the one with its key, which is returned. Add and Update in client-go's `Store`.
     ///
-    /// The store's resourceVersion becomes the object's, unless that is empty.
-    pub fn upsert(&self, object: Arc<T>) -> Option<Arc<T>> {
-        let version = object.resource_version().to_owned();
-        self.write_all(vec![(object.key(), Some(object))], Vec::new(), &version).pop().flatten()
+    /// The store's resourceVersion becomes the object's, unless that is empty or older.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexFailed`] if an index function fails or panics on the object. What is there for its key stays, and the object shows among
+    /// the [undecodable](Self::undecodable) ones.
+    pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
+        let (key, version) = (object.key(), object.resource_version().to_owned());
+        let prepare = |indices: &[Index<T>]| put(indices, &key, &object);
+        let before = self.commit(prepare, |mut writer, write| match write {
+            Ok(write) => {
+                let before = writer.write(write, |current| version::advance(current, &version));
+                self.note([&key], []);
+                Ok(before)
+            }
+            Err((error, entry)) => {
+                self.note([], [entry]);
+                Err(error)
+            }
+        });
+        self.moved.notify_waiters();
+        before
     }
 
     /// Takes the object of that key out. Without effect if there is none.
     ///
     /// `resource_version` is the revision of the deletion; where it is not known, leave it empty.
     pub fn delete(&self, key: &ObjectKey, resource_version: &str) -> Option<Arc<T>> {
-        self.write_all(vec![(key.clone(), None)], Vec::new(), resource_version).pop().flatten()
+        let mut writer = self.store.writer();
+        let before = writer.write(take(key), |current| version::advance(current, resource_version));
+        self.note([key], []);
+        drop(writer);
+        self.moved.notify_waiters();
+        before
     }
 
-    /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it.
+    /// Puts in (`Some`) and takes out (`None`) several objects in one step, and returns for each what was there before: client-go's
+    /// `Transaction`. A key is to be there once.
     ///
-    /// Of several objects with one key the last one counts.
+    /// `resource_version` is the revision that the store has with these changes; it is not taken up if it is empty or older.
+    ///
+    /// # Errors
+    ///
+    /// For each, [`IndexFailed`], as for [`upsert`](Self::upsert). The others are done.
+    pub fn transaction(
+        &self,
+        changes: Vec<(ObjectKey, Option<Arc<T>>)>,
+        resource_version: &str,
+    ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
+        self.write_all(changes, Vec::new(), resource_version)
+    }
+
+    /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it. An object that is the very one that is
+    /// there already (`Arc::ptr_eq`) costs next to nothing.
+    ///
+    /// Of several objects with one key the last one counts. The store's resourceVersion becomes `resource_version`, unless that is
+    /// empty. It may be an older one: then the history of the server has begun anew.
+    ///
+    /// An object on which an index function fails or panics is as one that [`upsert`](Self::upsert) refuses.
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
         self.replace_all(objects, Vec::new(), resource_version)
+    }
+
+    /// Notes that the store is up to date as of `resource_version`, though nothing changed.
+    pub fn bookmark(&self, resource_version: &str) {
+        self.store.writer().tell(|current| version::advance(current, resource_version));
+        self.moved.notify_waiters();
+    }
+
+    /// The object of that key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.store.get(key.as_str())
+    }
+
+    /// All objects, in no particular order.
+    pub fn list(&self) -> Vec<Arc<T>> {
+        let mut objects = Vec::new();
+        let (pin, ()) = self.store.pin(|_| ());
+        objects.reserve(pin.len());
+        pin.visit(|_, _, object| objects.push(object.clone()));
+        objects
+    }
+
+    /// The keys of all objects, in no particular order.
+    pub fn list_keys(&self) -> Vec<ObjectKey> {
+        let mut keys = Vec::new();
+        self.store.pin(|_| ()).0.visit(|key, _, _| keys.push(key.clone()));
+        keys
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects that have `value` in the index `name`, in no particular order: client-go's `ByIndex`.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownIndex`], which tells the names that there are.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        let indices = self.indices();
+        let (pin, ()) = self.store.pin(|_| ());
+        Ok(pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| object.clone()))
+    }
+
+    /// The keys of the objects that have `value` in the index `name`, in order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`by_index`](Self::by_index).
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
+        self.snapshot().index_keys(name, value)
+    }
+
+    /// The values that the index `name` knows, in order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`by_index`](Self::by_index).
+    pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
+        self.snapshot().index_values(name)
+    }
+
+    /// The objects that the server has and that cannot be decoded, or that an index function failed on, in the order of their keys.
+    pub fn undecodable(&self) -> Vec<Undecodable> {
+        self.lock_undecodable().values().cloned().collect()
+    }
+
+    /// How many of these there are.
+    pub(crate) fn undecodable_len(&self) -> usize {
+        self.lock_undecodable().len()
+    }
+
+    /// All that the store holds now, to be read at leisure: it does not change, and taking it costs the same however much that is.
+    pub fn snapshot(&self) -> Snapshot<T> {
+        let (pin, resource_version) = self.store.pin(str::to_owned);
+        Snapshot::new(pin, self.indices(), resource_version)
+    }
+
+    /// The revision of the last change, replacement or bookmark; empty before the first.
+    pub fn resource_version(&self) -> String {
+        self.store.resource_version(str::to_owned)
+    }
+
+    /// Waits until the store has all changes up to `resource_version`, which is how to read one's own writes: write, then
+    /// wait for the resourceVersion that the server gave the written object, then read.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReached::NotComparable`] if `resource_version` is not a number, or the store's own is not, and [`NotReached::Stopped`] when
+    /// nothing fills the store any more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub async fn wait_for(&self, resource_version: &str) -> Result<(), NotReached> {
+        self.read_at_least(resource_version).await.map(drop)
+    }
+
+    /// As [`wait_for`](Self::wait_for), and gives what the store holds then.
+    ///
+    /// # Errors
+    ///
+    /// As for [`wait_for`](Self::wait_for).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub async fn read_at_least(&self, resource_version: &str) -> Result<Snapshot<T>, NotReached> {
+        let not_comparable = |resource_version: &str| NotReached::NotComparable { resource_version: resource_version.into() };
+        if !version::is_number(resource_version) {
+            return Err(not_comparable(resource_version));
+        }
+        loop {
+            // Both before the look, so that nothing that comes after it is missed.
+            let moved = self.moved.notified();
+            let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
+            let snapshot = self.snapshot();
+            match version::compare(snapshot.resource_version(), resource_version) {
+                Some(Ordering::Less) => {}
+                Some(_) => return Ok(snapshot),
+                None if snapshot.resource_version().is_empty() => {}
+                None => return Err(not_comparable(snapshot.resource_version())),
+            }
+            drop(snapshot);
+            if is_closed {
+                return Err(NotReached::Stopped);
+            }
+            moved.await;
+        }
+    }
+
+    /// Calls the index functions on an object, to learn whether it can be taken up, long before it is.
+    pub(crate) fn try_index(&self, object: &Arc<T>) -> Result<(), IndexFailed> {
+        indices::values(&self.indices(), &object.key(), object).map(drop)
+    }
+
+    /// As [`transaction`](Self::transaction), and these came as well and could not be decoded.
+    pub(crate) fn write_all(
+        &self,
+        changes: Vec<(ObjectKey, Option<Arc<T>>)>,
+        undecodable: Vec<Undecodable>,
+        resource_version: &str,
+    ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
+        let prepare = |indices: &[Index<T>]| -> Vec<_> {
+            let one = |(key, object): &(ObjectKey, Option<_>)| match object {
+                Some(object) => put(indices, key, object),
+                None => Ok(take(key)),
+            };
+            changes.iter().map(one).collect()
+        };
+        let written = self.commit(prepare, |mut writer, prepared| {
+            let (mut writes, mut refused) = (Vec::with_capacity(prepared.len()), Vec::new());
+            let accepted = prepared.into_iter().map(|write| match write {
+                Ok(write) => {
+                    writes.push(write);
+                    Ok(())
+                }
+                Err((error, entry)) => {
+                    refused.push(entry);
+                    Err(error)
+                }
+            });
+            let accepted: Vec<Result<(), IndexFailed>> = accepted.collect();
+            let tell = |current: &mut String| version::advance(current, resource_version);
+            let mut before = writer.write_all(writes, tell).into_iter();
+            self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(refused));
+            accepted.into_iter().map(|accepted| accepted.map(|()| before.next().flatten())).collect()
+        });
+        self.moved.notify_waiters();
+        written
     }
 
     /// As [`replace`](Self::replace), and these could not be decoded.
@@ -128,210 +380,132 @@ impl<T: Object> Cache<T> {
         undecodable: Vec<Undecodable>,
         resource_version: &str,
     ) -> Replacement<Arc<T>> {
-        let _writer = self.lock_writer();
-        let prepared = self.read().store.prepare_swap(objects);
-        let Ok((next, replacement)) = prepared else {
-            unreachable!("each object has a key");
+        let objects = last_of_each(objects);
+        let prepare = |indices: &[Index<T>]| -> Vec<_> {
+            objects.iter().map(|(key, object)| put(indices, key, object)).collect()
         };
-        let mut inner = self.write();
-        let before = std::mem::replace(&mut inner.store, next);
-        inner.undecodable = undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
-        self.advance(&mut inner, resource_version);
-        drop(inner);
-        // Taking a large store apart takes time that no reader should wait for.
-        drop(before);
+        let replacement = self.commit(prepare, |mut writer, prepared| {
+            let (mut writes, mut kept) = (Vec::with_capacity(prepared.len()), Vec::new());
+            let mut entries: BTreeMap<_, _> =
+                undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+            for write in prepared {
+                match write {
+                    Ok(write) => writes.push(write),
+                    Err((_, entry)) => {
+                        // The last state of it that could be indexed stays, so that it is not taken for deleted.
+                        let known = self.store.get(entry.key.as_str()).filter(|known| !is_succeeded(Some(&**known), &entry));
+                        let key = entry.key.clone();
+                        kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
+                        entries.insert(entry.key.clone(), entry);
+                    }
+                }
+            }
+            let present: Vec<Arc<T>> = writes.iter().filter_map(|write| write.value.clone()).collect();
+            writes.extend(kept);
+            let replaced = writer.replace(writes, Arc::ptr_eq, |current| version::set(current, resource_version));
+            let before = std::mem::replace(&mut *self.lock_undecodable(), entries);
+            (Replacement { deleted: Vec::new(), present: replaced.before.into_iter().zip(present).collect() }, replaced.deleted, before)
+        });
+        let (mut replacement, mut deleted, _) = replacement;
+        deleted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        replacement.deleted.extend(deleted.into_iter().map(|(_, object)| object));
+        self.moved.notify_waiters();
         replacement
-    }
-
-    /// Notes that the store is up to date as of `resource_version`, though nothing changed.
-    pub fn bookmark(&self, resource_version: &str) {
-        let _writer = self.lock_writer();
-        self.advance(&mut self.write(), resource_version);
-    }
-
-    /// The object of that key.
-    pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.read().store.by_key(key).cloned()
-    }
-
-    /// All objects, in no particular order.
-    pub fn list(&self) -> Vec<Arc<T>> {
-        self.read().store.objects().cloned().collect()
-    }
-
-    /// The keys of all objects, in no particular order.
-    pub fn list_keys(&self) -> Vec<ObjectKey> {
-        self.read().store.keys().cloned().collect()
-    }
-
-    /// How many objects there are.
-    pub fn len(&self) -> usize {
-        self.read().store.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The objects that have `value` in the index `name`, ordered by key: client-go's `ByIndex`.
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownIndex`], which tells the names that there are.
-    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        let inner = self.read();
-        let objects = inner.store.objects_by_index(name, value);
-        Ok(objects.ok_or_else(|| inner.unknown_index(name))?.cloned().collect())
-    }
-
-    /// The keys of the objects that have `value` in the index `name`, in order.
-    ///
-    /// # Errors
-    ///
-    /// As for [`by_index`](Self::by_index).
-    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
-        let inner = self.read();
-        let keys = inner.store.keys_by_index(name, value);
-        Ok(keys.ok_or_else(|| inner.unknown_index(name))?.cloned().collect())
-    }
-
-    /// The values that the index `name` knows, in no particular order.
-    ///
-    /// # Errors
-    ///
-    /// As for [`by_index`](Self::by_index).
-    pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
-        let inner = self.read();
-        let values = inner.store.values_of_index(name);
-        Ok(values.ok_or_else(|| inner.unknown_index(name))?.map(str::to_owned).collect())
-    }
-
-    /// The objects that the server has and that cannot be decoded, in the order of their keys.
-    pub fn undecodable(&self) -> Vec<Undecodable> {
-        self.read().undecodable.values().cloned().collect()
-    }
-
-    /// How many of these there are.
-    pub(crate) fn undecodable_len(&self) -> usize {
-        self.read().undecodable.len()
-    }
-
-    /// All objects and the revision at which they were all there together.
-    pub fn snapshot(&self) -> Snapshot<T> {
-        let inner = self.read();
-        Snapshot::new(inner.store.objects().cloned().collect(), inner.resource_version.clone())
-    }
-
-    /// The revision of the last change, replacement or bookmark; empty before the first.
-    pub fn resource_version(&self) -> String {
-        self.read().resource_version.clone()
-    }
-
-    /// Waits until the store has all changes up to `resource_version`, which is how to read one's own writes: write, then
-    /// wait for the resourceVersion that the server gave the written object, then read.
-    ///
-    /// # Errors
-    ///
-    /// [`NotReached::NotComparable`] if `resource_version` is not a number, and [`NotReached::Stopped`] when nothing fills the
-    /// store any more.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future stops the wait and has no other effect.
-    pub async fn wait_for(&self, resource_version: &str) -> Result<(), NotReached> {
-        let Ok(revision) = resource_version.parse::<u64>() else {
-            return Err(NotReached::NotComparable { resource_version: resource_version.into() });
-        };
-        let mut progress = self.progress.subscribe();
-        let reached = progress.wait_for(|progress| progress.revision >= revision || progress.closed).await;
-        match reached {
-            Ok(progress) if progress.revision >= revision => Ok(()),
-            _ => Err(NotReached::Stopped),
-        }
-    }
-
-    /// Calls the index functions on an object, so that one that panics on it does so before anything is written.
-    pub(crate) fn try_index(&self, object: &Arc<T>) {
-        let inner = self.read();
-        // The index that is always there panics at nothing.
-        if inner.store.index_names().nth(1).is_some() {
-            inner.store.prepare(&object.key(), Some(object));
-        }
-    }
-
-    /// Puts in or takes out several objects in one step, each of another key, and returns what was there before. `undecodable` are
-    /// those that came as well and could not be decoded.
-    pub(crate) fn write_all(
-        &self,
-        changes: Vec<(ObjectKey, Option<Arc<T>>)>,
-        undecodable: Vec<Undecodable>,
-        resource_version: &str,
-    ) -> Vec<Option<Arc<T>>> {
-        let _writer = self.lock_writer();
-        let reindexes: Vec<Reindex> = {
-            let inner = self.read();
-            changes.iter().map(|(key, object)| inner.store.prepare(key, object.as_ref())).collect()
-        };
-        let mut inner = self.write();
-        if !inner.undecodable.is_empty() {
-            changes.iter().for_each(|(key, _)| _ = inner.undecodable.remove(key));
-        }
-        inner.undecodable.extend(undecodable.into_iter().map(|entry| (entry.key.clone(), entry)));
-        let changes = changes.into_iter().zip(reindexes);
-        let before = changes.map(|((key, object), reindex)| inner.store.commit(key, object, reindex)).collect();
-        self.advance(&mut inner, resource_version);
-        before
     }
 
     /// Ends all waits: nothing will be written any more.
     pub(crate) fn close(&self) {
-        self.progress.send_modify(|progress| progress.closed = true);
+        self.is_closed.store(true, atomic::Ordering::Release);
+        self.moved.notify_waiters();
     }
 
-    fn advance(&self, inner: &mut Inner<T>, resource_version: &str) {
-        if resource_version.is_empty() {
-            return;
+    pub(crate) fn store(&self) -> &Arc<store::Store<Arc<T>>> {
+        &self.store
+    }
+
+    pub(crate) fn indices(&self) -> Arc<Vec<Index<T>>> {
+        self.indices.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gets a write ready under no lock, and commits it, unless there is another index by then: then it begins anew.
+    fn commit<P, R>(
+        &self,
+        prepare: impl Fn(&[Index<T>]) -> P,
+        commit: impl FnOnce(Writer<'_, Arc<T>>, P) -> R,
+    ) -> R {
+        loop {
+            let indices = self.indices();
+            let prepared = prepare(&indices);
+            let writer = self.store.writer();
+            if Arc::ptr_eq(&indices, &self.indices()) {
+                return commit(writer, prepared);
+            }
         }
-        inner.resource_version.clear();
-        inner.resource_version.push_str(resource_version);
-        if let Ok(revision) = resource_version.parse() {
-            self.progress.send_modify(|progress| progress.revision = revision);
+    }
+
+    fn set_indices(&self, indices: Vec<Index<T>>) {
+        *self.indices.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(indices);
+    }
+
+    /// These have been mended or deleted, and those cannot be taken up.
+    fn note<'a>(&self, mended: impl IntoIterator<Item = &'a ObjectKey>, entries: impl IntoIterator<Item = Undecodable>) {
+        let mut undecodable = self.lock_undecodable();
+        if !undecodable.is_empty() {
+            mended.into_iter().for_each(|key| _ = undecodable.remove(key));
         }
+        undecodable.extend(entries.into_iter().map(|entry| (entry.key.clone(), entry)));
     }
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Inner<T>> {
-        self.inner.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Inner<T>> {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An index function that panics does so under this lock alone, before anything has changed. So poison says nothing.
-    fn lock_writer(&self) -> MutexGuard<'_, ()> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_undecodable(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Undecodable>> {
+        self.undecodable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: Object> Inner<T> {
-    fn unknown_index(&self, name: &str) -> UnknownIndex {
-        UnknownIndex { name: name.into(), known: self.store.index_names().map(str::to_owned).collect() }
+/// What puts an object in, or why it cannot be.
+fn put<T: Object>(
+    indices: &[Index<T>],
+    key: &ObjectKey,
+    object: &Arc<T>,
+) -> Result<Write<Arc<T>>, (IndexFailed, Undecodable)> {
+    match indices::values(indices, key, object) {
+        Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
+        Err(error) => {
+            let entry = error.entry(&**object);
+            Err((error, entry))
+        }
     }
 }
 
-/// Writes are as those by the methods of the cache itself, which need no exclusive access.
+fn take<T>(key: &ObjectKey) -> Write<Arc<T>> {
+    Write { key: key.clone(), value: None, values: Vec::new() }
+}
+
+/// In the order in which the keys come first.
+fn last_of_each<T: Object>(objects: Vec<Arc<T>>) -> Vec<(ObjectKey, Arc<T>)> {
+    let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
+    let mut last: Vec<(ObjectKey, Arc<T>)> = Vec::with_capacity(objects.len());
+    for object in objects {
+        let key = object.key();
+        match places.entry(key.clone()) {
+            Entry::Occupied(place) => last[*place.get()].1 = object,
+            Entry::Vacant(place) => {
+                place.insert(last.len());
+                last.push((key, object));
+            }
+        }
+    }
+    last
+}
+
 impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
     type Entry = Arc<T>;
 
     fn add(&mut self, object: Arc<T>) -> Result<(), StoreError> {
-        self.upsert(object);
-        Ok(())
+        self.upsert(object).map(drop).map_err(|error| StoreError::Index(error.into()))
     }
 
     fn update(&mut self, object: Arc<T>) -> Result<(), StoreError> {
-        self.upsert(object);
-        Ok(())
+        self.upsert(object).map(drop).map_err(|error| StoreError::Index(error.into()))
     }
 
     fn delete(&mut self, object: Arc<T>) -> Result<(), StoreError> {
@@ -400,17 +574,10 @@ impl<T: Object> Default for Cache<T> {
 
 impl<T: Object> fmt::Debug for Cache<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = self.read();
         f.debug_struct("Cache")
-            .field("store", &inner.store)
-            .field("resource_version", &inner.resource_version)
+            .field("len", &self.len())
+            .field("resource_version", &self.resource_version())
             .finish_non_exhaustive()
     }
 }
 
-/// An index of that name is there already.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is an index named {name:?} already")]
-pub struct IndexExists {
-    name: String,
-}

@@ -160,12 +160,15 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
         }
     }
 
-    /// An object that an index function panics on is none for the cache, where not everybody would find it.
+    /// An object that an index function fails on is none for the cache, where not everybody would find it.
     fn indexable(&self, object: Decoded<Arc<T>>) -> Decoded<Arc<T>> {
         let Decoded::Object(shared) = &object else { return object };
-        match catch(|| self.publisher.cache.try_index(shared)) {
+        match self.publisher.cache.try_index(shared) {
             Ok(()) => object,
-            Err(panic) => self.panicked("an index function", panic, identity(&**shared)),
+            Err(error) => {
+                tracing::error!(informer = %self.name, key = %error.key, %error, "an object cannot be indexed; the others go on");
+                Decoded::undecodable(identity(&**shared), error.to_string())
+            }
         }
     }
 

@@ -95,9 +95,11 @@ mod reflector_config;
 mod shared_informer;
 mod snapshot;
 mod state;
+mod store;
 mod subscription;
+mod sync;
 
-pub use cache::{Cache, IndexExists, NAMESPACE_INDEX};
+pub use cache::{AddIndexError, Cache, IndexFailed, IndexValues, NAMESPACE_INDEX};
 pub use config::{ErrorHandler, InformerConfig, Transform};
 pub use decode::Undecodable;
 pub use error::{NotReached, NotSynced, ReflectorError, UnknownIndex};
@@ -107,7 +109,7 @@ pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHand
 pub use lister::{Lister, NamespaceLister};
 pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
-pub use snapshot::Snapshot;
+pub use snapshot::{Difference, Iter, Snapshot, View, Viewed};
 pub use state::InformerState;
 pub use subscription::{Subscription, SyncHandle};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
-use crate::{Cache, NAMESPACE_INDEX, NotReached, Snapshot, Undecodable, UnknownIndex};
+use crate::store::NAMESPACES;
+use crate::{Cache, NotReached, Snapshot, Undecodable, UnknownIndex};
 
 /// Read access to the cache of an informer. Cheap to clone.
 ///
@@ -57,13 +58,9 @@ impl<T: Object> Lister<T> {
         self.cache.list()
     }
 
-    /// The objects whose labels match.
+    /// The objects whose labels match, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
-        if selector.is_nothing() {
-            return Vec::new();
-        }
-        let matches = |object: &&Arc<T>| selector.matches(object.metadata().labels());
-        self.cache.read().store.objects().filter(matches).cloned().collect()
+        self.snapshot().select(selector)
     }
 
     /// The objects of one namespace.
@@ -71,7 +68,7 @@ impl<T: Object> Lister<T> {
         NamespaceLister { cache: &self.cache, namespace }
     }
 
-    /// The objects that have `value` in the index `name`, ordered by key.
+    /// The objects that have `value` in the index `name`, in no particular order.
     ///
     /// # Errors
     ///
@@ -102,7 +99,7 @@ impl<T: Object> Lister<T> {
         self.cache.undecodable()
     }
 
-    /// All objects and the revision at which they were all there together.
+    /// All that the cache holds now, to be read at leisure: see [`Cache::snapshot`].
     pub fn snapshot(&self) -> Snapshot<T> {
         self.cache.snapshot()
     }
@@ -124,6 +121,23 @@ impl<T: Object> Lister<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for(&self, resource_version: &str) -> Result<(), NotReached> {
         self.cache.wait_for(resource_version).await
+    }
+
+    /// Waits as [`wait_for`](Self::wait_for) does, and gives what the cache holds then.
+    ///
+    /// # Errors
+    ///
+    /// As for [`wait_for`](Self::wait_for).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub async fn read_at_least(&self, resource_version: &str) -> Result<Snapshot<T>, NotReached> {
+        self.cache.read_at_least(resource_version).await
+    }
+
+    pub(crate) fn cache(&self) -> &Cache<T> {
+        &self.cache
     }
 }
 
@@ -163,14 +177,14 @@ impl<T: Object> NamespaceLister<'_, T> {
         self.cache.get(&ObjectKey::new(self.namespace, name))
     }
 
-    /// All objects of the namespace, ordered by name.
+    /// All objects of the namespace, in no particular order.
     pub fn list(&self) -> Vec<Arc<T>> {
-        self.filter(|_| true)
+        self.cache.snapshot().namespace(self.namespace)
     }
 
     /// How many objects the namespace has.
     pub fn len(&self) -> usize {
-        self.cache.read().store.objects_by_index(NAMESPACE_INDEX, self.namespace).into_iter().flatten().count()
+        self.cache.store().pin(|_| ()).0.of_term(NAMESPACES, self.namespace, |_, _| ()).len()
     }
 
     /// Whether the namespace has none.
@@ -178,17 +192,13 @@ impl<T: Object> NamespaceLister<'_, T> {
         self.len() == 0
     }
 
-    /// The objects of the namespace whose labels match, ordered by name.
+    /// The objects of the namespace whose labels match, in no particular order.
     pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>> {
         if selector.is_nothing() {
             return Vec::new();
         }
-        self.filter(|object| selector.matches(object.metadata().labels()))
-    }
-
-    fn filter(&self, keep: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
-        let inner = self.cache.read();
-        let objects = inner.store.objects_by_index(NAMESPACE_INDEX, self.namespace);
-        objects.into_iter().flatten().filter(|object| keep(object)).cloned().collect()
+        let mut objects = self.list();
+        objects.retain(|object| selector.matches(object.metadata().labels()));
+        objects
     }
 }

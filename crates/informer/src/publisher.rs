@@ -165,6 +165,8 @@ impl<T: Object> Publisher<T> {
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
         let before = self.cache.write_all(changes, undecodable, &resource_version);
         for ((key, next), old) in writes.into_iter().zip(before) {
+            // What an index function fails on shows elsewhere, and changes nothing.
+            let Ok(old) = old else { continue };
             match (next, old) {
                 (Next::Present(new), old) => tell(queues, &key, old, &new, false),
                 // Nobody was told of it.
@@ -251,6 +253,6 @@ fn is_same_state<T: Object>(old: &T, new: &T) -> bool {
 }
 
 /// Whether the object that was known was made anew since, and what is there now cannot be decoded.
-fn is_succeeded<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
+pub(crate) fn is_succeeded<T: Object>(known: Option<&T>, entry: &Undecodable) -> bool {
     known.is_some_and(|known| !entry.uid.is_empty() && !known.uid().is_empty() && known.uid() != entry.uid)
 }

@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::publisher::Publisher;
 use crate::reflector::Reflector;
 use crate::subscription::at_least_the_shortest;
-use crate::{IndexExists, InformerConfig, InformerState, Lister, NotSynced, Subscription};
+use crate::{AddIndexError, IndexValues, InformerConfig, InformerState, Lister, NotSynced, Subscription};
 
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
 ///
@@ -153,22 +153,16 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index). An object on which `function` panics
-    /// later is not taken up: it shows among the [`undecodable`](Lister::undecodable) ones, and its last good state stays.
-    ///
-    /// `function` may ask how the informer is getting on. It must not subscribe, nor write to the cache or add an index.
+    /// later, or fails, is not taken up: it shows among the [`undecodable`](Lister::undecodable) ones, and its last good state stays.
     ///
     /// # Errors
     ///
-    /// [`IndexExists`] if the name is taken.
-    ///
-    /// # Panics
-    ///
-    /// If `function` does, on an object that is there; then there is no such index.
-    pub fn add_index(
+    /// [`AddIndexError`] if the name is taken, or the function fails or panics on an object that is there.
+    pub fn add_index<V: IndexValues>(
         &self,
         name: impl Into<String>,
-        function: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
-    ) -> Result<(), IndexExists> {
+        function: impl Fn(&T) -> V + Send + Sync + 'static,
+    ) -> Result<(), AddIndexError> {
         self.owner.publisher.cache.add_index(name, function)
     }
 

@@ -1,8 +1,23 @@
 //! What a cache held at one moment.
 
+mod view;
+
+use std::fmt;
 use std::sync::Arc;
 
-/// The objects that were in a cache together at one moment. It does not change any more.
+use pintle_meta::{LabelSelector, Object, ObjectKey};
+
+use crate::cache::{Index, find};
+use crate::store::{PageAt, Pin};
+use crate::{NAMESPACE_INDEX, UnknownIndex};
+
+pub use view::{View, Viewed};
+
+/// All that was in a cache at one moment: objects and indices, which agree. It does not change any more.
+///
+/// Taking one costs the same however much there is, and so does a clone; neither holds up the cache. What was superseded or deleted
+/// since then is in memory for as long as there is a snapshot that shows it. So a snapshot is for a piece of work, not for ever; the
+/// last one that shows something gives it back as it is dropped.
 ///
 /// # Examples
 ///
@@ -24,38 +39,189 @@ use std::sync::Arc;
 ///     let lister = informer.lister();
 ///     let before = lister.snapshot();
 ///     pods.remove(&ObjectKey::new("team-a", "web-1"));
-///     lister.wait_for(&pods.revision().to_string()).await?;
-///     assert_eq!((before.resource_version(), before.objects().len()), ("1", 1));
-///     assert!(lister.snapshot().objects().is_empty());
+///     let after = lister.read_at_least(&pods.revision().to_string()).await?;
+///     assert_eq!((before.resource_version(), before.namespace("team-a").len()), ("1", 1));
+///     assert!(after.is_empty());
+///     let changes = after.diff(&before);
+///     assert_eq!((changes[0].key.as_str(), changes[0].new.is_none()), ("team-a/web-1", true));
 ///     Ok(())
 /// }
 /// ```
 pub struct Snapshot<T> {
-    objects: Vec<Arc<T>>,
+    pin: Pin<Arc<T>>,
+    indices: Arc<Vec<Index<T>>>,
     resource_version: String,
 }
 
+/// An object that differs between two snapshots: see [`Snapshot::diff`].
+#[derive(Debug)]
+pub struct Difference<T> {
+    /// Its key.
+    pub key: ObjectKey,
+    /// What the older one has. `None`: nothing.
+    pub old: Option<Arc<T>>,
+    /// What the newer one has. `None`: nothing.
+    pub new: Option<Arc<T>>,
+}
+
 impl<T> Snapshot<T> {
-    pub(crate) fn new(objects: Vec<Arc<T>>, resource_version: String) -> Self {
-        Self { objects, resource_version }
+    pub(crate) fn new(pin: Pin<Arc<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
+        Self { pin, indices, resource_version }
     }
 
-    /// The objects, in no particular order.
-    pub fn objects(&self) -> &[Arc<T>] {
-        &self.objects
+    /// The object of that key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.pin.get(key.as_str())
+    }
+
+    /// The objects, in no particular order. They are read as they are asked for, a few at a time.
+    pub fn iter(&self) -> Iter<T> {
+        self.clone().into_iter()
+    }
+
+    /// Calls `each` with every object, in no particular order: client-go's `ListAll`. It is the fastest way to look at all of
+    /// them, since no reference is counted.
+    pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
+        self.pin.visit(|_, _, object| each(object));
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.pin.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects whose labels match, in no particular order.
+    pub fn select(&self, selector: &LabelSelector) -> Vec<Arc<T>>
+    where
+        T: Object,
+    {
+        let mut selected = Vec::new();
+        if !selector.is_nothing() {
+            self.for_each(|object| {
+                if selector.matches(object.metadata().labels()) {
+                    selected.push(object.clone());
+                }
+            });
+        }
+        selected
+    }
+
+    /// The objects of a namespace, in no particular order.
+    pub fn namespace(&self, namespace: &str) -> Vec<Arc<T>> {
+        self.by_index(NAMESPACE_INDEX, namespace).unwrap_or_default()
+    }
+
+    /// The objects that have `value` in the index `name`, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownIndex`], which tells the names that there are. An index that was added later is none of them.
+    pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
+        Ok(self.pin.of_term(self.index(name)?, value, |_, object| object.clone()))
+    }
+
+    /// The keys of the objects that have `value` in the index `name`, in order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`by_index`](Self::by_index).
+    pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
+        let mut keys = self.pin.of_term(self.index(name)?, value, |key, _| key.clone());
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    /// The values that the index `name` knows, in order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`by_index`](Self::by_index).
+    pub fn index_values(&self, name: &str) -> Result<Vec<String>, UnknownIndex> {
+        Ok(self.pin.values_of(self.index(name)?))
     }
 
     /// The revision up to which the cache had all changes; empty before the first list.
     pub fn resource_version(&self) -> &str {
         &self.resource_version
     }
+
+    /// What is different here from what it was at `since`, in the order of the keys; deletions are among it. An object that was written
+    /// anew is, even if nothing in it has changed.
+    ///
+    /// # Panics
+    ///
+    /// If `since` is a snapshot of another cache.
+    pub fn diff(&self, since: &Self) -> Vec<Difference<T>> {
+        assert!(self.pin.is_of_the_store_of(&since.pin), "snapshots of two caches cannot be compared");
+        let differences = self.pin.differences(&since.pin).into_iter();
+        let mut differences: Vec<_> = differences.map(|(key, old, new)| Difference { key, old, new }).collect();
+        differences.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        differences
+    }
+
+    fn index(&self, name: &str) -> Result<u32, UnknownIndex> {
+        find(&self.indices, name, self.pin.stamp())
+    }
+}
+
+impl<T> Clone for Snapshot<T> {
+    fn clone(&self) -> Self {
+        Self {
+            pin: self.pin.clone(),
+            indices: self.indices.clone(),
+            resource_version: self.resource_version.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Snapshot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("len", &self.len())
+            .field("resource_version", &self.resource_version)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<T> IntoIterator for Snapshot<T> {
     type Item = Arc<T>;
-    type IntoIter = std::vec::IntoIter<Arc<T>>;
+    type IntoIter = Iter<T>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.objects.into_iter()
+    fn into_iter(self) -> Iter<T> {
+        Iter { pin: self.pin, at: PageAt::default(), page: Vec::new().into_iter() }
+    }
+}
+
+impl<T> IntoIterator for &Snapshot<T> {
+    type Item = Arc<T>;
+    type IntoIter = Iter<T>;
+
+    fn into_iter(self) -> Iter<T> {
+        self.iter()
+    }
+}
+
+/// The objects of a [`Snapshot`], which is there for as long as this is.
+pub struct Iter<T> {
+    pin: Pin<Arc<T>>,
+    at: PageAt,
+    page: std::vec::IntoIter<Arc<T>>,
+}
+
+impl<T> Iterator for Iter<T> {
+    type Item = Arc<T>;
+
+    fn next(&mut self) -> Option<Arc<T>> {
+        loop {
+            if let Some(object) = self.page.next() {
+                return Some(object);
+            }
+            self.page = self.pin.next_values(&mut self.at)?.into_iter();
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! The cache and its indices.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use pintle_delta_fifo::{Indexer, MemoryStore};
 use pintle_informer::{Cache, InformerConfig, InformerFactory, NAMESPACE_INDEX};
-use pintle_meta::ObjectKey;
+use pintle_meta::{Object, ObjectKey};
 
 use crate::support::{Pod, pod, pod_at, pods, settle};
 
@@ -20,12 +19,13 @@ fn key(name: &str) -> ObjectKey {
 /// Indexed by each of the words in `node`, which are separated by commas.
 fn by_words() -> Cache<Pod> {
     let cache = Cache::new();
-    cache.add_index("words", |pod: &Pod| pod.node.split(',').map(str::to_owned).collect()).unwrap();
+    cache.add_index("words", |pod: &Pod| pod.node.split(',').map(str::to_owned).collect::<Vec<_>>()).unwrap();
     cache
 }
 
 fn names(cache: &Cache<Pod>, value: &str) -> Vec<String> {
-    let pods = cache.by_index("words", value).unwrap();
+    let mut pods = cache.by_index("words", value).unwrap();
+    pods.sort_by_key(|pod| pod.key());
     let names = pods.iter().map(|pod| pod.metadata.name.clone()).collect();
     let keys = cache.index_keys("words", value).unwrap();
     assert_eq!(keys.iter().map(|key| key.name().to_owned()).collect::<Vec<_>>(), names, "keys and objects agree");
@@ -35,9 +35,9 @@ fn names(cache: &Cache<Pod>, value: &str) -> Vec<String> {
 #[test]
 fn a_store_is_a_map() {
     let cache = Cache::new();
-    assert!(cache.upsert(Arc::new(pod("a", "1"))).is_none());
-    assert_eq!(cache.upsert(Arc::new(pod("a", "2"))).unwrap().node, "1");
-    cache.upsert(Arc::new(pod("b", "3")));
+    assert!(cache.upsert(Arc::new(pod("a", "1"))).unwrap().is_none());
+    assert_eq!(cache.upsert(Arc::new(pod("a", "2"))).unwrap().unwrap().node, "1");
+    cache.upsert(Arc::new(pod("b", "3"))).unwrap();
     assert_eq!(cache.get(&key("a")).unwrap().node, "2");
     assert_eq!(cache.list_keys().into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([key("a"), key("b")]));
     assert_eq!(cache.delete(&key("a"), "").unwrap().node, "2");
@@ -50,7 +50,7 @@ fn a_store_is_a_map() {
 #[test]
 fn an_index_follows_every_change_of_several_values() {
     let cache = by_words();
-    let put = |name: &str, words: &str| _ = cache.upsert(Arc::new(pod(name, words)));
+    let put = |name: &str, words: &str| _ = cache.upsert(Arc::new(pod(name, words))).unwrap();
     put("one", "a,b");
     put("two", "b");
     put("three", "a,b,c");
@@ -68,8 +68,8 @@ fn an_index_follows_every_change_of_several_values() {
 #[test]
 fn a_value_that_no_object_has_is_forgotten() {
     let cache = by_words();
-    cache.upsert(Arc::new(pod("one", "a")));
-    cache.upsert(Arc::new(pod("two", "a")));
+    cache.upsert(Arc::new(pod("one", "a"))).unwrap();
+    cache.upsert(Arc::new(pod("two", "a"))).unwrap();
     cache.delete(&key("one"), "");
     assert_eq!(cache.index_values("words").unwrap(), ["a"]);
     cache.delete(&key("two"), "");
@@ -79,7 +79,7 @@ fn a_value_that_no_object_has_is_forgotten() {
 #[test]
 fn an_index_that_comes_later_holds_what_is_there() {
     let cache = Cache::new();
-    cache.upsert(Arc::new(pod("one", "a")));
+    cache.upsert(Arc::new(pod("one", "a"))).unwrap();
     cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).unwrap();
     assert_eq!(cache.by_index("node", "a").unwrap().len(), 1);
     assert!(cache.add_index("node", |_: &Pod| vec![]).is_err());
@@ -91,7 +91,7 @@ fn an_index_that_comes_later_holds_what_is_there() {
 fn a_replacement_tells_what_it_replaced() {
     let cache = by_words();
     for name in ["gone", "stays"] {
-        cache.upsert(Arc::new(pod(name, "a")));
+        cache.upsert(Arc::new(pod(name, "a"))).unwrap();
     }
     let replacement = cache.replace(vec![Arc::new(pod("stays", "b")), Arc::new(pod("new", "b"))], "9");
     assert_eq!(replacement.deleted.iter().map(|pod| pod.metadata.name.as_str()).collect::<Vec<_>>(), ["gone"]);
@@ -113,13 +113,13 @@ fn the_revision_is_that_of_the_last_write() {
         assert_eq!(cache.snapshot().resource_version(), expected);
     };
     check("");
-    cache.upsert(Arc::new(pod_at("a", 10)));
+    cache.upsert(Arc::new(pod_at("a", 10))).unwrap();
     check("10");
-    cache.upsert(Arc::new(pod_at("a", 20)));
+    cache.upsert(Arc::new(pod_at("a", 20))).unwrap();
     check("20");
     cache.delete(&key("a"), "30");
     check("30");
-    cache.upsert(Arc::new(pod("without", "")));
+    cache.upsert(Arc::new(pod("without", ""))).unwrap();
     check("30");
     cache.delete(&key("without"), "");
     check("30");
@@ -129,25 +129,83 @@ fn the_revision_is_that_of_the_last_write() {
     check("40");
 }
 
-#[test]
-fn an_index_function_that_panics_leaves_the_store_as_it_was() {
+/// Indexed by node, but for the nodes "bad" and "worse".
+fn picky() -> Cache<Pod> {
     let cache = Cache::new();
-    let add = cache.add_index("picky", |pod: &Pod| {
-        assert_ne!(pod.node, "bad", "a panic that the test wants");
-        vec![pod.node.clone()]
+    let add = cache.add_index("picky", |pod: &Pod| match pod.node.as_str() {
+        "bad" => Err("it is bad"),
+        "worse" => panic!("a panic that the test wants"),
+        node => Ok(vec![node.to_owned()]),
     });
     add.unwrap();
-    cache.upsert(Arc::new(pod("a", "good")));
-    for attempt in [
-        || -> fn(&Cache<Pod>) { |cache| _ = cache.upsert(Arc::new(pod("a", "bad"))) },
-        || -> fn(&Cache<Pod>) { |cache| _ = cache.replace(vec![Arc::new(pod("b", "bad"))], "9") },
-    ] {
-        assert!(catch_unwind(AssertUnwindSafe(|| attempt()(&cache))).is_err());
+    cache
+}
+
+#[test]
+fn what_an_index_function_fails_on_is_told_and_leaves_the_last_good_state() {
+    let cache = picky();
+    cache.upsert(Arc::new(pod("a", "good"))).unwrap();
+    for (node, said) in [("bad", "failed on it: it is bad"), ("worse", "panicked on it: a panic that the test wants")] {
+        let error = cache.upsert(Arc::new(pod("a", node))).unwrap_err();
+        assert_eq!((error.key.as_str(), error.index.as_str()), ("ns/a", "picky"));
+        assert!(error.to_string().contains(said), "{error}");
         assert_eq!(cache.by_index("picky", "good").unwrap().len(), 1);
         assert_eq!((cache.len(), cache.resource_version().as_str()), (1, ""));
+        assert_eq!(cache.undecodable()[0].error, error.to_string());
     }
-    cache.upsert(Arc::new(pod("b", "good")));
+    let replacement = cache.replace(vec![Arc::new(pod("a", "bad")), Arc::new(pod("b", "worse"))], "9");
+    assert!(replacement.present.is_empty() && replacement.deleted.is_empty());
+    assert_eq!(cache.list()[0].node, "good");
+    assert_eq!(cache.undecodable().len(), 2);
+    cache.upsert(Arc::new(pod("a", "good"))).unwrap();
+    cache.delete(&key("b"), "10");
+    assert!(cache.undecodable().is_empty(), "mended, and deleted");
+    cache.upsert(Arc::new(pod("b", "good"))).unwrap();
     assert_eq!(cache.by_index("picky", "good").unwrap().len(), 2, "it goes on");
+}
+
+#[test]
+fn s7_a_transaction_does_what_it_can_and_tells_the_rest() {
+    let cache = picky();
+    let done = |nodes: [&str; 3]| -> Vec<usize> {
+        let changes = nodes.iter().enumerate().map(|(at, node)| {
+            let pod = pod(&at.to_string(), node);
+            (pod.key(), Some(Arc::new(pod)))
+        });
+        let results = cache.transaction(changes.collect(), "");
+        (0..3).filter(|at| results[*at].is_ok()).collect()
+    };
+    assert_eq!(done(["good", "good", "good"]), [0, 1, 2]);
+    assert!(done(["bad", "bad", "bad"]).is_empty());
+    assert_eq!(done(["fine", "worse", "fine"]), [0, 2]);
+    assert_eq!(cache.by_index("picky", "fine").unwrap().len(), 2);
+    assert_eq!(cache.index_keys("picky", "good").unwrap(), [key("1")]);
+    assert!(cache.transaction(Vec::new(), "").is_empty());
+}
+
+#[test]
+fn an_index_that_cannot_be_built_is_none_and_leaves_nothing() {
+    let cache = Cache::new();
+    for name in ["a", "b"] {
+        cache.upsert(Arc::new(pod(name, name))).unwrap();
+    }
+    let error = cache.add_index("node", |pod: &Pod| (pod.node != "b").then(|| vec![pod.node.clone()]).ok_or("no"));
+    assert!(error.unwrap_err().to_string().contains("cannot index ns/b"));
+    assert!(cache.by_index("node", "a").is_err());
+    cache.add_index("node", |pod: &Pod| Some(pod.node.clone())).unwrap();
+    assert_eq!(cache.index_values("node").unwrap(), ["a", "b"]);
+}
+
+#[test]
+fn an_index_function_may_read_the_cache_that_it_is_of() {
+    let cache = Arc::new(Cache::new());
+    let known = Arc::downgrade(&cache);
+    let count = move |_: &Pod| known.upgrade().map(|cache| cache.list().len().to_string());
+    cache.upsert(Arc::new(pod("a", ""))).unwrap();
+    cache.add_index("count", count).unwrap();
+    cache.upsert(Arc::new(pod("b", ""))).unwrap();
+    cache.replace(vec![Arc::new(pod("c", ""))], "9");
+    assert_eq!(cache.index_values("count").unwrap(), ["2"]);
 }
 
 #[test]
@@ -160,7 +218,7 @@ fn no_reader_sees_a_part_of_a_replacement() {
             thread::spawn(move || {
                 while !done.load(Ordering::Relaxed) {
                     let snapshot = cache.snapshot();
-                    let versions: BTreeSet<&str> = snapshot.objects().iter().map(|pod| pod.node.as_str()).collect();
+                    let versions: BTreeSet<String> = snapshot.iter().map(|pod| pod.node.clone()).collect();
                     assert!(versions.len() <= 1, "a mixture: {versions:?}");
                     assert!(versions.iter().all(|version| *version == snapshot.resource_version()));
                 }

@@ -1,6 +1,6 @@
 //! The shared informer over a source that works.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pintle_informer::{
@@ -261,7 +261,8 @@ async fn indices_may_come_before_the_start_or_at_any_time_later() {
     source.put(pod("b", "left"));
     settle().await;
     let by = |index: &str, value: &str| {
-        let pods = informer.lister().by_index(index, value).unwrap();
+        let mut pods = informer.lister().by_index(index, value).unwrap();
+        pods.sort_by_key(|pod| pod.key());
         pods.iter().map(|pod| pod.metadata.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(by("node", "left"), ["a", "b"]);
@@ -291,7 +292,7 @@ async fn a_lister_reads_by_key_namespace_and_label() {
     let web: LabelSelector = "app=web".parse().unwrap();
     assert_eq!((lister.len(), lister.list().len(), lister.select(&web).len()), (3, 3, 2));
     let ns = lister.namespace("ns");
-    assert_eq!(ns.list().iter().map(|pod| pod.metadata.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(ns.list().iter().map(|pod| pod.metadata.name.as_str()).collect::<BTreeSet<_>>(), ["a", "b"].into());
     assert_eq!(ns.select(&web).len(), 1);
     let (all, none) = (LabelSelector::everything(), LabelSelector::nothing());
     assert_eq!((lister.select(&all).len(), ns.select(&all).len()), (3, 2));

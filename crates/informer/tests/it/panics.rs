@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_informer::{
-    IndexExists, InformerConfig, InformerFactory, InformerState, ReflectorConfig, ResourceEvent, SharedInformer,
+    AddIndexError, InformerConfig, InformerFactory, InformerState, ReflectorConfig, ResourceEvent, SharedInformer,
 };
 use pintle_meta::{ObjectMeta, Reason};
 use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
@@ -26,7 +26,7 @@ fn shown<T: pintle_meta::Object>(informer: &SharedInformer<T>) -> Vec<String> {
 }
 
 /// Pods by node, but for those whose node is bad.
-fn by_node(informer: &SharedInformer<Pod>) -> Result<(), IndexExists> {
+fn by_node(informer: &SharedInformer<Pod>) -> Result<(), AddIndexError> {
     informer.add_index("node", |pod| {
         assert_ne!(pod.node, "bad", "wanted");
         vec![pod.node.clone()]

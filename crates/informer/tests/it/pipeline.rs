@@ -72,7 +72,7 @@ fn process(cache: &Cache<Pod>, popped: Popped<ObjectKey, Arc<Pod>>) -> Vec<Strin
                 format!("delete {} {}", popped.key, if deleted.is_tombstone() { "unseen" } else { "seen" })
             }
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                let verb = if cache.upsert(object).is_some() { "update" } else { "add" };
+                let verb = if cache.upsert(object).unwrap().is_some() { "update" } else { "add" };
                 format!("{verb} {}", popped.key)
             }
         });

@@ -119,7 +119,7 @@ impl Folder {
 fn check_prefix(source: &Collection<Pod>, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
     let snapshot = informer.lister().snapshot();
     let Ok(revision) = snapshot.resource_version().parse() else {
-        prop_assert!(snapshot.objects().is_empty());
+        prop_assert!(snapshot.is_empty());
         return Ok(());
     };
     let cached: BTreeMap<ObjectKey, Pod> = snapshot.into_iter().map(|pod| (pod.key(), (*pod).clone())).collect();

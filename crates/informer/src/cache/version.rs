@@ -1,0 +1,61 @@
+//! resourceVersions as numbers of any length.
+
+use std::cmp::Ordering;
+
+/// How two compare. `None`: one of them is no number.
+pub(crate) fn compare(one: &str, other: &str) -> Option<Ordering> {
+    let (one, other) = (digits(one)?, digits(other)?);
+    Some(one.len().cmp(&other.len()).then_with(|| one.cmp(other)))
+}
+
+/// Whether it can be compared.
+pub(crate) fn is_number(version: &str) -> bool {
+    digits(version).is_some()
+}
+
+/// Takes up that a store is up to date as of `told`, which never makes it older.
+pub(crate) fn advance(version: &mut String, told: &str) {
+    if !told.is_empty() && compare(told, version) != Some(Ordering::Less) {
+        set(version, told);
+    }
+}
+
+/// Takes up that a store holds what a list of `told` held, whatever it held before.
+pub(crate) fn set(version: &mut String, told: &str) {
+    if !told.is_empty() {
+        version.clear();
+        version.push_str(told);
+    }
+}
+
+/// Without the zeros in front, of which etcd's have none.
+fn digits(version: &str) -> Option<&str> {
+    let is_number = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| version.trim_start_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_as_numbers_of_any_length() {
+        let long = "123456789012345678901234567890";
+        assert_eq!(compare("9", "10"), Some(Ordering::Less));
+        assert_eq!(compare(long, "99"), Some(Ordering::Greater));
+        assert_eq!(compare("007", "7"), Some(Ordering::Equal));
+        assert_eq!((compare("", "1"), compare("1", "a1"), compare("-1", "1")), (None, None, None));
+    }
+
+    #[test]
+    fn a_version_goes_back_for_a_list_alone() {
+        let mut version = String::new();
+        for (told, expected) in [("", ""), ("9", "9"), ("10", "10"), ("9", "10"), ("", "10"), ("x", "x"), ("9", "9")] {
+            advance(&mut version, told);
+            assert_eq!(version, expected);
+        }
+        set(&mut version, "8");
+        set(&mut version, "");
+        assert_eq!(version, "8");
+    }
+}

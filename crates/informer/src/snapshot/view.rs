@@ -1,0 +1,127 @@
+//! Several caches at one moment.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use pintle_meta::Object;
+
+use self::sealed::Hold;
+use super::Snapshot;
+use crate::store::Held;
+use crate::Lister;
+
+/// What several caches held at one moment: while it is taken, none of them moves on.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use pintle_informer::{Cache, Lister, View};
+/// use pintle_meta::{ObjectMeta, PartialObject};
+///
+/// let (pods, nodes) = (Arc::new(Cache::<PartialObject>::new()), Arc::new(Cache::<PartialObject>::new()));
+/// let (all_pods, all_nodes) = (Lister::new(pods.clone()), Lister::new(nodes.clone()));
+/// let node = PartialObject { metadata: ObjectMeta::new("", "n1"), ..PartialObject::default() };
+/// nodes.replace(vec![Arc::new(node)], "7");
+///
+/// let view = View::new(&[&all_pods, &all_nodes]);
+/// nodes.replace(Vec::new(), "8");
+/// assert_eq!(view.of(&all_nodes).map(|nodes| nodes.len()), Some(1));
+/// assert_eq!(view.resource_versions(), ["", "7"]);
+/// ```
+pub struct View {
+    /// By the address of the cache, each a `Snapshot` of its objects.
+    snapshots: Vec<(usize, Box<dyn Any + Send + Sync>)>,
+    resource_versions: Vec<String>,
+}
+
+impl View {
+    /// Takes a snapshot of each. Their writers wait for one another in that moment, and nobody else.
+    pub fn new(caches: &[&dyn Viewed]) -> Self {
+        let mut held = Vec::with_capacity(caches.len());
+        let mut order: Vec<(usize, &&dyn Viewed)> = caches.iter().enumerate().collect();
+        // One order for all, so that no two wait for each other; and each once.
+        order.sort_by_key(|(_, cache)| cache.address());
+        for (at, cache) in order {
+            let is_again = held.last().is_some_and(|(_, address, _)| *address == cache.address());
+            let moment = (!is_again).then(|| cache.hold());
+            held.push((at, cache.address(), moment));
+        }
+        let mut view = Self { snapshots: Vec::new(), resource_versions: vec![String::new(); caches.len()] };
+        let mut version = String::new();
+        for (at, address, moment) in held {
+            if let Some(moment) = moment {
+                let snapshot;
+                (snapshot, version) = moment.take();
+                view.snapshots.push((address, snapshot));
+            }
+            view.resource_versions[at].clone_from(&version);
+        }
+        view
+    }
+
+    /// What the cache of that lister held. `None`: it is not in the view.
+    pub fn of<T: Object>(&self, lister: &Lister<T>) -> Option<Snapshot<T>> {
+        let (_, snapshot) = self.snapshots.iter().find(|(address, _)| *address == lister.address())?;
+        snapshot.downcast_ref::<Snapshot<T>>().cloned()
+    }
+
+    /// The revision of each, in the order in which they were given.
+    pub fn resource_versions(&self) -> &[String] {
+        &self.resource_versions
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("resource_versions", &self.resource_versions).finish_non_exhaustive()
+    }
+}
+
+/// What a [`View`] can be taken of: a [`Lister`] of any objects.
+pub trait Viewed: sealed::Hold {}
+
+impl<T: Object> Viewed for Lister<T> {}
+
+mod sealed {
+    use super::{Any, Arc, Held, Lister, Object, Snapshot};
+    use crate::cache::Index;
+
+    /// How a cache is kept from moving on.
+    pub trait Hold {
+        fn address(&self) -> usize;
+
+        fn hold(&self) -> Box<dyn Moment + '_>;
+    }
+
+    /// A cache that does not move on.
+    pub trait Moment {
+        /// Its snapshot and its resourceVersion.
+        fn take(self: Box<Self>) -> (Box<dyn Any + Send + Sync>, String);
+    }
+
+    impl<T: Object> Hold for Lister<T> {
+        fn address(&self) -> usize {
+            Arc::as_ptr(self.cache().store()).addr()
+        }
+
+        fn hold(&self) -> Box<dyn Moment + '_> {
+            let indices = self.cache().indices();
+            Box::new(Moments { held: self.cache().store().hold(), indices })
+        }
+    }
+
+    struct Moments<'a, T> {
+        held: Held<'a, Arc<T>>,
+        indices: Arc<Vec<Index<T>>>,
+    }
+
+    impl<T: Object> Moment for Moments<'_, T> {
+        fn take(self: Box<Self>) -> (Box<dyn Any + Send + Sync>, String) {
+            let (pin, version) = self.held.pin(str::to_owned);
+            (Box::new(Snapshot::new(pin, self.indices, version.clone())), version)
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading at a stamp.
+
+use std::sync::Arc;
+
+use pintle_meta::ObjectKey;
+
+use super::shard::Page;
+use super::terms::Sought;
+use super::{SECTION, Store};
+
+/// All of a store as it was at one stamp, which is kept for as long as this is there.
+pub(crate) struct Pin<V: Clone> {
+    store: Arc<Store<V>>,
+    stamp: u64,
+    len: usize,
+}
+
+/// A key that two pins see in different states: the older one, and the newer one.
+pub(crate) type Difference<V> = (ObjectKey, Option<V>, Option<V>);
+
+impl<V: Clone> Pin<V> {
+    pub(super) fn new(store: Arc<Store<V>>, stamp: u64, len: usize) -> Self {
+        Self { store, stamp, len }
+    }
+
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether both are of one store.
+    pub(crate) fn is_of_the_store_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.store, &other.store)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<V> {
+        self.store.get_at(key, || self.stamp)
+    }
+
+    /// Shows each value, in no particular order, and the stamp of the commit that brought it. No lock is held meanwhile.
+    pub(crate) fn visit(&self, mut each: impl FnMut(&ObjectKey, u64, &V)) {
+        let mut at = PageAt::default();
+        while let Some(page) = self.page(&mut at) {
+            for record in page.iter().flatten() {
+                let Some(version) = record.at(self.stamp) else { continue };
+                if let Some(value) = &version.value {
+                    each(&record.key, version.stamp, value);
+                }
+            }
+        }
+    }
+
+    /// The values of the next page that is not read yet. `None`: that was all.
+    pub(crate) fn next_values(&self, at: &mut PageAt) -> Option<Vec<V>> {
+        let page = self.page(at)?;
+        Some(page.iter().flatten().filter_map(|record| record.value_at(self.stamp)).cloned().collect())
+    }
+
+    /// What `take` makes of the values that have `value` in an index, in no particular order. It is called under a lock.
+    pub(crate) fn of_term<R>(&self, index: u32, value: &str, take: impl Fn(&ObjectKey, &V) -> R) -> Vec<R> {
+        let sought = Sought::new(&self.store.hasher, index, value);
+        let mut found = Vec::new();
+        for shard in &self.store.shards {
+            // The slots from this one on are still to come.
+            let mut from = 0;
+            loop {
+                let shard = shard.read();
+                let Some(id) = shard.terms.find(sought) else { break };
+                let slots = shard.terms.slots(id);
+                let rest = &slots[if from == 0 { 0 } else { slots.partition_point(|slot| *slot < from) }..];
+                let section = &rest[..rest.len().min(SECTION)];
+                found.reserve(section.len());
+                found.extend(section.iter().filter_map(|slot| {
+                    let record = shard.record(*slot)?;
+                    let version = record.at(self.stamp).filter(|version| version.terms.contains(id))?;
+                    Some(take(&record.key, version.value.as_ref()?))
+                }));
+                match section.last() {
+                    Some(last) if rest.len() > section.len() => from = last + 1,
+                    _ => break,
+                }
+            }
+        }
+        found
+    }
+
+    /// The values that an index has, each once, in order.
+    pub(crate) fn values_of(&self, index: u32) -> Vec<String> {
+        let mut values = Vec::new();
+        for shard in &self.store.shards {
+            let mut from = 0;
+            loop {
+                let shard = shard.read();
+                let Some(section) = shard.terms.from(from, SECTION) else { break };
+                let is_visible = |id: u32, slot: &u32| {
+                    let version = shard.record(*slot).and_then(|record| record.at(self.stamp));
+                    version.is_some_and(|version| version.terms.contains(id))
+                };
+                let of_index = section.filter(|(_, of, ..)| *of == index);
+                let visible = of_index.filter(|(id, _, _, slots)| slots.iter().any(|slot| is_visible(*id, slot)));
+                values.extend(visible.map(|(_, _, value, _)| value.to_owned()));
+                from += SECTION;
+            }
+        }
+        values.sort_unstable();
+        values.dedup();
+        values
+    }
+
+    /// What has another state here than at `since`, in no particular order.
+    pub(crate) fn differences(&self, since: &Self) -> Vec<Difference<V>> {
+        let mut differences = Vec::new();
+        let mut at = PageAt::default();
+        while let Some(page) = self.page(&mut at) {
+            for record in page.iter().flatten() {
+                let stamp = |pin: &Self| record.at(pin.stamp).map(|version| version.stamp);
+                if stamp(self) == stamp(since) {
+                    continue;
+                }
+                let value = |pin: &Self| record.value_at(pin.stamp).cloned();
+                let (old, new) = (value(since), value(self));
+                if old.is_some() || new.is_some() {
+                    differences.push((record.key.clone(), old, new));
+                }
+            }
+        }
+        differences
+    }
+
+    fn page(&self, at: &mut PageAt) -> Option<Arc<Page<V>>> {
+        while let Some(shard) = self.store.shards.get(at.shard) {
+            if let Some(page) = shard.read().page(at.page) {
+                at.page += 1;
+                return Some(page.clone());
+            }
+            *at = PageAt { shard: at.shard + 1, page: 0 };
+        }
+        None
+    }
+}
+
+/// How far a store has been read.
+#[derive(Default)]
+pub(crate) struct PageAt {
+    shard: usize,
+    page: usize,
+}
+
+impl<V: Clone> Clone for Pin<V> {
+    fn clone(&self) -> Self {
+        self.store.now.lock().pin(self.stamp);
+        Self { store: self.store.clone(), ..*self }
+    }
+}
+
+impl<V: Clone> Drop for Pin<V> {
+    fn drop(&mut self) {
+        let kept = self.store.now.lock().unpin(self.stamp);
+        self.store.settle(kept);
+    }
+}

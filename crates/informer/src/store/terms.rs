@@ -1,0 +1,191 @@
+//! Values of indices, each held once, and which slots have them.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::shard::Entry;
+
+/// The terms of a shard: a term is a value of an index. It is there for as long as a version that is kept has it.
+#[derive(Default)]
+pub(super) struct Terms {
+    table: HashTable<Entry>,
+    terms: Vec<Option<Term>>,
+    free: Vec<u32>,
+}
+
+struct Term {
+    index: u32,
+    hash: u32,
+    value: Box<str>,
+    /// In order. Each is of a record of which some version that is kept has the term; a reader looks whether it is the one it sees.
+    slots: Vec<u32>,
+}
+
+/// What is looked for, in all shards alike.
+#[derive(Clone, Copy)]
+pub(crate) struct Sought<'a> {
+    pub(super) index: u32,
+    pub(super) value: &'a str,
+    pub(super) hash: u32,
+}
+
+impl<'a> Sought<'a> {
+    pub(super) fn new(hasher: &DefaultHashBuilder, index: u32, value: &'a str) -> Self {
+        Self { index, value, hash: hasher.hash_one((index, value)) as u32 }
+    }
+}
+
+impl Terms {
+    /// The ids of the terms of a version that `slot` is to have. `known` are those of the version before, which often are the same.
+    pub(super) fn learn<'a>(
+        &mut self,
+        hasher: &DefaultHashBuilder,
+        known: &TermIds,
+        values: impl Iterator<Item = (u32, &'a str)>,
+        slot: u32,
+    ) -> TermIds {
+        let mut ids = TermIds::default();
+        for (at, (index, value)) in values.enumerate() {
+            let same = known.as_slice().get(at).copied().filter(|id| self.is(*id, index, value));
+            let id = same.unwrap_or_else(|| self.learn_one(Sought::new(hasher, index, value), slot));
+            ids.push(id);
+        }
+        ids
+    }
+
+    /// The id of a term, which `slot` has now.
+    pub(super) fn learn_one(&mut self, sought: Sought<'_>, slot: u32) -> u32 {
+        let id = self.find(sought).unwrap_or_else(|| self.insert(sought));
+        if let Some(term) = &mut self.terms[id as usize] {
+            match term.slots.last() {
+                Some(last) if *last >= slot => {
+                    if let Err(at) = term.slots.binary_search(&slot) {
+                        term.slots.insert(at, slot);
+                    }
+                }
+                _ => term.slots.push(slot),
+            }
+        }
+        id
+    }
+
+    /// `slot` has the term no more, in any version.
+    pub(super) fn forget(&mut self, id: u32, slot: u32) {
+        let Some(term) = &mut self.terms[id as usize] else { return };
+        if let Ok(at) = term.slots.binary_search(&slot) {
+            term.slots.remove(at);
+        }
+        if term.slots.len() * 4 < term.slots.capacity() {
+            term.slots.shrink_to(term.slots.len() * 2);
+        }
+        if term.slots.is_empty() {
+            if let Ok(entry) = self.table.find_entry(Entry::spread(term.hash), |entry| entry.at == id) {
+                entry.remove();
+            }
+            self.terms[id as usize] = None;
+            self.free.push(id);
+        }
+    }
+
+    pub(super) fn find(&self, sought: Sought<'_>) -> Option<u32> {
+        let is_it = |entry: &Entry| entry.hash == sought.hash && self.is(entry.at, sought.index, sought.value);
+        self.table.find(Entry::spread(sought.hash), is_it).map(|entry| entry.at)
+    }
+
+    /// The slots that have a term, in order.
+    pub(super) fn slots(&self, id: u32) -> &[u32] {
+        self.terms[id as usize].as_ref().map_or(&[], |term| &term.slots)
+    }
+
+    /// The index of a term.
+    pub(super) fn index(&self, id: u32) -> Option<u32> {
+        self.terms[id as usize].as_ref().map(|term| term.index)
+    }
+
+    /// Up to `count` terms, from this id on, each with its index, its value and its slots. `None`: there are no more.
+    pub(super) fn from(&self, id: usize, count: usize) -> Option<impl Iterator<Item = (u32, u32, &str, &[u32])>> {
+        let terms = self.terms.get(id..self.terms.len().min(id + count)).filter(|terms| !terms.is_empty())?;
+        let terms = terms.iter().enumerate();
+        Some(terms.filter_map(move |(at, term)| {
+            let term = term.as_ref()?;
+            Some(((id + at) as u32, term.index, &*term.value, &*term.slots))
+        }))
+    }
+
+    fn is(&self, id: u32, index: u32, value: &str) -> bool {
+        self.terms[id as usize].as_ref().is_some_and(|term| term.index == index && *term.value == *value)
+    }
+
+    fn insert(&mut self, sought: Sought<'_>) -> u32 {
+        let Sought { index, value, hash } = sought;
+        let term = Some(Term { index, hash, value: value.into(), slots: Vec::new() });
+        let at = match self.free.pop() {
+            Some(id) => {
+                self.terms[id as usize] = term;
+                id
+            }
+            None => {
+                self.terms.push(term);
+                (self.terms.len() - 1) as u32
+            }
+        };
+        self.table.insert_unique(Entry::spread(hash), Entry { hash, at }, |entry| Entry::spread(entry.hash));
+        at
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.terms.iter().flatten().count()
+    }
+}
+
+/// The terms of a version, in the order of the indices; few as a rule.
+#[derive(Clone)]
+pub(super) enum TermIds {
+    Few { len: u8, ids: [u32; 3] },
+    // Boxed twice, which makes a record smaller by a word.
+    #[expect(clippy::box_collection, reason = "a record is smaller by two words")]
+    Many(Box<Vec<u32>>),
+}
+
+impl Default for TermIds {
+    fn default() -> Self {
+        Self::Few { len: 0, ids: [0; 3] }
+    }
+}
+
+impl TermIds {
+    pub(super) fn as_slice(&self) -> &[u32] {
+        match self {
+            Self::Few { len, ids } => &ids[..usize::from(*len)],
+            Self::Many(ids) => ids,
+        }
+    }
+
+    pub(super) fn contains(&self, id: u32) -> bool {
+        self.as_slice().contains(&id)
+    }
+
+    /// Adds one, unless it is there.
+    pub(super) fn push(&mut self, id: u32) {
+        if self.contains(id) {
+            return;
+        }
+        match self {
+            Self::Few { len, ids } => match ids.get_mut(usize::from(*len)) {
+                Some(place) => {
+                    *place = id;
+                    *len += 1;
+                }
+                None => *self = Self::Many(Box::new(ids.iter().copied().chain([id]).collect())),
+            },
+            Self::Many(ids) => ids.push(id),
+        }
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
+        let before = std::mem::take(self);
+        before.as_slice().iter().filter(|id| keep(**id)).for_each(|id| self.push(*id));
+    }
+}

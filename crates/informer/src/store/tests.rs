@@ -1,0 +1,209 @@
+//! The store against a list of all states that it has ever had.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use pintle_meta::ObjectKey;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::shard::Shard;
+use super::{NAMESPACES, Pin, Store, Write};
+
+const WORDS: u32 = 1;
+
+/// A value that is counted for as long as it lives.
+struct Counted {
+    text: String,
+    alive: Arc<AtomicIsize>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+type Value = Arc<Counted>;
+
+/// By key, the words of its value.
+type State = BTreeMap<ObjectKey, String>;
+
+/// A key is one of `a/0` to `c/5` or `0` to `5`; the words of a value, some of `x y z`.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Vec<(ObjectKey, Option<String>)>),
+    Replace(Vec<(ObjectKey, String)>),
+    Pin,
+    Clone(Index),
+    Unpin(Index),
+}
+
+fn key() -> impl Strategy<Value = ObjectKey> {
+    (0..4usize, 0..6u32).prop_map(|(namespace, name)| ObjectKey::new(["", "a", "b", "c"][namespace], &name.to_string()))
+}
+
+fn words() -> impl Strategy<Value = String> {
+    prop::sample::subsequence(vec!["x", "y", "z", "u", "v"], 0..5).prop_map(|words| words.join(" "))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => prop::collection::vec((key(), prop::option::weighted(0.7, words())), 0..6).prop_map(Step::Write),
+        1 => prop::collection::btree_map(key(), words(), 0..12).prop_map(|all| Step::Replace(all.into_iter().collect())),
+        3 => Just(Step::Pin),
+        1 => any::<Index>().prop_map(Step::Clone),
+        3 => any::<Index>().prop_map(Step::Unpin),
+    ]
+}
+
+struct Model {
+    store: Arc<Store<Value>>,
+    alive: Arc<AtomicIsize>,
+    state: State,
+    pins: Vec<(Pin<Value>, State)>,
+}
+
+impl Model {
+    fn write(&self, key: ObjectKey, words: Option<&str>) -> Write<Value> {
+        let values = words.into_iter().flat_map(str::split_whitespace).map(|word| (WORDS, word.to_owned())).collect();
+        let value = words.map(|text| {
+            self.alive.fetch_add(1, Ordering::Relaxed);
+            Arc::new(Counted { text: text.into(), alive: self.alive.clone() })
+        });
+        Write { key, value, values }
+    }
+
+    fn take(&mut self, step: Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Write(changes) => {
+                let writes = changes.iter().map(|(key, words)| self.write(key.clone(), words.as_deref()));
+                let before = self.store.writer().write_all(writes.collect(), |_| {});
+                for ((key, words), before) in changes.into_iter().zip(before) {
+                    let known = match words {
+                        Some(words) => self.state.insert(key, words),
+                        None => self.state.remove(&key),
+                    };
+                    prop_assert_eq!(before.map(|value| value.text.clone()), known);
+                }
+            }
+            Step::Replace(all) => {
+                let writes = all.iter().map(|(key, words)| match self.store.get(key.as_str()) {
+                    Some(known) if known.text == *words => Write { key: key.clone(), value: Some(known), values: vec![] },
+                    _ => self.write(key.clone(), Some(words)),
+                });
+                let replaced = self.store.writer().replace(writes.collect(), Arc::ptr_eq, |_| {});
+                let known = std::mem::replace(&mut self.state, all.iter().cloned().collect());
+                let deleted: BTreeSet<_> = replaced.deleted.into_iter().map(|(key, _)| key).collect();
+                let gone = known.keys().filter(|key| !self.state.contains_key(*key));
+                prop_assert_eq!(deleted, gone.cloned().collect());
+                for ((key, _), before) in all.iter().zip(replaced.before) {
+                    prop_assert_eq!(before.map(|value| value.text.clone()), known.get(key).cloned());
+                }
+            }
+            Step::Pin => self.pins.push((self.store.pin(|_| ()).0, self.state.clone())),
+            Step::Clone(_) | Step::Unpin(_) if self.pins.is_empty() => {}
+            Step::Clone(which) => {
+                let (pin, state) = &self.pins[which.index(self.pins.len())];
+                self.pins.push((pin.clone(), state.clone()));
+            }
+            Step::Unpin(which) => drop(self.pins.swap_remove(which.index(self.pins.len()))),
+        }
+        Ok(())
+    }
+
+    /// What each pin shows is what was there then, and nothing is kept but what some pin shows.
+    fn check(&self) -> Result<(), TestCaseError> {
+        let now = (self.store.pin(|_| ()).0, self.state.clone());
+        for (pin, state) in self.pins.iter().chain([&now]) {
+            check_pin(pin, state)?;
+        }
+        for (pin, state) in &self.pins {
+            let shown = now.0.differences(pin).into_iter().map(|(key, old, new)| {
+                let text = |value: Option<Value>| value.map(|value| value.text.clone());
+                (key, (text(old), text(new)))
+            });
+            let shown: BTreeMap<_, _> = shown.filter(|(_, (old, new))| old != new).collect();
+            let keys: BTreeSet<_> = state.keys().chain(self.state.keys()).cloned().collect();
+            let expected = keys.into_iter().map(|key| {
+                let both = (state.get(&key).cloned(), self.state.get(&key).cloned());
+                (key, both)
+            });
+            prop_assert_eq!(shown, expected.filter(|(_, (old, new))| old != new).collect());
+        }
+        let mut shown: BTreeSet<*const Counted> = BTreeSet::new();
+        for (pin, _) in self.pins.iter().chain([&now]) {
+            pin.visit(|_, _, value| _ = shown.insert(Arc::as_ptr(value)));
+        }
+        prop_assert_eq!(self.alive.load(Ordering::Relaxed), shown.len() as isize, "values that are alive");
+        Ok(())
+    }
+}
+
+fn check_pin(pin: &Pin<Value>, state: &State) -> Result<(), TestCaseError> {
+    let mut seen = State::new();
+    pin.visit(|key, stamp, value| {
+        assert!(stamp <= pin.stamp());
+        assert!(seen.insert(key.clone(), value.text.clone()).is_none(), "{key} comes twice");
+    });
+    prop_assert_eq!(&seen, state);
+    prop_assert_eq!(pin.len(), state.len());
+    for (key, words) in state {
+        prop_assert_eq!(pin.get(key.as_str()).map(|value| value.text.clone()), Some(words.clone()));
+    }
+    prop_assert!(pin.get("a/none").is_none());
+    check_index(pin, WORDS, state, |_, words| words.split_whitespace().map(str::to_owned).collect())?;
+    check_index(pin, NAMESPACES, state, |key, _| key.namespace().map(str::to_owned).into_iter().collect())
+}
+
+fn check_index(
+    pin: &Pin<Value>,
+    index: u32,
+    state: &State,
+    values: impl Fn(&ObjectKey, &str) -> Vec<String>,
+) -> Result<(), TestCaseError> {
+    let mut expected: BTreeMap<String, BTreeSet<ObjectKey>> = BTreeMap::new();
+    for (key, words) in state {
+        for value in values(key, words) {
+            expected.entry(value).or_default().insert(key.clone());
+        }
+    }
+    prop_assert_eq!(pin.values_of(index), expected.keys().cloned().collect::<Vec<_>>());
+    for (value, keys) in expected {
+        let found = pin.of_term(index, &value, |key, _| key.clone());
+        prop_assert_eq!(found.len(), keys.len(), "each once");
+        prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), keys);
+    }
+    prop_assert!(pin.of_term(index, "none", |_, _| ()).is_empty());
+    Ok(())
+}
+
+fn sum(store: &Store<Value>, count: impl Fn(&Shard<Value>) -> usize) -> usize {
+    store.shards.iter().map(|shard| count(&shard.read())).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_pin_shows_what_was_there_and_nothing_else_is_kept(
+        shards in 1usize..5,
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let (store, alive) = (Arc::new(Store::new(shards)), Arc::default());
+        let mut model = Model { store, alive, state: State::new(), pins: Vec::new() };
+        for step in steps {
+            model.take(step)?;
+            model.check()?;
+        }
+        model.pins.clear();
+        model.check()?;
+        // Nor anything of the bookkeeping.
+        prop_assert!(model.store.now.lock().is_unpinned());
+        prop_assert_eq!(sum(&model.store, Shard::versions), model.state.len());
+        model.take(Step::Replace(Vec::new()))?;
+        prop_assert_eq!(sum(&model.store, Shard::versions), 0);
+        prop_assert_eq!(sum(&model.store, |shard| shard.terms.len()), 0);
+    }
+}

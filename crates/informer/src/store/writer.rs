@@ -1,0 +1,209 @@
+//! Commits.
+
+use pintle_meta::ObjectKey;
+
+use super::now::{Kept, Now, Place};
+use super::record::Version;
+use super::shard::PAGE;
+use super::{Store, Write};
+use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
+
+/// The right to write. Readers do not wait for it, nor for a whole commit: for one record at most.
+pub(crate) struct Writer<'a, V> {
+    store: &'a Store<V>,
+    _one: MutexGuard<'a, ()>,
+}
+
+/// What a replacement has changed.
+pub(crate) struct Replaced<V> {
+    /// What was there for each of the writes.
+    pub(crate) before: Vec<Option<V>>,
+    pub(crate) deleted: Vec<(ObjectKey, V)>,
+}
+
+/// What is written, and not visible yet.
+#[derive(Default)]
+struct Pending {
+    superseded: Vec<Kept>,
+    added: usize,
+    removed: usize,
+}
+
+impl Pending {
+    fn count(&mut self, was_there: bool, is_there: bool) {
+        self.added += usize::from(is_there && !was_there);
+        self.removed += usize::from(was_there && !is_there);
+    }
+
+    fn publish(&self, now: &mut Now, tell: impl FnOnce(&mut String)) {
+        now.len = now.len + self.added - self.removed;
+        tell(&mut now.resource_version);
+    }
+}
+
+impl<'a, V: Clone> Writer<'a, V> {
+    pub(super) fn new(store: &'a Store<V>, one: MutexGuard<'a, ()>) -> Self {
+        Self { store, _one: one }
+    }
+
+    /// The stamp of the last commit.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.store.visible.load(Ordering::Relaxed)
+    }
+
+    /// Changes one key, and returns what was there. `tell` changes the resourceVersion in the same step.
+    pub(crate) fn write(&mut self, write: Write<V>, tell: impl FnOnce(&mut String)) -> Option<V> {
+        let Store { hasher, shards, .. } = self.store;
+        let stamp = self.stamp() + 1;
+        let is_there = write.value.is_some();
+        let (home, hash) = self.store.home(write.key.as_str());
+        let mut pending = Pending::default();
+        let mut shard = shards[home as usize].write();
+        let put = shard.put(hasher, hash, write, stamp);
+        pending.count(put.as_ref().is_some_and(|(_, before)| was_there(before)), is_there);
+        // It becomes visible while nobody looks at the shard, so that what it supersedes need not be kept for those who do.
+        let mut now = self.store.now.lock();
+        pending.publish(&mut now, tell);
+        self.store.visible.store(stamp, Ordering::Release);
+        let (slot, before) = put?;
+        let before = before?;
+        let kept = Kept { place: Place { shard: home, hash, slot }, from: before.stamp, until: stamp };
+        if before.value.is_some() && now.claim(kept) {
+            drop(now);
+            let value = before.value.clone();
+            shard.keep(slot, before, stamp);
+            return value;
+        }
+        drop(now);
+        shard.discard(hash, slot, before)
+    }
+
+    /// Changes several keys in one step, and returns what was there before for each. Of several writes to one key, the last one counts.
+    pub(crate) fn write_all(&mut self, writes: Vec<Write<V>>, tell: impl FnOnce(&mut String)) -> Vec<Option<V>> {
+        let stamp = self.stamp() + 1;
+        let mut pending = Pending::default();
+        let before = writes.into_iter().map(|write| self.put(write, stamp, &mut pending).1).collect();
+        self.publish(stamp, pending, tell);
+        before
+    }
+
+    /// Puts these in place of all that is there, in one step. What `is_same` as what is there stays as it is.
+    pub(crate) fn replace(
+        &mut self,
+        writes: Vec<Write<V>>,
+        is_same: impl Fn(&V, &V) -> bool,
+        tell: impl FnOnce(&mut String),
+    ) -> Replaced<V> {
+        let stamp = self.stamp() + 1;
+        let mut pending = Pending::default();
+        // A bit a slot, a word a page.
+        let mut seen = vec![Vec::<u64>::new(); self.store.shards.len()];
+        let mut before = Vec::with_capacity(writes.len());
+        for write in writes {
+            let (place, value) = match self.same(&write, &is_same) {
+                Some((place, value)) => (Some(place), Some(value)),
+                None => self.put(write, stamp, &mut pending),
+            };
+            if let Some(Place { shard, slot, .. }) = place {
+                let (seen, page) = (&mut seen[shard as usize], slot as usize / PAGE);
+                seen.resize(seen.len().max(page + 1), 0);
+                seen[page] |= 1 << (slot as usize % PAGE);
+            }
+            before.push(value);
+        }
+        let mut deleted = Vec::new();
+        for (shard, seen) in seen.iter().enumerate() {
+            let mut at = 0;
+            while let Some(gone) = self.unseen(shard, at, seen.get(at).copied().unwrap_or_default()) {
+                for key in gone {
+                    let write = Write { key: key.clone(), value: None, values: Vec::new() };
+                    deleted.extend(self.put(write, stamp, &mut pending).1.map(|value| (key, value)));
+                }
+                at += 1;
+            }
+        }
+        self.publish(stamp, pending, tell);
+        Replaced { before, deleted }
+    }
+
+    /// Changes the resourceVersion alone.
+    pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut String)) {
+        tell(&mut self.store.now.lock().resource_version);
+    }
+
+    /// Adds values of an index to what a commit brought, unless that has been superseded.
+    pub(crate) fn add_values(&mut self, key: &ObjectKey, stamp: u64, index: u32, values: &[String]) {
+        let (home, hash) = self.store.home(key.as_str());
+        let mut shard = self.store.shards[home as usize].write();
+        if let Some(slot) = shard.find(hash, key.as_str()) {
+            shard.add_terms(&self.store.hasher, slot, stamp, index, values);
+        }
+    }
+
+    /// Takes all values of an index away.
+    pub(crate) fn forget_index(&mut self, index: u32) {
+        for shard in &self.store.shards {
+            let mut page = 0;
+            loop {
+                let mut shard = shard.write();
+                if shard.page(page).is_none() {
+                    break;
+                }
+                shard.forget_index(page, index);
+                page += 1;
+            }
+        }
+    }
+
+    /// Where a value is that this write would not change.
+    fn same(&self, write: &Write<V>, is_same: impl Fn(&V, &V) -> bool) -> Option<(Place, V)> {
+        let (home, hash) = self.store.home(write.key.as_str());
+        let shard = self.store.shards[home as usize].read();
+        let slot = shard.find(hash, write.key.as_str())?;
+        let known = shard.newest(slot)?;
+        is_same(known, write.value.as_ref()?).then(|| (Place { shard: home, hash, slot }, known.clone()))
+    }
+
+    /// Writes what is not visible yet. What it supersedes is kept until the commit is published.
+    fn put(&self, write: Write<V>, stamp: u64, pending: &mut Pending) -> (Option<Place>, Option<V>) {
+        let is_there = write.value.is_some();
+        let (home, hash) = self.store.home(write.key.as_str());
+        let mut shard = self.store.shards[home as usize].write();
+        let Some((slot, before)) = shard.put(&self.store.hasher, hash, write, stamp) else { return (None, None) };
+        let place = Place { shard: home, hash, slot };
+        pending.count(was_there(&before), is_there);
+        let value = match before {
+            // A deletion, or of this same commit: nobody can see it.
+            Some(before) if before.value.is_none() || before.stamp == stamp => shard.discard(hash, slot, before),
+            Some(before) => {
+                pending.superseded.push(Kept { place, from: before.stamp, until: stamp });
+                let value = before.value.clone();
+                shard.keep(slot, before, stamp);
+                value
+            }
+            None => None,
+        };
+        (Some(place), value)
+    }
+
+    fn publish(&self, stamp: u64, pending: Pending, tell: impl FnOnce(&mut String)) {
+        let mut now = self.store.now.lock();
+        pending.publish(&mut now, tell);
+        self.store.visible.store(stamp, Ordering::Release);
+        drop(now);
+        self.store.settle(pending.superseded);
+    }
+
+    /// The keys of a page that are there and whose bit is not set. `None`: there is no such page.
+    fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
+        let shard = self.store.shards[shard].read();
+        let page = shard.page(page)?.iter().enumerate();
+        let gone = page.filter(|(at, _)| seen & 1 << at == 0).filter_map(|(_, record)| record.as_ref());
+        Some(gone.filter(|record| record.newest.value.is_some()).map(|record| record.key.clone()).collect())
+    }
+}
+
+fn was_there<V>(before: &Option<Version<V>>) -> bool {
+    before.as_ref().is_some_and(|version| version.value.is_some())
+}

@@ -1,0 +1,38 @@
+//! The door of the store to locks: std's, or shuttle's under `--cfg pintle_shuttle`.
+
+#[cfg(pintle_shuttle)]
+use shuttle::sync as imp;
+#[cfg(not(pintle_shuttle))]
+use std::sync as imp;
+
+use std::sync::PoisonError;
+
+pub(crate) use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
+
+/// A mutex without poison: no code of a user's runs while it is held.
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(imp::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A lock for readers and writers, of which the same holds.
+#[derive(Debug, Default)]
+pub(crate) struct RwLock<T>(imp::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(imp::RwLock::new(value))
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
