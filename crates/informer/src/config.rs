@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::ListWatch;
 use pintle_metrics::Provider;
 
-use crate::{ReflectorConfig, ReflectorError};
+use crate::{Projection, ReflectorConfig, ReflectorError};
 
 /// How a [`SharedInformer`](crate::SharedInformer) works. The default is that of client-go.
 ///
@@ -48,8 +49,13 @@ pub struct InformerConfig<T> {
     /// How often subscribers are reminded of all objects, unless they say otherwise: see
     /// [`Subscription::set_resync`](crate::Subscription::set_resync). `None`, the default: never.
     pub resync: Option<Duration>,
-    /// Changes each object once, before it goes into the cache; to leave out what nobody reads, say. The last state of a
-    /// deleted object is changed as well. One on which it panics is not taken up: it shows among the
+    /// What of each object is decoded and kept. **By default all but `managedFields` and the annotation of `kubectl apply`**: who writes
+    /// objects of the cache back by an update reads [what becomes of these](Projection#writing-such-an-object-back) first. Of the
+    /// Secrets of a whole cluster without a selector, [`Projection::without`] `data` at the least: else a warning says what is held.
+    pub projection: Projection,
+    /// Changes each object once, before it goes into the cache; to leave out what nobody reads and what no path of a `projection`
+    /// names, say. It may be called for several objects at once, on threads that may block. The last state of a deleted object is
+    /// changed as well. One on which it panics is not taken up: it shows among the
     /// [`undecodable`](crate::Lister::undecodable) ones, and its last good state stays.
     pub transform: Option<Transform<T>>,
     /// Hears of each failure that delays the informer. It cannot change what follows; nor can a panic of it, which is logged.
@@ -85,12 +91,23 @@ pub type Transform<T> = Box<dyn Fn(&mut T) + Send + Sync>;
 /// Hears of failures: see [`InformerConfig::on_error`].
 pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
 
+impl<T> InformerConfig<T> {
+    /// Whether it comes to hold what all Secrets of a cluster say, which few programs mean to.
+    pub(crate) fn holds_all_secrets(&self, source: &impl ListWatch) -> bool {
+        let resource = source.api_resource();
+        let is_secret = resource.plural == "secrets" && resource.group_version.group.is_empty();
+        let all = self.reflector.label_selector.is_everything() && self.reflector.field_selector.is_everything();
+        is_secret && all && source.namespace().is_none() && !self.projection.leaves_out(&["data"])
+    }
+}
+
 impl<T> Default for InformerConfig<T> {
     fn default() -> Self {
         Self {
             name: String::new(),
             reflector: ReflectorConfig::default(),
             resync: None,
+            projection: Projection::default(),
             transform: None,
             on_error: None,
             metrics: None,
@@ -105,6 +122,7 @@ impl<T> fmt::Debug for InformerConfig<T> {
             .field("name", &self.name)
             .field("reflector", &self.reflector)
             .field("resync", &self.resync)
+            .field("projection", &self.projection)
             .field("metrics", &self.metrics)
             .field("seed", &self.seed)
             .finish_non_exhaustive()

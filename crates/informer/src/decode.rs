@@ -1,5 +1,6 @@
 //! From the bytes of an object to the object, or to what can be said of one that cannot be decoded.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pintle_meta::{DecodeError, Metadata, Object, ObjectKey, ObjectMeta, Oversized, RawObject};
@@ -8,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::panic::catch;
+use crate::scan::Outline;
 
 /// An object that the server has and that cannot be decoded, or is larger than the source takes, or that a transform or an index
 /// function panics on: an entry of [`Lister::undecodable`](crate::Lister::undecodable).
@@ -46,8 +48,8 @@ pub struct Undecodable {
     pub uid: String,
     /// The resourceVersion, as far as the bytes tell it.
     pub resource_version: String,
-    /// What is wrong with it, and where. Values of a wrong type are left out; what a type's own `Deserialize` says is kept,
-    /// even if it quotes a value, and so is what a panic says.
+    /// What is wrong with it, and where, in the bytes that the [`Projection`](crate::Projection) leaves of it. Values of a wrong type
+    /// are left out; what a type's own `Deserialize` says is kept, even if it quotes a value, and so is what a panic says.
     pub error: String,
 }
 
@@ -59,28 +61,23 @@ pub(crate) enum Decoded<T> {
     Undecodable(Arc<(Undecodable, ObjectMeta)>),
 }
 
-/// Decodes an object.
-pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject) -> Decoded<T> {
-    match object {
-        RawObject::Json(json) => match catch(|| serde_json::from_slice(json)) {
-            Ok(Ok(object)) => Decoded::Object(object),
-            Ok(Err(error)) => Decoded::undecodable(identity(json), DecodeError::from(error).to_string()),
-            Err(panic) => Decoded::undecodable(identity(json), format!("its Deserialize panicked: {panic}")),
-        },
-        RawObject::Oversized(oversized) => {
-            let Oversized { key, uid, resource_version, .. } = &**oversized;
-            let key = key.as_ref().map(|key| (key.namespace().unwrap_or_default(), key.name()));
-            let (namespace, name) = key.unwrap_or_default();
-            let (uid, resource_version) = (uid.clone(), resource_version.clone());
-            let metadata = ObjectMeta { uid, resource_version, ..ObjectMeta::new(namespace, name) };
-            Decoded::undecodable(metadata, oversized.to_string())
-        }
+/// Decodes an object, without what its outline leaves out.
+pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&Outline>) -> Decoded<T> {
+    let json = match object {
+        RawObject::Json(json) => json,
+        RawObject::Oversized(oversized) => return Decoded::undecodable(identity(object), oversized.to_string()),
+    };
+    let pruned = outline.map_or(Cow::Borrowed(&**json), |outline| outline.pruned(json));
+    match catch(|| serde_json::from_slice(&pruned)) {
+        Ok(Ok(decoded)) => Decoded::Object(decoded),
+        Ok(Err(error)) => Decoded::undecodable(identity(object), DecodeError::from(error).to_string()),
+        Err(panic) => Decoded::undecodable(identity(object), format!("its Deserialize panicked: {panic}")),
     }
 }
 
 /// What tells an object from others, as far as it can be read. The rest is skipped unread, since it may be the trouble: it need
 /// not even be UTF-8.
-fn identity(json: &[u8]) -> ObjectMeta {
+pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Skim<'a> {
         #[serde(borrow)]
@@ -98,6 +95,16 @@ fn identity(json: &[u8]) -> ObjectMeta {
         #[serde(borrow)]
         resource_version: Option<&'a RawValue>,
     }
+    let json = match object {
+        RawObject::Json(json) => json,
+        RawObject::Oversized(oversized) => {
+            let Oversized { key, uid, resource_version, .. } = &**oversized;
+            let key = key.as_ref().map(|key| (key.namespace().unwrap_or_default(), key.name()));
+            let (namespace, name) = key.unwrap_or_default();
+            let (uid, resource_version) = (uid.clone(), resource_version.clone());
+            return ObjectMeta { uid, resource_version, ..ObjectMeta::new(namespace, name) };
+        }
+    };
     let Ok(Skim { metadata }) = serde_json::from_slice(json) else { return ObjectMeta::default() };
     let text = |raw: Option<&RawValue>| match raw {
         None => Some(String::new()),
@@ -133,32 +140,9 @@ impl<T> Decoded<T> {
             _ => None,
         }
     }
-
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Decoded<U> {
-        match self {
-            Self::Object(object) => Decoded::Object(change(object)),
-            Self::Undecodable(entry) => Decoded::Undecodable(entry),
-        }
-    }
 }
 
-impl<T: Object> Decoded<Arc<T>> {
-    pub(crate) fn key(&self) -> ObjectKey {
-        match self {
-            Self::Object(object) => object.key(),
-            Self::Undecodable(entry) => entry.0.key.clone(),
-        }
-    }
-
-    pub(crate) fn resource_version(&self) -> &str {
-        match self {
-            Self::Object(object) => object.resource_version(),
-            Self::Undecodable(entry) => &entry.0.resource_version,
-        }
-    }
-}
-
-impl<T: Object> Object for Decoded<T> {
+impl<T: Object> Object for Decoded<Arc<T>> {
     fn metadata(&self) -> &dyn Metadata {
         match self {
             Self::Object(object) => object.metadata(),
@@ -187,7 +171,7 @@ mod tests {
     }
 
     fn check_raw<T: DeserializeOwned>(object: RawObject, key: &str, error: &str) {
-        let Decoded::Undecodable(entry) = decode::<T>(&object) else { panic!("it was decoded: {object:?}") };
+        let Decoded::Undecodable(entry) = decode::<T>(&object, None) else { panic!("it was decoded: {object:?}") };
         assert_eq!(entry.0.key.as_str(), key);
         assert!(entry.0.error.contains(error), "{:?}", entry.0.error);
         assert!(!entry.0.error.contains("hush"), "{:?}", entry.0.error);
@@ -237,7 +221,9 @@ mod tests {
         let named = Oversized { key: Some(ObjectKey::new("a", "b")), ..found.clone() };
         check_raw::<PartialObject>(named.clone().into(), "a/b", "its size of 70 bytes exceeds the limit of 50");
         check_raw::<PartialObject>(found.into(), "", "exceeds the limit");
-        let Decoded::Undecodable(entry) = decode::<PartialObject>(&named.into()) else { panic!("it was decoded") };
+        let Decoded::Undecodable(entry) = decode::<PartialObject>(&named.into(), None) else {
+            panic!("it was decoded")
+        };
         assert_eq!((entry.0.uid.as_str(), entry.0.resource_version.as_str()), ("u", "7"));
     }
 }

@@ -67,20 +67,23 @@
 //!
 //! # The way of a change
 //!
-//! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`](reflector::Reflector) asks for: list, watch, wait. It
-//!    decodes the objects as they come. What comes of it, the reflector makes into [`Output`](reflector::Output)s; each object is
-//!    transformed then, if a transform is set.
-//! 2. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
+//! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`](reflector::Reflector) asks for: list, watch, wait.
+//! 2. The bytes of each object are looked through once, for who it is and for what its [`Projection`] leaves out. What is left is decoded
+//!    and transformed: a little at once, much in batches on blocking threads, so that a large list holds up nobody on the runtime. An
+//!    object that a list brings in the state in which the cache has it is taken from there. The reflector makes what comes of it into
+//!    [`Output`](reflector::Output)s, in the order of the source.
+//! 3. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
 //!    what has come at once: the driver fills it with what the watch has ready, and then empties it. So it holds at most a
 //!    batch, and the watch is not read while the cache is written.
-//! 3. A batch changes the [`Cache`] under one short lock, a list all of it at once. What was there before decides what is
-//!    new, what changed and what is gone.
-//! 4. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
+//! 4. A batch changes the [`Cache`] under one short lock, a list all of it at once, and a large one on a blocking thread. What was
+//!    there before decides what is new, what changed and what is gone.
+//! 5. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
 //!    here on it is on the listener's time, and nobody waits for anybody.
 
 mod cache;
 mod config;
 mod decode;
+mod decoder;
 mod driver;
 mod error;
 mod event;
@@ -89,9 +92,11 @@ mod handler;
 mod lister;
 mod metrics;
 mod panic;
+mod projection;
 mod publisher;
 pub mod reflector;
 mod reflector_config;
+mod scan;
 mod shared_informer;
 mod snapshot;
 mod state;
@@ -107,6 +112,7 @@ pub use event::ResourceEvent;
 pub use factory::InformerFactory;
 pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHandler};
 pub use lister::{Lister, NamespaceLister};
+pub use projection::Projection;
 pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
 pub use snapshot::{Difference, Iter, Snapshot, View, Viewed};

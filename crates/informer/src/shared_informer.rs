@@ -76,8 +76,15 @@ impl<T: Object> SharedInformer<T> {
     where
         T: DeserializeOwned,
     {
-        let InformerConfig { name, reflector, resync, transform, on_error, metrics, seed } = config;
+        let holds_all_secrets = config.holds_all_secrets(&list_watch);
+        let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
+        if holds_all_secrets {
+            tracing::warn!(
+                informer = name,
+                "it will hold all Secrets of the cluster in memory: name a namespace or a selector, or leave out their data"
+            );
+        }
         let publisher = Arc::new(Publisher::new());
         let state = watch::Sender::new(InformerState::Starting);
         let resource = list_watch.api_resource();
@@ -93,6 +100,7 @@ impl<T: Object> SharedInformer<T> {
             reflector: Reflector::new(reflector, seed.unwrap_or_else(|| fastrand::u64(..))),
             publisher: publisher.clone(),
             state: state.clone(),
+            projection,
             transform,
             on_error,
             metrics,

@@ -2,8 +2,10 @@
 
 mod frames;
 
+use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
@@ -140,13 +142,21 @@ impl RawWatch {
                 Some(Ok(chunk)) => self.frames.push(chunk),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None if self.frames.is_between_frames() => return Poll::Ready(None),
-                None => return Poll::Ready(Some(Err(self.unreadable("the watch ended within a frame".into())))),
+                None => return Poll::Ready(Some(Err(self.ended_within_a_frame()))),
             }
         }
     }
 
     fn unreadable(&self, message: String) -> Error {
         Error::Decode { request: self.bytes.request().clone(), message: message.into() }
+    }
+
+    /// As of a connection that broke: whoever closes an answer half-way, such as a proxy that shuts down, may close it in due form.
+    /// All that was told before is good, so the watch goes on from there.
+    fn ended_within_a_frame(&self) -> Error {
+        let (request, message) = (self.bytes.request().clone(), "the watch ended within a frame");
+        let source = io::Error::new(io::ErrorKind::UnexpectedEof, message);
+        Error::Transport { request, message: message.into(), source: Arc::new(source) }
     }
 }
 

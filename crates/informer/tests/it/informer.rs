@@ -6,7 +6,7 @@ use std::time::Duration;
 use pintle_informer::{
     InformerConfig, InformerState, NotReached, ReflectorConfig, ResourceEvent, SharedInformer, Subscription,
 };
-use pintle_meta::{LabelSelector, ObjectKey};
+use pintle_meta::{LabelSelector, Object, ObjectKey};
 use pintle_ratelimit::BackoffConfig;
 use pintle_testing::{Break, Collection};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
-use pintle_meta::{ApiError, DynamicObject, Object, RawObject, Reason, WatchEvent};
+use pintle_meta::{ApiError, DynamicObject, ErrorKind, Object, RawObject, Reason, WatchEvent};
 use pintle_restreq::{Error, FrameSplitter, Phase, Watch};
 use proptest::prelude::*;
 
@@ -74,6 +74,20 @@ async fn a_lost_connection_is_told_and_then_the_watch_is_over() {
     }
 }
 
+/// What came before is good, so whoever follows it goes on from there: as after a broken connection, without a list.
+#[tokio::test]
+async fn a_proper_end_within_a_frame_is_a_connection_that_broke() {
+    for frames in [&[ADDED, "{\"type\""][..], &[ADDED, &MODIFIED[..60]], &[ADDED, "\n{"]] {
+        let server = Server::always(Reply::watch(frames, End::Proper)).await;
+        let mut watch = soon(server.client().get().raw_watch()).await.unwrap();
+        assert!(matches!(soon(watch.try_next()).await.unwrap(), Some(WatchEvent::Added(_))));
+        let error = soon(watch.try_next()).await.unwrap_err();
+        assert!(matches!(error, Error::Transport { .. }), "{error:?}");
+        assert!(matches!(ApiError::from(error).kind, ErrorKind::Transport(_)));
+        assert!(soon(watch.try_next()).await.unwrap().is_none());
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_frame_ends_the_watch_with_a_word() {
     for (frame, word) in [
@@ -91,13 +105,17 @@ async fn what_is_no_frame_ends_the_watch_with_a_word() {
 
 #[tokio::test]
 async fn an_error_says_once_what_it_is() {
-    for frame in ["garbage ", r#"{"type":"ADDED","object":7}"#, r#"{"type":"ADDED""#] {
+    for (frame, what) in [
+        ("garbage ", "cannot be read"),
+        (r#"{"type":"ADDED","object":7}"#, "cannot be read"),
+        (r#"{"type":"ADDED""#, "ended within a frame"),
+    ] {
         let server = Server::always(Reply::watch(&[frame], End::Proper)).await;
         let mut watch = soon(server.client().get().watch::<DynamicObject>()).await.unwrap();
         let error = soon(watch.next()).await.unwrap().unwrap_err();
         let count = |text: &str, part: &str| text.matches(part).count();
         for text in [error.to_string(), ApiError::from(error).to_string()] {
-            assert_eq!((count(&text, "cannot be read"), count(&text, "GET http")), (1, 1), "{text}");
+            assert_eq!((count(&text, what), count(&text, "GET http")), (1, 1), "{text}");
         }
     }
 }

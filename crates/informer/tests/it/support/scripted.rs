@@ -1,5 +1,6 @@
 //! A source of which a test writes each word.
 
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -11,13 +12,16 @@ use serde_json::Value;
 
 use super::Pod;
 
-/// A source of the pods in the namespace `ns`, which always has its next item ready.
-pub(crate) struct Scripted {
-    list: Answer<ListPart>,
-    watch: Answer<WatchEvent<RawObject>>,
+/// A source of the pods in the namespace `ns`, unless of something else, which always has its next item ready.
+pub(crate) struct Scripted<T = Pod> {
+    resource: ApiResource,
+    namespace: Option<&'static str>,
+    list: Answer<(), ListPart>,
+    watch: Answer<WatchOptions, WatchEvent<RawObject>>,
+    object: PhantomData<fn() -> T>,
 }
 
-type Answer<I> = Box<dyn Fn() -> Result<Items<I>, ApiError> + Send + Sync>;
+type Answer<O, I> = Box<dyn Fn(&O) -> Result<Items<I>, ApiError> + Send + Sync>;
 pub(crate) type Items<I> = Box<dyn Iterator<Item = I> + Send>;
 
 impl Scripted {
@@ -26,7 +30,19 @@ impl Scripted {
         list: impl Fn() -> Result<Items<ListPart>, ApiError> + Send + Sync + 'static,
         watch: impl Fn() -> Result<Items<WatchEvent<RawObject>>, ApiError> + Send + Sync + 'static,
     ) -> Self {
-        Self { list: Box::new(list), watch: Box::new(watch) }
+        Self::of(Pod::api_resource(), Some("ns"), list, move |_| watch())
+    }
+}
+
+impl<T> Scripted<T> {
+    /// The same of any resource, and the watches by what they are asked for with.
+    pub(crate) fn of(
+        resource: ApiResource,
+        namespace: Option<&'static str>,
+        list: impl Fn() -> Result<Items<ListPart>, ApiError> + Send + Sync + 'static,
+        watch: impl Fn(&WatchOptions) -> Result<Items<WatchEvent<RawObject>>, ApiError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { resource, namespace, list: Box::new(move |()| list()), watch: Box::new(watch), object: PhantomData }
     }
 }
 
@@ -47,25 +63,25 @@ impl<I> Stream for Script<I> {
     }
 }
 
-impl ListWatch for Scripted {
-    type Object = Pod;
+impl<T: 'static> ListWatch for Scripted<T> {
+    type Object = T;
     type Page = Script<ListPart>;
     type Events = Script<WatchEvent<RawObject>>;
 
     fn api_resource(&self) -> ApiResource {
-        Pod::api_resource()
+        self.resource.clone()
     }
 
     fn namespace(&self) -> Option<&str> {
-        Some("ns")
+        self.namespace
     }
 
     async fn list(&self, _: &ListOptions) -> Result<Self::Page, ApiError> {
-        Ok(Script { items: (self.list)()?, ends: true })
+        Ok(Script { items: (self.list)(&())?, ends: true })
     }
 
-    async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> {
-        Ok(Script { items: (self.watch)()?, ends: false })
+    async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
+        Ok(Script { items: (self.watch)(options)?, ends: false })
     }
 }
 

@@ -1,0 +1,107 @@
+//! From the bytes of an object to what goes into the cache: looked through, cut down, decoded, transformed.
+
+use std::sync::Arc;
+
+use pintle_meta::{Object, ObjectKey, ObjectMeta, RawObject};
+use serde::de::DeserializeOwned;
+
+use crate::decode::{Decoded, decode, identity};
+use crate::panic::catch;
+use crate::scan::{Outline, Scanner};
+use crate::{Cache, Projection, Transform};
+
+/// Decodes the objects of an informer. Called on several threads at once.
+pub(crate) struct Decoder<T> {
+    informer: String,
+    scanner: Scanner,
+    transform: Option<Transform<T>>,
+    cache: Arc<Cache<T>>,
+}
+
+impl<T: Object + DeserializeOwned> Decoder<T> {
+    pub(crate) fn new(
+        informer: String,
+        projection: &Projection,
+        transform: Option<Transform<T>>,
+        cache: Arc<Cache<T>>,
+    ) -> Self {
+        Self { informer, scanner: Scanner::new(projection), transform, cache }
+    }
+
+    /// An object that a list tells, by pages or as a stream. If the cache has that very state of it, it is taken from there, as it was
+    /// cut down and transformed before.
+    pub(crate) fn listed(&self, object: &RawObject) -> Decoded<Arc<T>> {
+        let outline = self.outline(object);
+        match self.known(object, outline.as_ref()) {
+            Some(known) => Decoded::Object(known),
+            None => self.decode(object, outline.as_ref()),
+        }
+    }
+
+    /// An object of which a watch tells that it changed.
+    pub(crate) fn changed(&self, object: &RawObject) -> Decoded<Arc<T>> {
+        self.decode(object, self.outline(object).as_ref())
+    }
+
+    fn outline(&self, object: &RawObject) -> Option<Outline> {
+        match object {
+            RawObject::Json(json) => self.scanner.scan(json),
+            RawObject::Oversized(_) => None,
+        }
+    }
+
+    /// A uid is given once, and a resourceVersion once to each state. What has none of its own is always decoded.
+    fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<Arc<T>> {
+        let (RawObject::Json(json), Some(outline)) = (object, outline) else { return None };
+        let (uid, resource_version) = (outline.uid(json)?, outline.resource_version(json)?);
+        if uid.is_empty() || resource_version.is_empty() {
+            return None;
+        }
+        let known = self.cache.get(&outline.key(json)?)?;
+        (known.uid() == uid && known.resource_version() == resource_version).then_some(known)
+    }
+
+    fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Arc<T>> {
+        match decode(object, outline) {
+            Decoded::Object(decoded) => self.transformed(decoded, object),
+            Decoded::Undecodable(entry) => {
+                if !entry.1.name.is_empty() {
+                    let (key, error) = (&entry.0.key, &entry.0.error);
+                    tracing::warn!(informer = %self.informer, %key, error, "an object cannot be decoded; the others go on");
+                }
+                Decoded::Undecodable(entry)
+            }
+        }
+    }
+
+    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<Arc<T>> {
+        let Some(transform) = &self.transform else { return Decoded::Object(Arc::new(decoded)) };
+        match catch(|| transform(&mut decoded)) {
+            Ok(()) => Decoded::Object(Arc::new(decoded)),
+            Err(panic) => self.panicked("the transform", panic, identity(object)),
+        }
+    }
+
+    /// An object that an index function fails on is none for the cache, where not everybody would find it.
+    pub(crate) fn indexable(&self, object: Decoded<Arc<T>>) -> Decoded<Arc<T>> {
+        let Decoded::Object(shared) = &object else { return object };
+        match self.cache.try_index(shared) {
+            Ok(()) => object,
+            Err(error) => {
+                tracing::error!(informer = %self.informer, key = %error.key, %error, "an object cannot be indexed; the others go on");
+                let identity = ObjectMeta {
+                    uid: shared.uid().into(),
+                    resource_version: shared.resource_version().into(),
+                    ..ObjectMeta::new(shared.namespace().unwrap_or_default(), shared.name())
+                };
+                Decoded::undecodable(identity, error.to_string())
+            }
+        }
+    }
+
+    fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<Arc<T>> {
+        let key = ObjectKey::new(&identity.namespace, &identity.name);
+        tracing::error!(informer = %self.informer, %key, panic, "{what} panicked on an object; the others go on");
+        Decoded::undecodable(identity, format!("{what} panicked on it: {panic}"))
+    }
+}

@@ -1,0 +1,146 @@
+//! What a reflector asks for, carried out: lists, watches and waits.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use pintle_meta::{
+    ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, RawObject, RequestLine, TypeMeta, WatchEvent,
+};
+use serde::de::DeserializeOwned;
+use tokio::time::{sleep, timeout_at};
+
+use super::decoding::{Decode, Decoding};
+use crate::decode::Decoded;
+use crate::decoder::Decoder;
+use crate::reflector::{Command, Input};
+
+/// The requests of a driver.
+pub(super) struct Requests<T, L: ListWatch> {
+    list_watch: L,
+    /// What errors name.
+    request: Arc<RequestLine>,
+    decode_page: Arc<Decode<ListPart, Part<T>>>,
+    decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
+    /// The same, of a stream that begins with all objects that are there.
+    decode_initial: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
+    /// The watch that is open.
+    events: Option<Events<T, L>>,
+}
+
+type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Change<T>>;
+
+type Change<T> = WatchEvent<Decoded<Arc<T>>>;
+
+enum Part<T> {
+    Item(Decoded<Arc<T>>),
+    Metadata(ListMeta),
+}
+
+impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
+    pub(super) fn new(list_watch: L, decoder: &Arc<Decoder<T>>) -> Self {
+        let url = list_watch.api_resource().path(list_watch.namespace());
+        let request = Arc::new(RequestLine { method: "GET".into(), url: url.into() });
+        let page = decoder.clone();
+        let decode_page = move |part| {
+            Ok(match part {
+                ListPart::Item(object) => Part::Item(page.listed(&object)),
+                ListPart::Metadata(metadata) => Part::Metadata(metadata),
+            })
+        };
+        let (initial, of_initial) = (decoder.clone(), request.clone());
+        let (later, of_later) = (decoder.clone(), request.clone());
+        let decode_initial = move |event| match event {
+            WatchEvent::Added(object) => Ok(WatchEvent::Added(named(initial.listed(&object), &of_initial)?)),
+            event => event.try_map(|object| named(initial.changed(&object), &of_initial)),
+        };
+        let decode_event =
+            move |event: WatchEvent<RawObject>| event.try_map(|object| named(later.changed(&object), &of_later));
+        Self {
+            list_watch,
+            request,
+            decode_page: Arc::new(decode_page),
+            decode_event: Arc::new(decode_event),
+            decode_initial: Arc::new(decode_initial),
+            events: None,
+        }
+    }
+
+    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Decoded<Arc<T>>> {
+        match command {
+            Command::List(options) => {
+                self.events = None;
+                Input::Listed(self.read_page(&options).await)
+            }
+            Command::Watch(options) => {
+                self.events = None;
+                let decode = if options.send_initial_events { &self.decode_initial } else { &self.decode_event };
+                Input::Opened(self.list_watch.watch(&options).await.map(|opened| {
+                    self.events = Some(Decoding::new(opened, decode.clone()));
+                }))
+            }
+            Command::Read { until } => {
+                match timeout_at(until.into(), poll_fn(|context| self.poll_event(context))).await {
+                    Ok(event) => Input::Received(event),
+                    Err(_) => Input::TimedOut,
+                }
+            }
+            Command::Sleep(delay) => {
+                self.events = None;
+                sleep(delay).await;
+                Input::Woke
+            }
+        }
+    }
+
+    /// What there is to read, if it is there.
+    pub(super) fn ready(&mut self) -> Option<Input<Decoded<Arc<T>>>> {
+        match self.poll_event(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(event) => Some(Input::Received(event)),
+            // Whoever polls it next leaves a waker that wakes.
+            Poll::Pending => None,
+        }
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Change<T>, ApiError>>> {
+        match &mut self.events {
+            Some(events) => events.poll_next(context),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// Reads a page to its end.
+    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Decoded<Arc<T>>>, ApiError> {
+        let mut page = Decoding::new(self.list_watch.list(options).await?, self.decode_page.clone());
+        let mut items = Vec::new();
+        let mut metadata: Option<ListMeta> = None;
+        while let Some(part) = poll_fn(|context| page.poll_next(context)).await {
+            match part? {
+                Part::Item(object) => {
+                    if let Some(error) = object.nameless() {
+                        let what = format!("item {} of the list has no name: {error}", items.len());
+                        return Err(unreadable(&self.request, &what));
+                    }
+                    items.push(object);
+                }
+                Part::Metadata(told) => metadata = Some(told),
+            }
+            // A page that is there as a whole would keep everybody else from running.
+            tokio::task::coop::consume_budget().await;
+        }
+        let metadata = metadata.ok_or_else(|| unreadable(&self.request, "the list ended without its metadata"))?;
+        Ok(List { types: TypeMeta::default(), metadata, items })
+    }
+}
+
+fn named<T>(object: Decoded<T>, request: &Arc<RequestLine>) -> Result<Decoded<T>, ApiError> {
+    match object.nameless() {
+        Some(error) => Err(unreadable(request, &format!("the object of an event has no name: {error}"))),
+        None => Ok(object),
+    }
+}
+
+/// An answer that came whole, and is not what was asked for.
+fn unreadable(request: &Arc<RequestLine>, what: &str) -> ApiError {
+    ApiError { request: Some(request.clone()), ..ApiError::decode(what) }
+}

@@ -1,0 +1,251 @@
+//! A look at the bytes of an object: who it is, and where what is left out of it stands. One pass, which ends with the metadata if
+//! nothing is left out after it.
+
+mod cursor;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use pintle_meta::ObjectKey;
+
+use self::cursor::Cursor;
+use crate::Projection;
+
+/// What to look for in the bytes of an object.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    /// The names of fields, as a tree; the first is the root, the second the metadata.
+    nodes: Vec<Node>,
+}
+
+type Node = Vec<(String, Action)>;
+
+/// What becomes of a field.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Enter(usize),
+    Read(Field),
+    Cut,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    Name,
+    Namespace,
+    Uid,
+    ResourceVersion,
+}
+
+/// What was found in the bytes of an object.
+#[derive(Debug, Default)]
+pub(crate) struct Outline {
+    /// Where the texts of [`Field`] stand, without their quotes.
+    texts: [Option<Range<usize>>; 4],
+    /// What is to be left out, in order, none over another.
+    cuts: Vec<Range<usize>>,
+}
+
+const ROOT: usize = 0;
+const METADATA: usize = 1;
+
+/// What nests more deeply is for the decoder to refuse, as `serde_json` does at this depth.
+const MAX_DEPTH: usize = 128;
+
+impl Scanner {
+    pub(crate) fn new(projection: &Projection) -> Self {
+        let metadata = [
+            ("name", Field::Name),
+            ("namespace", Field::Namespace),
+            ("uid", Field::Uid),
+            ("resourceVersion", Field::ResourceVersion),
+        ];
+        let root = vec![("metadata".to_owned(), Action::Enter(METADATA))];
+        let metadata = metadata.map(|(name, field)| (name.to_owned(), Action::Read(field)));
+        let mut scanner = Self { nodes: vec![root, metadata.into()] };
+        projection.left_out().iter().for_each(|path| scanner.leave_out(path));
+        scanner
+    }
+
+    fn leave_out(&mut self, path: &[String]) {
+        let Some((last, way)) = path.split_last() else { return };
+        let mut node = ROOT;
+        for name in way {
+            node = match action_of(&self.nodes[node], name.as_bytes()) {
+                Some(Action::Enter(next)) => next,
+                Some(_) => return,
+                None => {
+                    let next = self.nodes.len();
+                    self.nodes.push(Node::new());
+                    self.nodes[node].push((name.clone(), Action::Enter(next)));
+                    next
+                }
+            };
+        }
+        self.nodes[node].retain(|(name, _)| name != last);
+        self.nodes[node].push((last.clone(), Action::Cut));
+    }
+
+    /// Looks through the bytes of an object. None if they are no JSON object as far as they are looked at; their decoder has more to
+    /// say of that.
+    ///
+    /// What is not looked for is skipped: whether it is JSON is for the decoder, and of what is left out nobody asks. Of two fields
+    /// of one name within the metadata, the last one counts.
+    pub(crate) fn scan(&self, json: &[u8]) -> Option<Outline> {
+        let ends_with_metadata = self.nodes[ROOT].len() == 1;
+        let mut walk =
+            Walk { nodes: &self.nodes, cursor: Cursor::new(json), open: Vec::new(), outline: Outline::default() };
+        walk.cursor.skip_white();
+        walk.enter(ROOT, false)?;
+        while let Some(here) = walk.open.last() {
+            let end = if here.is_array { b']' } else { b'}' };
+            walk.cursor.skip_white();
+            if walk.cursor.take(end).is_none() {
+                walk.go_on()?;
+            } else if walk.open.pop().is_some_and(|closed| closed.node == METADATA) && ends_with_metadata {
+                break;
+            }
+        }
+        Some(walk.outline)
+    }
+}
+
+/// The way through an object.
+struct Walk<'a> {
+    nodes: &'a [Node],
+    cursor: Cursor<'a>,
+    /// The innermost last.
+    open: Vec<Open>,
+    outline: Outline,
+}
+
+/// An object or array that is being looked through.
+struct Open {
+    node: usize,
+    is_array: bool,
+    /// A member or item has come before, and a comma is due.
+    has_begun: bool,
+    /// One of these stays.
+    has_kept: bool,
+}
+
+impl Walk<'_> {
+    fn enter(&mut self, node: usize, is_array: bool) -> Option<()> {
+        self.cursor.take(if is_array { b'[' } else { b'{' })?;
+        self.open.push(Open { node, is_array, has_begun: false, has_kept: false });
+        (self.open.len() <= MAX_DEPTH).then_some(())
+    }
+
+    /// Past the next member or item, or into it.
+    fn go_on(&mut self) -> Option<()> {
+        let here = self.open.last_mut()?;
+        let comma = self.cursor.at();
+        if here.has_begun {
+            self.cursor.take(b',')?;
+            self.cursor.skip_white();
+        }
+        here.has_begun = true;
+        let start = self.cursor.at();
+        let action = if here.is_array {
+            Some(Action::Enter(here.node))
+        } else {
+            let name = self.cursor.text()?;
+            self.cursor.skip_white();
+            self.cursor.take(b':')?;
+            self.cursor.skip_white();
+            action_of(&self.nodes[here.node], unescaped(self.cursor.bytes(), name)?.as_bytes())
+        };
+        if let Some(Action::Cut) = action {
+            return self.cut(start, comma);
+        }
+        here.has_kept = true;
+        let node = match action {
+            Some(Action::Enter(node)) => node,
+            Some(Action::Read(field)) => {
+                let text = (self.cursor.peek() == Some(b'"')).then_some(self.cursor.at());
+                self.cursor.skip_value()?;
+                self.outline.texts[field as usize] = text.map(|start| start + 1..self.cursor.at() - 1);
+                return Some(());
+            }
+            _ => return self.cursor.skip_value(),
+        };
+        match self.cursor.peek()? {
+            b'{' => self.enter(node, false),
+            // An array is no metadata, whatever its items look like.
+            b'[' if node != METADATA => self.enter(node, true),
+            _ => self.cursor.skip_value(),
+        }
+    }
+
+    /// Leaves out the member that begins at `start`, with the comma before it or, if nothing before it stays, the one behind.
+    fn cut(&mut self, start: usize, comma: usize) -> Option<()> {
+        let here = self.open.last_mut()?;
+        self.cursor.skip_value()?;
+        let mut cut = if here.has_kept { comma } else { start }..self.cursor.at();
+        if !here.has_kept {
+            self.cursor.skip_white();
+            if self.cursor.take(b',').is_some() {
+                self.cursor.skip_white();
+                here.has_begun = false;
+                cut.end = self.cursor.at();
+                if self.cursor.peek() == Some(b'}') {
+                    return None;
+                }
+            }
+        }
+        self.outline.cuts.push(cut);
+        Some(())
+    }
+}
+
+impl Outline {
+    /// The uid, if it is a text.
+    pub(crate) fn uid<'a>(&self, json: &'a [u8]) -> Option<Cow<'a, str>> {
+        self.text(json, Field::Uid)
+    }
+
+    /// The resourceVersion, if it is a text.
+    pub(crate) fn resource_version<'a>(&self, json: &'a [u8]) -> Option<Cow<'a, str>> {
+        self.text(json, Field::ResourceVersion)
+    }
+
+    /// The key, if there is a name.
+    pub(crate) fn key(&self, json: &[u8]) -> Option<ObjectKey> {
+        let name = self.text(json, Field::Name)?;
+        Some(ObjectKey::new(&self.text(json, Field::Namespace).unwrap_or_default(), &name))
+    }
+
+    /// The bytes without what is left out.
+    pub(crate) fn pruned<'a>(&self, json: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.cuts.is_empty() {
+            return Cow::Borrowed(json);
+        }
+        let cut: usize = self.cuts.iter().map(ExactSizeIterator::len).sum();
+        let mut pruned = Vec::with_capacity(json.len() - cut);
+        let mut kept_from = 0;
+        for cut in &self.cuts {
+            pruned.extend_from_slice(&json[kept_from..cut.start]);
+            kept_from = cut.end;
+        }
+        pruned.extend_from_slice(&json[kept_from..]);
+        Cow::Owned(pruned)
+    }
+
+    fn text<'a>(&self, json: &'a [u8], field: Field) -> Option<Cow<'a, str>> {
+        unescaped(json, self.texts[field as usize].clone()?)
+    }
+}
+
+fn action_of(node: &Node, name: &[u8]) -> Option<Action> {
+    node.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, action)| *action)
+}
+
+/// The text between two quotes. None if it is no JSON, or no UTF-8.
+fn unescaped(json: &[u8], text: Range<usize>) -> Option<Cow<'_, str>> {
+    if json[text.clone()].contains(&b'\\') {
+        return serde_json::from_slice(&json[text.start - 1..=text.end]).ok().map(Cow::Owned);
+    }
+    str::from_utf8(&json[text]).ok().map(Cow::Borrowed)
+}
+
+#[cfg(test)]
+mod tests;
