@@ -1,183 +1,257 @@
-//! The queue that keeps one change a key.
+//! The queue for a listener, who may be slow.
 
-use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// A queue that holds at most one change a key: from the state that its consumer knows to the state that is true now.
+use crate::keyed::Place;
+use crate::line::Line;
+
+/// A queue of changes for a listener that may be slower than they come.
 ///
-/// It is for a consumer that wants the present rather than the history: changes of one key that meet in the queue become one
-/// change, from the oldest state that the consumer knows to the newest. So however slow the consumer is, the queue never
-/// holds more entries than there are keys that the consumer knows or that exist. An object that came and went while the
-/// consumer did not look is never delivered.
+/// Where changes of one key meet, they become one. How many wait is therefore bounded by how many keys the listener knows or
+/// that exist, in [ordered delivery](Delivery::Ordered) by that and its bound. Whoever applies all changes in turn ends with the truth,
+/// however they are [delivered](Delivery).
 ///
-/// Keys come out in the order in which they first changed; a key keeps its place while further changes join it.
+/// Keys come out in the order in which they first changed; a key keeps its place while further changes join it. An object that came
+/// and went while the listener did not look is not told, unless changes are ordered.
+///
+/// The end of an object and the beginning of another of its name are two changes, even where they met: the end comes first, with the
+/// last state that was seen, and the beginning is next in line.
 ///
 /// # Examples
 ///
 /// ```
-/// use pintle_delta_fifo::{Change, CoalescingFifo};
+/// use pintle_delta_fifo::{Change, CoalescingFifo, Delivery};
 ///
 /// // Objects with a uid and a phase.
-/// let mut fifo = CoalescingFifo::new(|a: &(u32, &str), b| a.0 == b.0);
+/// let mut fifo = CoalescingFifo::new(|a: &(u32, &str), b| a.0 == b.0, Delivery::Coalesced);
 /// fifo.updated("a", (1, "Pending"), (1, "Running"));
 /// fifo.added("b", (2, "Pending"), false);
 /// fifo.updated("a", (1, "Running"), (1, "Succeeded"));
 /// fifo.deleted("b", (2, "Pending"), (2, "Pending"), true);
 ///
-/// let change = Change::Updated { old: (1, "Pending"), new: (1, "Succeeded") };
+/// let change = Change::Updated { old: Some((1, "Pending")), new: (1, "Succeeded") };
 /// assert_eq!(fifo.pop(), Some(("a", change)));
 /// assert_eq!(fifo.pop(), None, "b came and went unseen");
 /// ```
 #[derive(Debug)]
 pub struct CoalescingFifo<K, T> {
-    slots: HashMap<K, Slot<T>>,
-    /// Places in the queue. Ordered by number, so that an entry in the middle can go when its change cancels out.
-    order: BTreeMap<u64, K>,
-    next_place: u64,
-    initial: usize,
+    line: Line<K, Waiting<T>>,
+    delivery: Delivery,
     same_identity: fn(&T, &T) -> bool,
+    initial: usize,
+    joined: u64,
+}
+
+/// What becomes of changes that wait in a [`CoalescingFifo`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// Changes of one key become one, from the state that the listener knows to the newest. Of a key that waits with an update, both
+    /// states stay in memory.
+    #[default]
+    Coalesced,
+    /// The same, but for the state that the listener knows, which is not kept: an update has no old state. What waits keeps no object
+    /// in memory that nobody else has, but for those that are gone and have to be told as gone.
+    Newest,
+    /// Each change by itself, in the order in which they came, across keys as well. Only once `bound` changes wait does a change join
+    /// the last one that waits for its key, and so is told before what came between: [`joined`](CoalescingFifo::joined)
+    /// counts how often.
+    Ordered {
+        /// So many changes are kept apart. A key of which none waits is still put in beyond.
+        bound: usize,
+    },
 }
 
 /// What a [`CoalescingFifo`] delivers for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
-    /// The consumer did not know the key.
+    /// The listener did not know the key.
     Added {
         /// The newest state.
         object: T,
-        /// Whether it was there before the consumer was.
+        /// Whether it was there before the listener was.
         is_initial: bool,
     },
-    /// The consumer knew the key in another state, or in this one and is only reminded of it.
+    /// The listener knew the key in another state, or in this one and is only reminded of it.
     Updated {
-        /// The state that the consumer knew.
-        old: T,
+        /// The state that the listener knew. None: the queue keeps [only the newest](Delivery::Newest).
+        old: Option<T>,
         /// The newest state.
         new: T,
     },
     /// The key is gone.
     Deleted {
-        /// The last state that was seen.
+        /// The last state that was seen. The listener may not have been told of it.
         object: T,
         /// Whether it was deleted in that state. If not, the deletion was inferred, and `object` may be stale.
         final_state_known: bool,
     },
 }
 
+/// What waits for a key.
 #[derive(Debug)]
-struct Slot<T> {
-    place: u64,
-    /// The state that the consumer knows, if any.
-    told: Option<T>,
-    now: Now<T>,
-    is_initial: bool,
-}
-
-#[derive(Debug)]
-enum Now<T> {
-    Present(T),
-    Gone { last: T, final_state_known: bool },
+enum Waiting<T> {
+    Added {
+        object: T,
+        is_initial: bool,
+    },
+    Updated {
+        old: Option<T>,
+        new: T,
+    },
+    Deleted {
+        last: T,
+        final_state_known: bool,
+    },
+    /// The object that the listener knows is gone, and there is another.
+    Recreated {
+        last: T,
+        final_state_known: bool,
+        object: T,
+    },
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     /// An empty queue.
     ///
-    /// `same_identity` says whether two states of one key are states of one object. If they are not, because a deletion and a
-    /// creation met in the queue, the consumer gets both instead of one update.
-    pub fn new(same_identity: fn(&T, &T) -> bool) -> Self {
-        Self { slots: HashMap::new(), order: BTreeMap::new(), next_place: 0, initial: 0, same_identity }
+    /// `same_identity` says whether two states of one key are states of one object. Where an update goes from one to another, the
+    /// deletion in between was not seen, and is told.
+    pub fn new(same_identity: fn(&T, &T) -> bool, delivery: Delivery) -> Self {
+        Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues that the key is there now and was not before. `is_initial`: it was there before the consumer was.
+    /// Queues that the key is there now and was not before. `is_initial`: it was there before the listener was.
     pub fn added(&mut self, key: K, object: T, is_initial: bool) {
-        if let Some(slot) = self.slots.get_mut(&key) {
-            slot.now = Now::Present(object);
-            return;
-        }
-        self.push(key, None, Now::Present(object), is_initial);
+        self.present(key, object, |_, object| Waiting::Added { object, is_initial });
     }
 
     /// Queues that the key went from one state to another.
     pub fn updated(&mut self, key: K, old: T, new: T) {
-        if let Some(slot) = self.slots.get_mut(&key) {
-            slot.now = Now::Present(new);
-            return;
-        }
-        self.push(key, Some(old), Now::Present(new), false);
+        self.present(key, new, |fifo, new| match (fifo.same_identity)(&old, &new) {
+            true => fifo.update(old, new),
+            false => Waiting::Recreated { last: old, final_state_known: false, object: new },
+        });
     }
 
-    /// Queues that the key is gone. `last` is the last state that was seen, `known` the one that the consumer knows unless a
-    /// change of this key waits. If the consumer does not know the key, whatever waits for it is dropped.
+    /// Queues that the key is gone. `known` is the state in which it was known so far, `last` the last one that was seen. If the
+    /// listener was not told of the key yet, what it would have been told is dropped.
     pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) {
-        let Some(slot) = self.slots.get_mut(&key) else {
-            return self.push(key, Some(known), Now::Gone { last, final_state_known }, false);
+        let hash = self.line.hash(&key);
+        let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
+            true => Waiting::Deleted { last: last.clone(), final_state_known },
+            // Of the object that was known, nobody saw the end.
+            false => Waiting::Deleted { last: known.clone(), final_state_known: false },
         };
-        if slot.told.is_some() {
-            slot.now = Now::Gone { last, final_state_known };
-        } else {
-            self.remove(&key);
+        let Some(place) = self.place_to_join(hash, &key) else {
+            self.line.push_back(hash, key, ended(&known, self.same_identity));
+            return;
+        };
+        match &self.line[place] {
+            Waiting::Added { .. } => _ = self.remove(place),
+            Waiting::Updated { new, .. } => self.line[place] = ended(new, self.same_identity),
+            // The other one came and went unseen.
+            Waiting::Recreated { last, final_state_known, .. } => {
+                self.line[place] = Waiting::Deleted { last: last.clone(), final_state_known: *final_state_known };
+            }
+            Waiting::Deleted { final_state_known: true, .. } => {}
+            Waiting::Deleted { .. } => self.line[place] = ended(&known, self.same_identity),
         }
     }
 
-    /// Reminds the consumer of a key that did not change. Does nothing if a change of that key waits.
+    /// Reminds the listener of a key that did not change. Does nothing if a change of that key waits.
     pub fn sync(&mut self, key: K, object: T) {
-        if !self.slots.contains_key(&key) {
-            self.push(key, Some(object.clone()), Now::Present(object), false);
+        let hash = self.line.hash(&key);
+        if self.line.find(hash, &key).is_none() {
+            let reminder = self.update(object.clone(), object);
+            self.line.push_back(hash, key, reminder);
         }
     }
 
-    /// Takes out the change of the key that has waited longest. None: nothing waits.
+    /// Takes out the change that has waited longest. None: nothing waits.
     pub fn pop(&mut self) -> Option<(K, Change<T>)> {
-        let key = self.order.values().next()?.clone();
-        let slot = self.slots.get_mut(&key)?;
-        if let (Some(told), Now::Present(now)) = (&slot.told, &slot.now)
-            && !(self.same_identity)(told, now)
-        {
-            // Another object took the name: the old one's end comes first, the new one's beginning is next in line.
-            let object = told.clone();
-            slot.told = None;
-            return Some((key, Change::Deleted { object, final_state_known: false }));
+        let (place, key) = self.line.front()?;
+        if let Waiting::Recreated { last, final_state_known, object } = &self.line[place] {
+            let (key, object) = (key.clone(), object.clone());
+            let change = Change::Deleted { object: last.clone(), final_state_known: *final_state_known };
+            self.line[place] = Waiting::Added { object, is_initial: false };
+            return Some((key, change));
         }
-        let slot = self.remove(&key)?;
-        let change = match (slot.told, slot.now) {
-            (None, Now::Present(object)) => Change::Added { object, is_initial: slot.is_initial },
-            (Some(old), Now::Present(new)) => Change::Updated { old, new },
-            (Some(told), Now::Gone { last, final_state_known }) => match (self.same_identity)(&told, &last) {
-                true => Change::Deleted { object: last, final_state_known },
-                false => Change::Deleted { object: told, final_state_known: false },
-            },
-            (None, Now::Gone { last, final_state_known }) => Change::Deleted { object: last, final_state_known },
+        let (key, waiting) = self.remove(place)?;
+        let change = match waiting {
+            Waiting::Added { object, is_initial } => Change::Added { object, is_initial },
+            Waiting::Updated { old, new } => Change::Updated { old, new },
+            Waiting::Deleted { last: object, final_state_known }
+            | Waiting::Recreated { last: object, final_state_known, .. } => {
+                Change::Deleted { object, final_state_known }
+            }
         };
         Some((key, change))
     }
 
-    /// How many keys wait.
+    /// How many entries wait. One entry may become two changes: the end of an object, and the beginning of the next.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.line.len()
     }
 
-    /// Whether no key waits.
+    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.line.is_empty()
     }
 
-    /// How many of the waiting keys were there before the consumer was.
+    /// How many of the waiting keys were there before the listener was.
     pub fn initial_len(&self) -> usize {
         self.initial
     }
 
-    fn push(&mut self, key: K, told: Option<T>, now: Now<T>, is_initial: bool) {
-        let place = self.next_place;
-        self.next_place += 1;
-        self.initial += usize::from(is_initial);
-        self.order.insert(place, key.clone());
-        self.slots.insert(key, Slot { place, told, now, is_initial });
+    /// How many changes have joined another one since the beginning: what a listener that kept up would have been told as well.
+    pub fn joined(&self) -> u64 {
+        self.joined
     }
 
-    fn remove(&mut self, key: &K) -> Option<Slot<T>> {
-        let slot = self.slots.remove(key)?;
-        self.order.remove(&slot.place);
-        self.initial -= usize::from(slot.is_initial);
-        Some(slot)
+    /// Queues that the key is in a state. `first` says what that is for a listener for whom nothing of the key waits.
+    fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) {
+        let hash = self.line.hash(&key);
+        let Some(place) = self.place_to_join(hash, &key) else {
+            let first = first(self, new);
+            self.initial += usize::from(first.is_initial());
+            self.line.push_back(hash, key, first);
+            return;
+        };
+        let waiting = &mut self.line[place];
+        let (last, final_state_known) = match waiting {
+            Waiting::Added { object, .. } | Waiting::Recreated { object, .. } => return *object = new,
+            Waiting::Updated { new: last, .. } if (self.same_identity)(last, &new) => return *last = new,
+            Waiting::Updated { new: last, .. } => (last.clone(), false),
+            Waiting::Deleted { last, final_state_known } => (last.clone(), *final_state_known),
+        };
+        *waiting = Waiting::Recreated { last, final_state_known, object: new };
+    }
+
+    fn update(&self, old: T, new: T) -> Waiting<T> {
+        Waiting::Updated { old: (self.delivery != Delivery::Newest).then_some(old), new }
+    }
+
+    /// The entry that a change of the key joins, if it is not to be one of its own.
+    fn place_to_join(&mut self, hash: u64, key: &K) -> Option<Place> {
+        let place = self.line.find(hash, key)?;
+        if let Delivery::Ordered { bound } = self.delivery
+            && self.line.len() < bound
+        {
+            self.line.unlist(place);
+            return None;
+        }
+        self.joined += 1;
+        Some(place)
+    }
+
+    fn remove(&mut self, place: Place) -> Option<(K, Waiting<T>)> {
+        let (key, waiting) = self.line.remove(place)?;
+        self.initial -= usize::from(waiting.is_initial());
+        Some((key, waiting))
+    }
+}
+
+impl<T> Waiting<T> {
+    fn is_initial(&self) -> bool {
+        matches!(self, Self::Added { is_initial: true, .. })
     }
 }

@@ -34,14 +34,14 @@
 //! - A [`Delta`] is one change of one object; [`Deltas`] are all that wait for one key, oldest first.
 //! - A [`DeletedFinalStateUnknown`] is a tombstone: the object is gone, and its last state was not seen.
 //! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`CoalescingFifo`] keeps
-//!   one [`Change`] a key, for a consumer that wants the present and not the history. A [`DeltaFifoConfig`] and a
-//!   [`RealFifoConfig`] say what is to differ from the usual.
+//!   [`Change`]s for a listener that may be slow; its [`Delivery`] says what becomes of those that meet in it. A
+//!   [`DeltaFifoConfig`] and a [`RealFifoConfig`] say what is to differ from the usual.
 //! - *Known objects* are what the consumer holds, which the queue sees as a [`KeyListerGetter`].
 //! - A [`MemoryStore`] holds objects by key, with indices over them.
 //! - [`Store`], [`Indexer`] and [`Queue`] are the contracts of queues and caches.
 //! - A [`BlockingDeltaFifo`] puts a [`DeltaFifo`] between threads.
 //!
-//! Nothing here knows Kubernetes or a runtime, and there are no dependencies.
+//! Nothing here knows Kubernetes or a runtime.
 
 mod blocking;
 mod coalescing;
@@ -49,12 +49,14 @@ mod config;
 mod delta;
 mod delta_fifo;
 mod error;
+mod keyed;
+mod line;
 mod memory_store;
 mod real_fifo;
 mod store;
 
 pub use blocking::{BlockingDeltaFifo, Guard};
-pub use coalescing::{Change, CoalescingFifo};
+pub use coalescing::{Change, CoalescingFifo, Delivery};
 pub use config::{DeltaFifoConfig, RealFifoConfig};
 pub use delta::{DeletedFinalStateUnknown, DeletedObject, Delta, DeltaType, Deltas, ZeroLengthDeltas};
 pub use delta_fifo::{DeltaFifo, Popped};

@@ -116,7 +116,7 @@ impl<T> From<Change<Arc<T>>> for ResourceEvent<T> {
     fn from(change: Change<Arc<T>>) -> Self {
         match change {
             Change::Added { object, is_initial } => Self::Added { object, is_initial },
-            Change::Updated { old, new } => Self::Updated { old, new },
+            Change::Updated { old, new } => Self::Updated { old: old.unwrap_or_else(|| new.clone()), new },
             Change::Deleted { object, final_state_known } => Self::Deleted { object, final_state_known },
         }
     }

@@ -9,7 +9,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use futures_core::Stream;
-use pintle_delta_fifo::{Change, CoalescingFifo};
+use pintle_delta_fifo::{Change, CoalescingFifo, Delivery};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Notify, watch};
 
@@ -179,7 +179,7 @@ impl<T: Object> Queue<T> {
     /// `resync` is how often to remind the listener of all objects.
     pub(crate) fn new(now: Instant, resync: Option<Duration>) -> Self {
         let mut state = State {
-            fifo: CoalescingFifo::new(|old: &Arc<T>, new: &Arc<T>| old.uid() == new.uid()),
+            fifo: CoalescingFifo::new(|old: &Arc<T>, new: &Arc<T>| old.uid() == new.uid(), Delivery::Coalesced),
             waker: None,
             upstream_synced: false,
             initial_in_hand: false,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod blocking;
+mod coalescing;
 mod delta_fifo;
 mod oracle;
 mod real_fifo;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pintle_delta_fifo::{
-    Change, CoalescingFifo, DeletedObject, Delta, DeltaFifo, DeltaFifoConfig, Deltas, Item, Popped, RealFifo,
+    Change, CoalescingFifo, DeletedObject, Delivery, Delta, DeltaFifo, DeltaFifoConfig, Deltas, Item, Popped, RealFifo,
     RealFifoConfig,
 };
 use proptest::collection::vec;
@@ -34,6 +34,11 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         6 => Just(Operation::Pop),
     ];
     vec(operation, 0..60)
+}
+
+fn deliveries() -> impl Strategy<Value = Delivery> {
+    let ordered = (0..8_usize).prop_map(|bound| Delivery::Ordered { bound });
+    prop_oneof![Just(Delivery::Coalesced), Just(Delivery::Newest), ordered]
 }
 
 fn name(key: usize) -> String {
@@ -227,9 +232,9 @@ proptest! {
     }
 
     #[test]
-    fn who_applies_all_coalesced_changes_ends_with_the_truth(operations in operations()) {
+    fn who_applies_all_changes_of_a_listener_ends_with_the_truth(operations in operations(), delivery in deliveries()) {
         // Objects of one name are one object unless deleted in between; their identity is the hundreds of their value.
-        let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100);
+        let mut fifo = CoalescingFifo::new(|old: &Thing, new: &Thing| old.value / 100 == new.value / 100, delivery);
         let (mut truth, mut told) = (BTreeMap::<String, Thing>::new(), BTreeMap::<String, Thing>::new());
         let mut lives = 0;
         let take = |fifo: &mut CoalescingFifo<String, Thing>, told: &mut BTreeMap<String, Thing>| {
@@ -237,14 +242,16 @@ proptest! {
             match change {
                 Change::Added { object, .. } => prop_assert_eq!(told.insert(key, object), None),
                 Change::Updated { old, new } => {
-                    prop_assert_eq!(old.value / 100, new.value / 100, "an update is of one object");
-                    prop_assert_eq!(told.insert(key, new), Some(old));
+                    let before = told.insert(key, new.clone());
+                    let same = before.as_ref().is_some_and(|before| before.value / 100 == new.value / 100);
+                    prop_assert!(same, "an update is of one object");
+                    prop_assert_eq!(old, before.filter(|_| delivery != Delivery::Newest));
                 }
                 Change::Deleted { object, final_state_known } => {
                     let before = told.remove(&key);
                     let same = before.is_some_and(|before| before.value / 100 == object.value / 100);
                     prop_assert!(same, "the end of another object");
-                    prop_assert!(final_state_known || object.value.is_multiple_of(2));
+                    prop_assert_eq!(final_state_known, !object.value.is_multiple_of(2), "what was seen is told as seen");
                 }
             }
             Ok(true)
@@ -282,7 +289,8 @@ proptest! {
                 Operation::Resync => truth.iter().for_each(|(key, object)| fifo.sync(key.clone(), object.clone())),
                 Operation::Pop => _ = take(&mut fifo, &mut told)?,
             }
-            prop_assert!(fifo.len() <= 4, "at most one entry a key");
+            let bound = if let Delivery::Ordered { bound } = delivery { bound } else { 0 };
+            prop_assert!(fifo.len() <= bound + 4, "beyond the bound, at most one entry a key");
         }
         while take(&mut fifo, &mut told)? {}
         prop_assert_eq!(told, truth);

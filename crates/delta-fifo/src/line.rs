@@ -1,0 +1,110 @@
+//! Keyed entries in a line: found by key, taken out at the front, or anywhere.
+
+use std::hash::Hash;
+use std::ops::{Index, IndexMut};
+
+use crate::keyed::{Keyed, Place};
+
+/// Entries in a line. Each step takes the same time, however long the line is.
+#[derive(Debug)]
+pub(crate) struct Line<K, V> {
+    nodes: Keyed<K, Node<V>>,
+    head: Place,
+    tail: Place,
+}
+
+#[derive(Debug)]
+struct Node<V> {
+    before: Place,
+    behind: Place,
+    value: V,
+}
+
+/// The place of nothing.
+const END: Place = Place::MAX;
+
+impl<K, V> Line<K, V> {
+    pub(crate) fn new() -> Self {
+        Self { nodes: Keyed::new(), head: END, tail: END }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The entry that has waited longest.
+    pub(crate) fn front(&self) -> Option<(Place, &K)> {
+        Some((self.head, self.nodes.get(self.head)?.0))
+    }
+
+    /// Puts an entry at the end of the line. There must be none that can be found by its key, whose hash is `hash`.
+    pub(crate) fn push_back(&mut self, hash: u64, key: K, value: V) -> Place {
+        let place = self.nodes.insert(hash, key, Node { before: END, behind: END, value });
+        self.link(place);
+        place
+    }
+
+    pub(crate) fn remove(&mut self, place: Place) -> Option<(K, V)> {
+        self.nodes.get(place)?;
+        self.unlink(place);
+        let (key, node) = self.nodes.remove(place)?;
+        Some((key, node.value))
+    }
+
+    /// Leaves an entry in the line, such that its key does not find it.
+    pub(crate) fn unlist(&mut self, place: Place) {
+        self.nodes.unlist(place);
+    }
+
+    fn link(&mut self, place: Place) {
+        let before = std::mem::replace(&mut self.tail, place);
+        let node = &mut self.nodes[place];
+        (node.before, node.behind) = (before, END);
+        match before {
+            END => self.head = place,
+            _ => self.nodes[before].behind = place,
+        }
+    }
+
+    fn unlink(&mut self, place: Place) {
+        let (before, behind) = (self.nodes[place].before, self.nodes[place].behind);
+        match before {
+            END => self.head = behind,
+            _ => self.nodes[before].behind = behind,
+        }
+        match behind {
+            END => self.tail = before,
+            _ => self.nodes[behind].before = before,
+        }
+    }
+}
+
+impl<K: Eq + Hash, V> Line<K, V> {
+    pub(crate) fn hash(&self, key: &K) -> u64 {
+        self.nodes.hash(key)
+    }
+
+    /// Where the entry of a key is; `hash` is the key's.
+    pub(crate) fn find(&self, hash: u64, key: &K) -> Option<Place> {
+        self.nodes.find(hash, key)
+    }
+}
+
+/// The entry of a place that is in use.
+impl<K, V> Index<Place> for Line<K, V> {
+    type Output = V;
+
+    fn index(&self, place: Place) -> &V {
+        &self.nodes[place].value
+    }
+}
+
+impl<K, V> IndexMut<Place> for Line<K, V> {
+    fn index_mut(&mut self, place: Place) -> &mut V {
+        &mut self.nodes[place].value
+    }
+}

@@ -1,0 +1,159 @@
+//! What a listener is told, one scenario each.
+
+use std::sync::Arc;
+
+use pintle_delta_fifo::{Change, CoalescingFifo, Delivery};
+
+use crate::support::{Thing, thing};
+
+type Fifo = CoalescingFifo<String, Arc<Thing>>;
+
+/// The identity of an object is the hundreds of its value.
+fn fifo(delivery: Delivery) -> Fifo {
+    CoalescingFifo::new(|old, new| old.value / 100 == new.value / 100, delivery)
+}
+
+fn object(name: &str, value: u32) -> Arc<Thing> {
+    Arc::new(thing(name, value))
+}
+
+fn add(fifo: &mut Fifo, name: &str, value: u32) {
+    fifo.added(name.into(), object(name, value), false);
+}
+
+fn update(fifo: &mut Fifo, name: &str, old: u32, new: u32) {
+    fifo.updated(name.into(), object(name, old), object(name, new));
+}
+
+fn delete(fifo: &mut Fifo, name: &str, known: u32, last: u32) {
+    fifo.deleted(name.into(), object(name, known), object(name, last), true);
+}
+
+/// Empties the queue: `A a1` added, `U a1>a2` updated, `D a2` deleted, `D? a2` deleted, and nobody saw how.
+fn pops(fifo: &mut Fifo) -> Vec<String> {
+    let text = |object: &Thing| format!("{}{}", object.name, object.value);
+    let describe = |change: Change<Arc<Thing>>| match change {
+        Change::Added { object, is_initial } => format!("A{} {}", if is_initial { "!" } else { "" }, text(&object)),
+        Change::Updated { old: Some(old), new } => format!("U {}>{}", text(&old), text(&new)),
+        Change::Updated { old: None, new } => format!("U {}", text(&new)),
+        Change::Deleted { object, final_state_known: true } => format!("D {}", text(&object)),
+        Change::Deleted { object, final_state_known: false } => format!("D? {}", text(&object)),
+    };
+    std::iter::from_fn(|| fifo.pop()).map(|(_, change)| describe(change)).collect()
+}
+
+#[test]
+fn a_deletion_that_was_seen_is_told_as_seen_though_a_re_creation_met_it() {
+    for delivery in [Delivery::Coalesced, Delivery::Newest] {
+        let mut fifo = fifo(delivery);
+        delete(&mut fifo, "a", 1, 2);
+        add(&mut fifo, "a", 101);
+        update(&mut fifo, "a", 101, 102);
+        assert_eq!(pops(&mut fifo), ["D a2", "A a102"]);
+
+        // It changed before it went, which the listener was not told.
+        update(&mut fifo, "a", 102, 103);
+        delete(&mut fifo, "a", 103, 104);
+        add(&mut fifo, "a", 201);
+        assert_eq!(pops(&mut fifo), ["D a104", "A a201"]);
+
+        // Another one came and went unseen.
+        delete(&mut fifo, "a", 201, 202);
+        add(&mut fifo, "a", 301);
+        delete(&mut fifo, "a", 301, 302);
+        assert_eq!(pops(&mut fifo), ["D a202"]);
+    }
+}
+
+#[test]
+fn an_end_that_nobody_saw_is_told_with_the_last_state_that_was_seen() {
+    let mut fifo = fifo(Delivery::Coalesced);
+    update(&mut fifo, "a", 1, 101);
+    assert_eq!(pops(&mut fifo), ["D? a1", "A a101"]);
+
+    update(&mut fifo, "a", 101, 102);
+    update(&mut fifo, "a", 102, 201);
+    update(&mut fifo, "a", 201, 301);
+    assert_eq!(pops(&mut fifo), ["D? a102", "A a301"]);
+
+    // The end that was seen is that of another one.
+    delete(&mut fifo, "a", 301, 401);
+    assert_eq!(pops(&mut fifo), ["D? a301"]);
+    update(&mut fifo, "b", 1, 2);
+    delete(&mut fifo, "b", 2, 101);
+    assert_eq!(pops(&mut fifo), ["D? b2"]);
+
+    // It is seen after all.
+    fifo.deleted("c".into(), object("c", 1), object("c", 1), false);
+    delete(&mut fifo, "c", 1, 2);
+    fifo.deleted("c".into(), object("c", 1), object("c", 1), false);
+    assert_eq!(pops(&mut fifo), ["D c2"]);
+}
+
+#[test]
+fn only_the_newest_pins_no_old_object() {
+    let check = |delivery, is_pinned: bool| {
+        let mut fifo = fifo(delivery);
+        let [first, second, third] = [1, 2, 3].map(|value| object("a", value));
+        fifo.updated("a".into(), first.clone(), second.clone());
+        fifo.updated("a".into(), second.clone(), third.clone());
+        fifo.sync("a".into(), third.clone());
+        let pinned = [&first, &second, &third].map(|object| Arc::strong_count(object) > 1);
+        assert_eq!(pinned, [is_pinned, false, true], "{delivery:?}");
+        fifo.deleted("a".into(), third.clone(), third.clone(), true);
+        let pinned = [&first, &second, &third].map(|object| Arc::strong_count(object) - 1);
+        assert_eq!(pinned, [0, 0, 1], "{delivery:?}");
+    };
+    check(Delivery::Coalesced, true);
+    check(Delivery::Newest, false);
+
+    let mut newest = fifo(Delivery::Newest);
+    update(&mut newest, "a", 1, 2);
+    newest.sync("b".into(), object("b", 1));
+    assert_eq!(pops(&mut newest), ["U a2", "U b1"]);
+}
+
+#[test]
+fn what_is_ordered_comes_out_as_it_went_in() {
+    let mut fifo = fifo(Delivery::Ordered { bound: 100 });
+    add(&mut fifo, "a", 1);
+    add(&mut fifo, "b", 1);
+    update(&mut fifo, "a", 1, 2);
+    delete(&mut fifo, "a", 2, 3);
+    update(&mut fifo, "b", 1, 2);
+    add(&mut fifo, "a", 101);
+    fifo.sync("b".into(), object("b", 2));
+    assert_eq!((fifo.len(), fifo.joined()), (6, 0));
+    assert_eq!(pops(&mut fifo), ["A a1", "A b1", "U a1>a2", "D a3", "U b1>b2", "A a101"]);
+    fifo.sync("b".into(), object("b", 2));
+    assert_eq!(pops(&mut fifo), ["U b2>b2"]);
+}
+
+#[test]
+fn at_its_bound_what_is_ordered_joins_the_last_change_of_its_key() {
+    let mut fifo = fifo(Delivery::Ordered { bound: 3 });
+    add(&mut fifo, "a", 1);
+    update(&mut fifo, "a", 1, 2);
+    add(&mut fifo, "b", 1);
+    update(&mut fifo, "a", 2, 3);
+    update(&mut fifo, "a", 3, 4);
+    add(&mut fifo, "c", 1);
+    delete(&mut fifo, "b", 1, 1);
+    assert_eq!((fifo.len(), fifo.joined()), (3, 3));
+    assert_eq!(pops(&mut fifo), ["A a1", "U a1>a4", "A c1"]);
+}
+
+#[test]
+fn initial_objects_are_counted_until_they_are_told_or_gone() {
+    let mut fifo = fifo(Delivery::Coalesced);
+    for name in ["a", "b", "c"] {
+        fifo.added(name.into(), object(name, 1), true);
+    }
+    add(&mut fifo, "d", 1);
+    update(&mut fifo, "a", 1, 2);
+    assert_eq!(fifo.initial_len(), 3);
+    delete(&mut fifo, "b", 1, 1);
+    assert_eq!(fifo.initial_len(), 2);
+    assert_eq!(pops(&mut fifo), ["A! a2", "A! c1", "A d1"]);
+    assert_eq!(fifo.initial_len(), 0);
+}
