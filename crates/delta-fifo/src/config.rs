@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use crate::{BoxError, KeyListerGetter};
+use crate::{BoxError, KeyError, KeyListerGetter};
 
+/// Gives the key of an object.
+pub(crate) type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
 pub(crate) type KnownObjects<K, T> = Box<dyn KeyListerGetter<K, T> + Send + Sync>;
 pub(crate) type Transformer<T> = Box<dyn Fn(T) -> Result<T, BoxError> + Send + Sync>;
 pub(crate) type LookupErrorHandler<K> = Box<dyn Fn(&K, &BoxError) + Send + Sync>;

@@ -1,13 +1,13 @@
 //! The queue that keeps every change, grouped by key.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::hash::Hash;
 
+use crate::config::KeyFunc;
+use crate::line::Line;
+use crate::progress::Progress;
 use crate::{
-    BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, DeltaFifoConfig, Deltas, KeyError, Queue, Store,
-    StoreError,
+    BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, DeltaFifoConfig, Deltas, KeyError, Store, StoreError,
 };
 
 /// A queue of keyed changes that keeps each of them: client-go's `DeltaFIFO`.
@@ -20,8 +20,7 @@ use crate::{
 /// knows and a new list does not have is deleted, and comes out as a [tombstone](DeletedFinalStateUnknown). So the consumer
 /// has to bring its objects up to date before anything else is done to the queue.
 ///
-/// It is a plain struct: it takes no lock and never waits. [`BlockingDeltaFifo`](crate::BlockingDeltaFifo) puts it between
-/// threads.
+/// It is a plain struct: it takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) puts it between threads or tasks.
 ///
 /// It has no bound: a producer that is faster than the consumer fills it with one delta a change.
 ///
@@ -45,18 +44,17 @@ use crate::{
 pub struct DeltaFifo<K, T> {
     key_func: KeyFunc<K, T>,
     config: DeltaFifoConfig<K, T>,
-    /// The same keys as in `queue`.
-    items: HashMap<K, Deltas<K, T>>,
-    queue: VecDeque<K>,
-    /// Whether anything has ever come in.
-    populated: bool,
-    /// How many keys of the first replacement still wait to be popped.
-    initial_population: usize,
-    closed: bool,
+    line: Line<K, Entry<K, T>>,
+    /// How many lists have come.
+    lists: u64,
+    progress: Progress,
 }
 
-/// Gives the key of an object.
-type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
+struct Entry<K, T> {
+    deltas: Deltas<K, T>,
+    /// The newest list when a change of the key last came.
+    list: u64,
+}
 
 /// What a queue gives its consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,15 +73,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
         config: DeltaFifoConfig<K, T>,
     ) -> Self {
-        Self {
-            key_func: Box::new(key_func),
-            config,
-            items: HashMap::new(),
-            queue: VecDeque::new(),
-            populated: false,
-            initial_population: 0,
-            closed: false,
-        }
+        Self { key_func: Box::new(key_func), config, line: Line::new(), lists: 0, progress: Progress::default() }
     }
 
     /// Queues that an object is new.
@@ -92,7 +82,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// [`StoreError::Key`] if it has no key, [`StoreError::Transform`] if the transformer refuses it. Then nothing is queued.
     pub fn add(&mut self, object: T) -> Result<(), StoreError> {
-        self.populated = true;
+        self.progress.changed();
         self.enqueue(object, Delta::Added)
     }
 
@@ -102,7 +92,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// Those of [`add`](Self::add).
     pub fn update(&mut self, object: T) -> Result<(), StoreError> {
-        self.populated = true;
+        self.progress.changed();
         self.enqueue(object, Delta::Updated)
     }
 
@@ -116,7 +106,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     /// Those of [`add`](Self::add). After [`StoreError::Key`] the queue is as if it had not been called.
     pub fn delete(&mut self, object: T) -> Result<(), StoreError> {
         let key = self.key_of(&object)?;
-        self.populated = true;
+        self.progress.changed();
         if !self.is_known(&key) {
             return Ok(());
         }
@@ -128,7 +118,7 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     /// Queues that an object is gone whose last state nobody saw. Like [`delete`](Self::delete), it does nothing for an unknown
     /// key.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
-        self.populated = true;
+        self.progress.changed();
         if self.is_known(&tombstone.key) {
             self.append(tombstone.key.clone(), Delta::Deleted(DeletedObject::Tombstone(tombstone)));
         }
@@ -143,35 +133,22 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// Those of [`add`](Self::add). What comes before the object at fault stays queued.
     pub fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
-        let mut keys = HashSet::with_capacity(objects.len());
+        let delta = if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync };
+        self.lists += 1;
         for object in objects {
-            keys.insert(self.key_of(&object)?);
-            self.enqueue(object, if self.config.emit_replaced { Delta::Replaced } else { Delta::Sync })?;
+            self.enqueue(object, delta)?;
         }
         // Queued keys first: what is queued is newer than what is known.
-        let mut gone: Vec<(K, Option<T>)> = Vec::new();
-        for key in self.queue.iter().filter(|key| !keys.contains(*key)) {
-            let object = self.items.get(key).and_then(|deltas| deltas.newest().object().cloned());
-            gone.push((key.clone(), object));
+        let unlisted = self.line.iter().filter(|(.., entry)| entry.list < self.lists);
+        let gone: Vec<_> =
+            unlisted.map(|(place, key, entry)| (place, key.clone(), entry.deltas.newest().object().cloned())).collect();
+        for (place, key, object) in gone {
+            self.line[place].deltas.push(tombstone(key, object));
         }
-        if let Some(known) = &self.config.known_objects {
-            for key in known.list_keys() {
-                if keys.contains(&key) || self.items.contains_key(&key) {
-                    continue;
-                }
-                let object = known.get_by_key(&key).unwrap_or_else(|error| self.lookup_failed(&key, &error));
-                gone.push((key, object));
-            }
+        for (key, object) in self.unqueued() {
+            self.append(key.clone(), tombstone(key, object));
         }
-        let deletions = gone.len();
-        for (key, object) in gone {
-            let tombstone = DeletedFinalStateUnknown { key: key.clone(), object };
-            self.append(key, Delta::Deleted(DeletedObject::Tombstone(tombstone)));
-        }
-        if !self.populated {
-            self.populated = true;
-            self.initial_population = keys.len() + deletions;
-        }
+        self.progress.listed(self.line.len());
         Ok(())
     }
 
@@ -182,18 +159,9 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     ///
     /// [`StoreError::Key`] if a known object has no key.
     pub fn resync(&mut self) -> Result<(), StoreError> {
-        let Some(known) = &self.config.known_objects else { return Ok(()) };
-        let mut objects = Vec::new();
-        for key in known.list_keys() {
-            if self.items.contains_key(&key) {
-                continue;
-            }
-            let object = known.get_by_key(&key).unwrap_or_else(|error| self.lookup_failed(&key, &error));
-            objects.extend(object);
-        }
-        for object in objects {
+        for object in self.unqueued().into_iter().filter_map(|(_, object)| object) {
             let key = self.key_of(&object)?;
-            if !self.items.contains_key(&key) {
+            if self.line.place_of(&key).is_none() {
                 self.append(key, Delta::Sync(object));
             }
         }
@@ -207,47 +175,51 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     /// [`StoreError::Key`] if the object of the newest change has no key.
     pub fn add_if_not_present(&mut self, deltas: Deltas<K, T>) -> Result<(), StoreError> {
         let key = self.key_of_deltas(&deltas)?;
-        self.populated = true;
-        if let Entry::Vacant(entry) = self.items.entry(key.clone()) {
-            entry.insert(deltas);
-            self.queue.push_back(key);
+        self.progress.changed();
+        let hash = self.line.hash(&key);
+        if self.line.find(hash, &key).is_none() {
+            self.line.push_back(hash, key, Entry { deltas, list: 0 });
         }
         Ok(())
     }
 
-    /// Takes out the key that has waited longest, with all its changes. None: no key waits.
+    /// Takes out the key that has waited longest, with all its changes. The call also says that the one before has been
+    /// [processed](Self::processed). None: no key waits.
     pub fn pop(&mut self) -> Option<Popped<K, T>> {
-        let key = self.queue.pop_front()?;
-        let deltas = self.items.remove(&key)?;
-        let is_in_initial_list = !self.has_synced();
-        self.initial_population = self.initial_population.saturating_sub(1);
-        Some(Popped { key, deltas, is_in_initial_list })
+        self.progress.processed();
+        let (key, Entry { deltas, .. }) = self.line.pop_front()?;
+        Some(Popped { key, deltas, is_in_initial_list: self.progress.popped(1) })
     }
 
-    /// Whether the first list has been popped: all keys of the first replacement, if that came before anything else. If
+    /// Says that what was popped has been processed.
+    pub fn processed(&mut self) {
+        self.progress.processed();
+    }
+
+    /// Whether the first list has been processed: all keys of the first replacement, if that came before anything else. If
     /// something else came first, it is true from then on.
     pub fn has_synced(&self) -> bool {
-        self.populated && self.initial_population == 0
+        self.progress.has_synced()
     }
 
     /// Says that no more will come. What is queued can still be popped, and what comes all the same is queued as before.
     pub fn close(&mut self) {
-        self.closed = true;
+        self.progress.close();
     }
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        self.closed
+        self.progress.is_closed()
     }
 
     /// The newest state of each queued object. A key that has none, since its newest change is a bare tombstone, is left out.
     pub fn list(&self) -> Vec<T> {
-        self.queue.iter().filter_map(|key| self.items.get(key)?.newest().object().cloned()).collect()
+        self.line.iter().filter_map(|(.., entry)| entry.deltas.newest().object().cloned()).collect()
     }
 
     /// The queued keys, in their order.
     pub fn list_keys(&self) -> Vec<K> {
-        self.queue.iter().cloned().collect()
+        self.line.iter().map(|(_, key, _)| key.clone()).collect()
     }
 
     /// The changes that wait for the key of `object`.
@@ -261,17 +233,22 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
 
     /// The changes that wait for a key.
     pub fn get_by_key(&self, key: &K) -> Option<&Deltas<K, T>> {
-        self.items.get(key)
+        Some(&self.line[self.line.place_of(key)?].deltas)
     }
 
     /// How many keys wait.
     pub fn len(&self) -> usize {
-        self.queue.len()
+        self.line.len()
     }
 
     /// Whether no key waits.
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.line.is_empty()
+    }
+
+    /// Whether the queue looks at the objects that its consumer knows.
+    pub fn has_known_objects(&self) -> bool {
+        self.config.known_objects.is_some()
     }
 
     /// The key of an object.
@@ -316,12 +293,14 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
     }
 
     fn append(&mut self, key: K, delta: Delta<K, T>) {
-        match self.items.entry(key) {
-            Entry::Occupied(mut entry) => entry.get_mut().push(delta),
-            Entry::Vacant(entry) => {
-                self.queue.push_back(entry.key().clone());
-                entry.insert(Deltas::new(delta));
+        let (hash, list) = (self.line.hash(&key), self.lists);
+        match self.line.find(hash, &key) {
+            Some(place) => {
+                let entry = &mut self.line[place];
+                entry.deltas.push(delta);
+                entry.list = list;
             }
+            None => _ = self.line.push_back(hash, key, Entry { deltas: Deltas::new(delta), list }),
         }
     }
 
@@ -332,9 +311,20 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
     }
 
+    /// What is known and not queued. Without an object: it cannot be looked up.
+    fn unqueued(&self) -> Vec<(K, Option<T>)> {
+        let Some(known) = &self.config.known_objects else { return Vec::new() };
+        let unqueued = known.list_keys().into_iter().filter(|key| self.line.place_of(key).is_none());
+        let look_up = |key| {
+            let object = known.get_by_key(&key).unwrap_or_else(|error| self.lookup_failed(&key, &error));
+            (key, object)
+        };
+        unqueued.map(look_up).collect()
+    }
+
     /// Whether the key is queued or known. A known object that cannot be looked up may be there.
     fn is_known(&self, key: &K) -> bool {
-        if self.items.contains_key(key) {
+        if self.line.place_of(key).is_some() {
             return true;
         }
         match self.config.known_objects.as_ref().map(|known| known.get_by_key(key)) {
@@ -353,6 +343,10 @@ impl<K: Clone + Eq + Hash, T: Clone> DeltaFifo<K, T> {
         }
         None
     }
+}
+
+fn tombstone<K, T>(key: K, object: Option<T>) -> Delta<K, T> {
+    Delta::Deleted(DeletedObject::Tombstone(DeletedFinalStateUnknown { key, object }))
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Store<K, T> for DeltaFifo<K, T> {
@@ -395,37 +389,9 @@ impl<K: Clone + Eq + Hash, T: Clone> Store<K, T> for DeltaFifo<K, T> {
     }
 }
 
-impl<K: Clone + Eq + Hash, T: Clone> Queue<K, T> for DeltaFifo<K, T> {
-    type Popped = Popped<K, T>;
-
-    fn pop(&mut self) -> Option<Popped<K, T>> {
-        self.pop()
-    }
-
-    fn add_if_not_present(&mut self, deltas: Deltas<K, T>) -> Result<(), StoreError> {
-        self.add_if_not_present(deltas)
-    }
-
-    fn has_synced(&self) -> bool {
-        self.has_synced()
-    }
-
-    fn close(&mut self) {
-        self.close();
-    }
-
-    fn is_closed(&self) -> bool {
-        self.is_closed()
-    }
-}
-
 impl<K: fmt::Debug, T> fmt::Debug for DeltaFifo<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeltaFifo")
-            .field("queue", &self.queue)
-            .field("populated", &self.populated)
-            .field("initial_population", &self.initial_population)
-            .field("closed", &self.closed)
-            .finish_non_exhaustive()
+        let queue: Vec<&K> = self.line.iter().map(|(_, key, _)| key).collect();
+        f.debug_struct("DeltaFifo").field("queue", &queue).field("progress", &self.progress).finish_non_exhaustive()
     }
 }

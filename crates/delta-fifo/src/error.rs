@@ -64,6 +64,8 @@ pub enum StoreError {
     Transform(BoxError),
     /// An index function failed on it.
     Index(BoxError),
+    /// The queue is closed, and takes nothing any more.
+    Closed,
 }
 
 impl fmt::Display for StoreError {
@@ -72,6 +74,7 @@ impl fmt::Display for StoreError {
             Self::Key(error) => error.fmt(f),
             Self::Transform(cause) => write!(f, "cannot transform an object: {cause}"),
             Self::Index(cause) => write!(f, "cannot index an object: {cause}"),
+            Self::Closed => f.write_str("the queue is closed, and takes nothing any more"),
         }
     }
 }
@@ -81,6 +84,7 @@ impl Error for StoreError {
         match self {
             Self::Key(error) => error.source(),
             Self::Transform(cause) | Self::Index(cause) => Some(&**cause),
+            Self::Closed => None,
         }
     }
 }
@@ -90,6 +94,29 @@ impl From<KeyError> for StoreError {
         Self::Key(error)
     }
 }
+
+/// Some writes of a [transaction](crate::Store::transaction) failed; the others were done.
+#[derive(Debug)]
+pub struct TransactionError {
+    /// The indices of the writes that were done, in order.
+    pub successful: Vec<usize>,
+    /// How many writes there were.
+    pub total: usize,
+    /// Why the others failed, in their order.
+    pub causes: Vec<StoreError>,
+}
+
+impl fmt::Display for TransactionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} writes failed", self.causes.len(), self.total)?;
+        for (index, cause) in self.causes.iter().enumerate() {
+            write!(f, "{} {cause}", if index == 0 { ":" } else { ";" })?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for TransactionError {}
 
 /// The queue is closed, and nothing is left in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,6 +25,7 @@
 //! let popped = fifo.pop().expect("one key waits");
 //! let deleted = DeletedObject::Observed(Pod { name: "b", phase: "Failed" });
 //! assert_eq!(popped.deltas.newest(), &Delta::Deleted(deleted));
+//! fifo.processed();
 //! assert!(fifo.has_synced());
 //! # Ok::<(), pintle_delta_fifo::StoreError>(())
 //! ```
@@ -33,37 +34,56 @@
 //!
 //! - A [`Delta`] is one change of one object; [`Deltas`] are all that wait for one key, oldest first.
 //! - A [`DeletedFinalStateUnknown`] is a tombstone: the object is gone, and its last state was not seen.
-//! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`CoalescingFifo`] keeps
-//!   [`Change`]s for a listener that may be slow; its [`Delivery`] says what becomes of those that meet in it. A
-//!   [`DeltaFifoConfig`] and a [`RealFifoConfig`] say what is to differ from the usual.
+//! - A [`DeltaFifo`] keeps each change, grouped by key. A [`RealFifo`] keeps each change in order. A [`LatestFifo`] keeps the latest
+//!   object of a key. A [`Heap`] gives the least object first. A [`DeltaFifoConfig`] and a [`RealFifoConfig`] say what is to differ
+//!   from the usual.
+//! - A [`CoalescingFifo`] keeps [`Change`]s for a listener that may be slow; its [`Delivery`] says what becomes of those that meet
+//!   in it.
+//! - A [`SharedFifo`] puts any [`Queue`] between threads or tasks, bounds it, and tells its [`FifoMetrics`].
 //! - *Known objects* are what the consumer holds, which the queue sees as a [`KeyListerGetter`].
-//! - A [`MemoryStore`] holds objects by key, with indices over them.
-//! - [`Store`], [`Indexer`] and [`Queue`] are the contracts of queues and caches.
-//! - A [`BlockingDeltaFifo`] puts a [`DeltaFifo`] between threads.
+//! - A [`Store`] holds objects by key; an [`Indexer`] finds them by more. A [`MemoryStore`] is both. An [`ExpirationStore`] forgets; an
+//!   [`UndeltaStore`] tells all it holds when something changes.
+//! - A [`MutationCache`] knows what this client wrote and its store has not seen yet.
 //!
-//! Nothing here knows Kubernetes or a runtime.
+//! Nothing here knows Kubernetes or a runtime. What waits is a [`Wait`], for any runtime or none; everything else is a plain struct that
+//! takes no lock and is given the time.
 
-mod blocking;
 mod coalescing;
 mod config;
 mod delta;
 mod delta_fifo;
 mod error;
+mod expiration_store;
+mod heap;
 mod keyed;
+mod latest_fifo;
 mod line;
 mod memory_store;
+mod mutation_cache;
+mod progress;
+mod queue;
 mod real_fifo;
+mod shared_fifo;
 mod store;
+mod undelta_store;
+mod wait;
 
-pub use blocking::{BlockingDeltaFifo, Guard};
 pub use coalescing::{Change, CoalescingFifo, Delivery};
 pub use config::{DeltaFifoConfig, RealFifoConfig};
 pub use delta::{DeletedFinalStateUnknown, DeletedObject, Delta, DeltaType, Deltas, ZeroLengthDeltas};
 pub use delta_fifo::{DeltaFifo, Popped};
-pub use error::{BoxError, FifoClosed, KeyError, StoreError};
+pub use error::{BoxError, FifoClosed, KeyError, StoreError, TransactionError};
+pub use expiration_store::ExpirationStore;
+pub use heap::Heap;
+pub use latest_fifo::{Latest, LatestFifo};
 pub use memory_store::{MemoryStore, Reindex, Replacement};
+pub use mutation_cache::{MutationCache, MutationCacheConfig, ObjectVersion};
+pub use queue::Queue;
 pub use real_fifo::{Batch, Item, RealFifo};
-pub use store::{Indexer, KeyGetter, KeyLister, KeyListerGetter, Queue, Store};
+pub use shared_fifo::{FifoMetrics, Guard, SharedFifo, SharedFifoConfig, Taken};
+pub use store::{Indexer, KeyGetter, KeyLister, KeyListerGetter, Store, Transaction};
+pub use undelta_store::UndeltaStore;
+pub use wait::Wait;
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

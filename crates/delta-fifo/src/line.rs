@@ -41,6 +41,16 @@ impl<K, V> Line<K, V> {
         Some((self.head, self.nodes.get(self.head)?.0))
     }
 
+    /// All entries, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Place, &K, &V)> {
+        let mut next = self.head;
+        std::iter::from_fn(move || {
+            let (key, node) = self.nodes.get(next)?;
+            let place = std::mem::replace(&mut next, node.behind);
+            Some((place, key, &node.value))
+        })
+    }
+
     /// Puts an entry at the end of the line. There must be none that can be found by its key, whose hash is `hash`.
     pub(crate) fn push_back(&mut self, hash: u64, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { before: END, behind: END, value });
@@ -48,11 +58,21 @@ impl<K, V> Line<K, V> {
         place
     }
 
+    pub(crate) fn pop_front(&mut self) -> Option<(K, V)> {
+        self.remove(self.head)
+    }
+
     pub(crate) fn remove(&mut self, place: Place) -> Option<(K, V)> {
         self.nodes.get(place)?;
         self.unlink(place);
         let (key, node) = self.nodes.remove(place)?;
         Some((key, node.value))
+    }
+
+    /// Makes an entry the last one in the line.
+    pub(crate) fn move_to_back(&mut self, place: Place) {
+        self.unlink(place);
+        self.link(place);
     }
 
     /// Leaves an entry in the line, such that its key does not find it.
@@ -91,6 +111,11 @@ impl<K: Eq + Hash, V> Line<K, V> {
     /// Where the entry of a key is; `hash` is the key's.
     pub(crate) fn find(&self, hash: u64, key: &K) -> Option<Place> {
         self.nodes.find(hash, key)
+    }
+
+    /// The same, by the key alone.
+    pub(crate) fn place_of(&self, key: &K) -> Option<Place> {
+        self.find(self.hash(key), key)
     }
 }
 

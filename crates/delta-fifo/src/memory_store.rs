@@ -1,10 +1,13 @@
 //! Objects by key, with indices over them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
+use crate::config::Transformer;
 use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError};
 
 /// Objects by key, with named indices over them.
@@ -31,6 +34,7 @@ use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError
 /// ```
 pub struct MemoryStore<K, T> {
     key_func: KeyFunc<K, T>,
+    transformer: Option<Arc<Transformer<T>>>,
     objects: HashMap<K, T>,
     indices: Vec<Index<K, T>>,
 }
@@ -61,7 +65,13 @@ pub struct Replacement<T> {
 impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     /// An empty store. `key_func` gives the key of an object; it has to give the same key for the same object each time.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
-        Self { key_func: Arc::new(key_func), objects: HashMap::new(), indices: Vec::new() }
+        Self { key_func: Arc::new(key_func), transformer: None, objects: HashMap::new(), indices: Vec::new() }
+    }
+
+    /// Changes each object that comes in through [`Store`] from now on. The key is taken from the object as it was before. What is
+    /// [prepared](Self::prepare) and committed stays as it is.
+    pub fn set_transformer(&mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) {
+        self.transformer = Some(Arc::new(Box::new(transformer)));
     }
 
     /// Adds an index: objects by the values that `function` gives for them. It includes the objects that are there already. The
@@ -98,6 +108,9 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     /// Computes what changes in the indices if `object` is put under `key`, or if what is there is removed (`None`). Calls the
     /// index functions.
     pub fn prepare(&self, key: &K, object: Option<&T>) -> Reindex {
+        if self.indices.is_empty() {
+            return Reindex(Vec::new());
+        }
         let old = self.objects.get(key);
         let values = |index: &Index<K, T>, object: Option<&T>| object.map(|object| (index.function)(object));
         let change = |index| (values(index, old).unwrap_or_default(), values(index, object).unwrap_or_default());
@@ -126,6 +139,19 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     ///
     /// The key function's, if an object has no key.
     pub fn prepare_swap(&self, objects: Vec<T>) -> Result<(Self, Replacement<T>), KeyError> {
+        let with_key = |object| Ok(((self.key_func)(&object)?, object));
+        let objects = objects.into_iter().map(with_key).collect::<Result<_, KeyError>>()?;
+        let (next, order) = self.filled(objects);
+        let mut gone: Vec<_> = self.objects.iter().filter(|(key, _)| !next.objects.contains_key(*key)).collect();
+        gone.sort_unstable_by_key(|(key, _)| *key);
+        let deleted = gone.into_iter().map(|(_, object)| object.clone()).collect();
+        let pair = |key| Some((self.objects.get(key).cloned(), next.objects.get(key)?.clone()));
+        let present = order.iter().filter_map(pair).collect();
+        Ok((next, Replacement { deleted, present }))
+    }
+
+    /// A store with the same indices that holds these objects, and their keys in the order of the list.
+    fn filled(&self, objects: Vec<(K, T)>) -> (Self, Vec<K>) {
         let emptied = |index: &Index<K, T>| Index {
             name: index.name.clone(),
             function: index.function.clone(),
@@ -133,12 +159,12 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         };
         let mut next = Self {
             key_func: self.key_func.clone(),
+            transformer: self.transformer.clone(),
             objects: HashMap::with_capacity(objects.len()),
             indices: self.indices.iter().map(emptied).collect(),
         };
         let mut order = Vec::with_capacity(objects.len());
-        for object in objects {
-            let key = (self.key_func)(&object)?;
+        for (key, object) in objects {
             if next.objects.insert(key.clone(), object).is_none() {
                 order.push(key);
             }
@@ -148,12 +174,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
                 index.insert(key, &(index.function)(object));
             }
         }
-        let mut gone: Vec<_> = self.objects.iter().filter(|(key, _)| !next.objects.contains_key(*key)).collect();
-        gone.sort_unstable_by_key(|(key, _)| *key);
-        let deleted = gone.into_iter().map(|(_, object)| object.clone()).collect();
-        let pair = |key| Some((self.objects.get(key).cloned(), next.objects.get(key)?.clone()));
-        let present = order.iter().filter_map(pair).collect();
-        Ok((next, Replacement { deleted, present }))
+        (next, order)
     }
 
     /// The object of that key.
@@ -197,10 +218,18 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 
     fn put(&mut self, object: T) -> Result<(), StoreError> {
-        let key = (self.key_func)(&object)?;
+        let (key, object) = self.taken_in(object)?;
         let reindex = self.prepare(&key, Some(&object));
         self.commit(key, Some(object), reindex);
         Ok(())
+    }
+
+    fn taken_in(&self, object: T) -> Result<(K, T), StoreError> {
+        let key = (self.key_func)(&object)?;
+        match &self.transformer {
+            Some(transformer) => Ok((key, transformer(object).map_err(StoreError::Transform)?)),
+            None => Ok((key, object)),
+        }
     }
 
     fn index(&self, name: &str) -> Option<&Index<K, T>> {
@@ -228,7 +257,8 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     }
 
     fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
-        *self = self.prepare_swap(objects)?.0;
+        let objects = objects.into_iter().map(|object| self.taken_in(object)).collect::<Result<_, _>>()?;
+        *self = self.filled(objects).0;
         Ok(())
     }
 

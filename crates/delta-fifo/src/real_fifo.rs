@@ -1,10 +1,15 @@
 //! The queue that keeps every change, in order.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 
-use crate::{BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, RealFifoConfig, StoreError};
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
+
+use crate::config::KeyFunc;
+use crate::progress::Progress;
+use crate::{DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, RealFifoConfig, StoreError};
 
 /// A queue of changes that keeps each of them in the order in which they came: client-go's `RealFIFO`.
 ///
@@ -15,8 +20,8 @@ use crate::{BoxError, DeletedFinalStateUnknown, DeletedObject, Delta, KeyError, 
 /// list does not have, and delivers the tombstones and then each object as replaced. Without, it is *atomic*: it delivers the
 /// list in one piece; the consumer finds the difference by itself, and can change its objects in one step.
 ///
-/// It is a plain struct: it takes no lock and never waits. It has no bound: a producer that is faster than the consumer fills it
-/// with one item a change.
+/// It is a plain struct: it takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) puts it between threads or tasks, and
+/// bounds it. By itself it has no bound: a producer that is faster than the consumer fills it with one item a change.
 ///
 /// # Examples
 ///
@@ -41,16 +46,11 @@ pub struct RealFifo<K, T> {
     key_func: KeyFunc<K, T>,
     config: RealFifoConfig<K, T>,
     items: VecDeque<Item<K, T>>,
-    /// Whether anything has ever come in.
-    populated: bool,
-    /// How many items of the first list are not processed yet, those in process included.
-    initial_population: usize,
-    /// How many items were popped and may still be in process.
-    in_process: usize,
-    closed: bool,
+    progress: Progress,
+    hasher: DefaultHashBuilder,
+    /// The hashes of the keys of a batch and where it has them, while it is put together. It is kept for its memory.
+    keys: HashTable<(u64, usize)>,
 }
-
-type KeyFunc<K, T> = Box<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
 
 /// What a [`RealFifo`] delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,10 +97,9 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
             key_func: Box::new(key_func),
             config,
             items: VecDeque::new(),
-            populated: false,
-            initial_population: 0,
-            in_process: 0,
-            closed: false,
+            progress: Progress::default(),
+            hasher: DefaultHashBuilder::default(),
+            keys: HashTable::new(),
         }
     }
 
@@ -133,7 +132,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
 
     /// Queues that an object is gone whose last state nobody saw.
     pub fn delete_unseen(&mut self, tombstone: DeletedFinalStateUnknown<K, T>) {
-        self.populated = true;
+        self.progress.changed();
         self.bury(tombstone);
     }
 
@@ -151,10 +150,7 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
             let objects = objects.into_iter().map(|object| self.transform(object)).collect::<Result<_, _>>()?;
             self.items.push_back(Item::ReplacedAll { objects, resource_version: resource_version.into() });
         }
-        if !self.populated {
-            self.populated = true;
-            self.initial_population = self.items.len();
-        }
+        self.progress.listed(self.items.len());
         Ok(())
     }
 
@@ -165,15 +161,16 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
             self.items.push_back(Item::SyncAll);
             return;
         };
-        let queued: HashSet<&K> = self.items.iter().filter_map(Item::key).collect();
-        let mut syncs = Vec::new();
-        for key in known.list_keys() {
-            if queued.contains(&key) {
-                continue;
-            }
-            let object = known.get_by_key(&key).unwrap_or_else(|error| self.lookup_failed(&key, &error));
-            syncs.extend(object.map(|object| Item::One { key, delta: Delta::Sync(object) }));
+        let mut keys = known.list_keys();
+        {
+            let queued: HashSet<&K> = self.items.iter().filter_map(Item::key).collect();
+            keys.retain(|key| !queued.contains(key));
         }
+        let sync = |key| {
+            let delta = Delta::Sync(self.look_up(&key)?);
+            Some(Item::One { key, delta })
+        };
+        let syncs: Vec<_> = keys.into_iter().filter_map(sync).collect();
         self.items.extend(syncs);
     }
 
@@ -196,40 +193,44 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     /// A batch ends before the second item of one key, before the first item after the initial list, and before an item that
     /// concerns all objects; such an item comes alone.
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
-        self.processed();
-        let first = self.items.pop_front()?;
-        let is_in_initial_list = !self.has_synced();
-        let most = if is_in_initial_list { most.min(self.initial_population.max(1)) } else { most };
-        let mut keys: HashSet<K> = first.key().cloned().into_iter().collect();
-        let mut items = vec![first];
-        while !keys.is_empty() && items.len() < most {
-            let next = self.items.pop_front_if(|next| next.key().is_some_and(|key| keys.insert(key.clone())));
-            let Some(next) = next else { break };
-            items.push(next);
+        self.progress.processed();
+        let most = self.progress.initial().map_or(most, |initial| most.min(initial));
+        let mut items = vec![self.items.pop_front()?];
+        self.keys.clear();
+        while items.len() < most
+            && let Some(next) = self.items.front()
+        {
+            // Of a batch of one, no key has to be looked at.
+            let is_apart = (items.len() > 1 || is_new(&mut self.keys, &self.hasher, &[], &items[0]))
+                && is_new(&mut self.keys, &self.hasher, &items, next);
+            if !is_apart {
+                break;
+            }
+            items.extend(self.items.pop_front());
         }
-        self.in_process = items.len();
+        let is_in_initial_list = self.progress.popped(items.len());
         Some(Batch { items, is_in_initial_list })
     }
 
     /// Says that what was popped has been processed.
     pub fn processed(&mut self) {
-        self.initial_population = self.initial_population.saturating_sub(std::mem::take(&mut self.in_process));
+        self.progress.processed();
     }
 
     /// Whether the first list has been processed, if it came before anything else. If something else came first, it is true from
     /// then on.
     pub fn has_synced(&self) -> bool {
-        self.populated && self.initial_population == 0
+        self.progress.has_synced()
     }
 
     /// Says that no more will come. What is queued can still be popped, and what comes all the same is queued as before.
     pub fn close(&mut self) {
-        self.closed = true;
+        self.progress.close();
     }
 
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
-        self.closed
+        self.progress.is_closed()
     }
 
     /// How many items wait.
@@ -242,8 +243,27 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         self.items.is_empty()
     }
 
+    /// Whether the queue looks at the objects that its consumer knows: whether it is not atomic.
+    pub fn has_known_objects(&self) -> bool {
+        self.config.known_objects.is_some()
+    }
+
     fn replace_each(&mut self, objects: Vec<T>) -> Result<(), StoreError> {
-        let keys: HashSet<K> = objects.iter().map(|object| (self.key_func)(object)).collect::<Result<_, _>>()?;
+        let with_key = |object| Ok(((self.key_func)(&object)?, object));
+        let objects = objects.into_iter().map(with_key).collect::<Result<Vec<(K, T)>, KeyError>>()?;
+        for tombstone in self.unlisted(&objects) {
+            self.bury(tombstone);
+        }
+        for (key, object) in objects {
+            let delta = Delta::Replaced(self.transform(object)?);
+            self.items.push_back(Item::One { key, delta });
+        }
+        Ok(())
+    }
+
+    /// What is queued or known, and not in a list. What is queued comes first, and its state is newer than the known one.
+    fn unlisted(&self, listed: &[(K, T)]) -> Vec<DeletedFinalStateUnknown<K, T>> {
+        let keys: HashSet<&K> = listed.iter().map(|(key, _)| key).collect();
         let mut queued: HashMap<&K, &Delta<K, T>> = HashMap::new();
         let mut order: Vec<&K> = Vec::new();
         for item in &self.items {
@@ -253,35 +273,22 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
                 order.push(key);
             }
         }
-        let mut gone: Vec<DeletedFinalStateUnknown<K, T>> = Vec::new();
-        for key in order.into_iter().filter(|key| !keys.contains(*key)) {
-            match queued.get(key) {
-                None | Some(Delta::Deleted(_)) => {}
-                Some(delta) => {
-                    gone.push(DeletedFinalStateUnknown { key: key.clone(), object: delta.object().cloned() })
-                }
-            }
+        let is_there = |key: &&K| queued.get(key).is_some_and(|delta| !matches!(delta, Delta::Deleted(_)));
+        let mut unlisted = Vec::new();
+        for key in order.into_iter().filter(|key| !keys.contains(key) && is_there(key)) {
+            let object = queued.get(key).and_then(|delta| delta.object().cloned());
+            unlisted.push(DeletedFinalStateUnknown { key: key.clone(), object });
         }
-        if let Some(known) = &self.config.known_objects {
-            for key in known.list_keys() {
-                if keys.contains(&key) || queued.contains_key(&key) {
-                    continue;
-                }
-                let object = known.get_by_key(&key).unwrap_or_else(|error| self.lookup_failed(&key, &error));
-                gone.push(DeletedFinalStateUnknown { key, object });
-            }
+        let known = self.config.known_objects.iter().flat_map(|known| known.list_keys());
+        for key in known.filter(|key| !keys.contains(key) && !queued.contains_key(key)) {
+            let object = self.look_up(&key);
+            unlisted.push(DeletedFinalStateUnknown { key, object });
         }
-        gone.into_iter().for_each(|tombstone| self.bury(tombstone));
-        for object in objects {
-            let key = (self.key_func)(&object)?;
-            let delta = Delta::Replaced(self.transform(object)?);
-            self.items.push_back(Item::One { key, delta });
-        }
-        Ok(())
+        unlisted
     }
 
     fn enqueue(&mut self, object: T, delta: fn(T) -> Delta<K, T>) -> Result<(), StoreError> {
-        self.populated = true;
+        self.progress.changed();
         let key = (self.key_func)(&object)?;
         let delta = delta(self.transform(object)?);
         self.items.push_back(Item::One { key, delta });
@@ -300,11 +307,33 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
         }
     }
 
-    fn lookup_failed(&self, key: &K, error: &BoxError) -> Option<T> {
-        if let Some(handler) = &self.config.on_lookup_error {
-            handler(key, error);
+    /// The known object of a key. None: there is none, or it cannot be looked up.
+    fn look_up(&self, key: &K) -> Option<T> {
+        self.config.known_objects.as_ref()?.get_by_key(key).unwrap_or_else(|error| {
+            if let Some(handler) = &self.config.on_lookup_error {
+                handler(key, &error);
+            }
+            None
+        })
+    }
+}
+
+/// Whether an item that may follow `items` in a batch has a key, and none of theirs; if so, its key is noted.
+fn is_new<K: Eq + Hash, T>(
+    keys: &mut HashTable<(u64, usize)>,
+    hasher: &DefaultHashBuilder,
+    items: &[Item<K, T>],
+    item: &Item<K, T>,
+) -> bool {
+    let Some(key) = item.key() else { return false };
+    let hash = hasher.hash_one(key);
+    let is_key = |&(_, at): &(u64, usize)| items.get(at).and_then(Item::key) == Some(key);
+    match keys.entry(hash, is_key, |&(hash, _)| hash) {
+        Entry::Occupied(_) => false,
+        Entry::Vacant(entry) => {
+            entry.insert((hash, items.len()));
+            true
         }
-        None
     }
 }
 
@@ -322,9 +351,7 @@ impl<K, T> fmt::Debug for RealFifo<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RealFifo")
             .field("len", &self.items.len())
-            .field("populated", &self.populated)
-            .field("initial_population", &self.initial_population)
-            .field("closed", &self.closed)
+            .field("progress", &self.progress)
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,8 @@
-//! The contracts of queues and caches.
+//! The contracts of stores.
 
 use std::sync::Arc;
 
-use crate::{BoxError, KeyError, StoreError};
+use crate::{BoxError, KeyError, StoreError, TransactionError};
 
 /// Holds objects by key.
 ///
@@ -47,6 +47,30 @@ pub trait Store<K, T> {
     /// Those of [`add`](Self::add).
     fn resync(&mut self) -> Result<(), StoreError>;
 
+    /// Does these writes, in their order. Those that fail do not keep the others from being done.
+    ///
+    /// A store that is shared may override this, so that all of them are seen at once.
+    ///
+    /// # Errors
+    ///
+    /// Which writes were done, and why the others were not.
+    fn transaction(&mut self, writes: Vec<Transaction<T>>) -> Result<(), TransactionError> {
+        let total = writes.len();
+        let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
+        for (index, write) in writes.into_iter().enumerate() {
+            let done = match write {
+                Transaction::Add(object) => self.add(object),
+                Transaction::Update(object) => self.update(object),
+                Transaction::Delete(object) => self.delete(object),
+            };
+            match done {
+                Ok(()) => successful.push(index),
+                Err(cause) => causes.push(cause),
+            }
+        }
+        if causes.is_empty() { Ok(()) } else { Err(TransactionError { successful, total, causes }) }
+    }
+
     /// The newest state of each object, in no particular order.
     fn list(&self) -> Vec<T>;
 
@@ -64,6 +88,17 @@ pub trait Store<K, T> {
     fn get_by_key(&self, key: &K) -> Option<Self::Entry>;
 }
 
+/// One write of several: see [`Store::transaction`]. The name is client-go's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transaction<T> {
+    /// [`Store::add`].
+    Add(T),
+    /// [`Store::update`].
+    Update(T),
+    /// [`Store::delete`].
+    Delete(T),
+}
+
 /// A [`Store`] that finds objects by more than their key.
 pub trait Indexer<K, T>: Store<K, T> {
     /// The objects that have `value` in the index `name`. None: there is no such index.
@@ -74,32 +109,6 @@ pub trait Indexer<K, T>: Store<K, T> {
 
     /// The values that the index `name` knows, in no particular order. None: there is no such index.
     fn index_values(&self, name: &str) -> Option<Vec<String>>;
-}
-
-/// A [`Store`] whose entries are taken out, one key at a time.
-pub trait Queue<K, T>: Store<K, T> {
-    /// What is taken out.
-    type Popped;
-
-    /// Takes out the next entry. None: nothing waits.
-    fn pop(&mut self) -> Option<Self::Popped>;
-
-    /// Puts back what was popped, unless its key has been queued again since.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Key`] if the object has no key.
-    fn add_if_not_present(&mut self, entry: Self::Entry) -> Result<(), StoreError>;
-
-    /// Whether the first [`replace`](Store::replace) has been popped, if it came before anything else. If something else came
-    /// first, it is true from then on.
-    fn has_synced(&self) -> bool;
-
-    /// Says that no more will come. What is queued can still be popped.
-    fn close(&mut self);
-
-    /// Whether it was closed.
-    fn is_closed(&self) -> bool;
 }
 
 /// Knows which keys there are.

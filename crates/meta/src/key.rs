@@ -158,6 +158,8 @@ impl From<Infallible> for InvalidKey {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn check(text: &str, expected: Result<(Option<&str>, &str), ()>) {
@@ -179,5 +181,19 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
+    }
+
+    proptest! {
+        #[test]
+        fn s17_a_text_is_a_key_unless_it_has_two_slashes_or_an_empty_part(text in "[a-c./]{0,8}") {
+            let parts: Vec<&str> = text.split('/').collect();
+            let expected = match parts[..] {
+                _ if parts.iter().any(|part| part.is_empty()) => Err(()),
+                [name] => Ok((None, name)),
+                [namespace, name] => Ok((Some(namespace), name)),
+                _ => Err(()),
+            };
+            check(&text, expected);
+        }
     }
 }

@@ -156,6 +156,7 @@ proptest! {
                     prop_assert_eq!(&Vec::from(popped.deltas.clone()), deltas);
                     prop_assert_eq!(popped.is_in_initial_list, model.initial != Some(0));
                     known.apply(popped);
+                    fifo.processed();
                     model.initial = model.initial.map(|left| left.saturating_sub(1));
                 }
                 prop_assert_eq!(popped.is_some(), expected.is_some());

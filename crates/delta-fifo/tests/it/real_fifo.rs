@@ -49,28 +49,45 @@ fn batches(fifo: &mut Fifo, most: usize) -> Vec<String> {
 }
 
 #[test]
-fn each_change_comes_out_by_itself_and_in_order() {
+fn r1_a_replacement_is_told_even_after_a_deletion() {
+    let mut fifo = fifo_with(&Known::new("foo1"));
+    fifo.delete(thing("foo", 1)).unwrap();
+    fifo.replace(things("foo2"), "0").unwrap();
+    assert_eq!(pops(&mut fifo), ["D foo1", "R foo2"]);
+}
+
+#[test]
+fn r3_r9_each_change_comes_out_by_itself_and_in_order() {
     let mut fifo = fifo_with(&Known::default());
-    for next in things("foo10 bar1 foo11") {
+    for next in things("foo10 bar1 foo11 foo13 zab30") {
         fifo.add(next).unwrap();
     }
+    assert_eq!(text(&fifo.pop().unwrap().items[0]), "A foo10");
+    fifo.add(thing("foo", 14)).unwrap();
+    assert_eq!(pops(&mut fifo), ["A bar1", "A foo11", "A foo13", "A zab30", "A foo14"]);
+
+    fifo.add(thing("foo", 10)).unwrap();
     fifo.update(thing("foo", 12)).unwrap();
     fifo.delete(thing("foo", 15)).unwrap();
-    assert_eq!(fifo.len(), 5);
-    assert_eq!(pops(&mut fifo), ["A foo10", "A bar1", "A foo11", "U foo12", "D foo15"]);
+    assert_eq!(fifo.len(), 3);
+    assert_eq!(pops(&mut fifo), ["A foo10", "U foo12", "D foo15"]);
     assert!(fifo.is_empty() && fifo.pop().is_none());
 }
 
 #[test]
-fn the_deletion_of_what_nobody_knows_is_told() {
+fn r5_the_deletion_of_what_nobody_knows_is_told() {
     let mut fifo = fifo_with(&Known::default());
+    fifo.add(thing("foo", 10)).unwrap();
+    fifo.update(thing("bar", 15)).unwrap();
+    fifo.add(thing("qux", 17)).unwrap();
+    fifo.delete(thing("qux", 18)).unwrap();
     fifo.delete(thing("baz", 20)).unwrap();
     fifo.delete_unseen(tombstone("qux", None));
-    assert_eq!(pops(&mut fifo), ["D baz20", "D T(qux)"]);
+    assert_eq!(pops(&mut fifo), ["A foo10", "U bar15", "A qux17", "D qux18", "D baz20", "D T(qux)"]);
 }
 
 #[test]
-fn a_replacement_tells_what_is_gone_and_then_what_is_there() {
+fn r6_r7_a_replacement_tells_what_is_gone_and_then_what_is_there() {
     let check = |steps: &[fn(&mut Fifo)], expected: &[&str]| {
         let mut fifo = fifo_with(&Known::new("foo5 bar6 baz7"));
         steps.iter().for_each(|step| step(&mut fifo));
@@ -90,7 +107,7 @@ fn a_replacement_tells_what_is_gone_and_then_what_is_there() {
 }
 
 #[test]
-fn what_is_queued_and_not_in_the_list_is_deleted_once() {
+fn r2_what_is_queued_and_not_in_the_list_is_deleted_once() {
     let check = |steps: &[fn(&mut Fifo)], expected: &[&str]| {
         let mut fifo = fifo_with(&Known::default());
         steps.iter().for_each(|step| step(&mut fifo));
@@ -109,7 +126,7 @@ fn what_is_queued_and_not_in_the_list_is_deleted_once() {
 }
 
 #[test]
-fn each_object_is_transformed_once_and_a_tombstone_never() {
+fn r4_each_object_is_transformed_once_and_a_tombstone_never() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();
     let transform = move |object: Thing| {
@@ -118,24 +135,44 @@ fn each_object_is_transformed_once_and_a_tombstone_never() {
     };
     let known = knowing(&Known::new("foo0"));
     let mut fifo = RealFifo::new(key_of, RealFifoConfig { transformer: Some(Box::new(transform)), ..known });
+    fifo.add(thing("foo", 10)).unwrap();
+    fifo.add(thing("bar", 11)).unwrap();
+    fifo.update(thing("foo", 12)).unwrap();
+    fifo.delete(thing("foo", 15)).unwrap();
+    fifo.delete_unseen(tombstone("bar", Some(thing("bar", 11))));
+    fifo.add(thing("bar", 16)).unwrap();
+    fifo.delete_unseen(tombstone("bar", Some(thing("bar", 16))));
+    let events = ["A foo110", "A bar111", "U foo112", "D foo115", "D T(bar11)", "A bar116", "D T(bar16)"];
+    assert_eq!(pops(&mut fifo), events);
+    assert_eq!(calls.load(Ordering::Relaxed), 5);
+
     fifo.resync();
     fifo.add(thing("bar", 1)).unwrap();
-    fifo.delete_unseen(tombstone("bar", Some(thing("bar", 1))));
     fifo.replace(things("foo2"), "0").unwrap();
-    assert_eq!(pops(&mut fifo), ["S foo0", "A bar101", "D T(bar1)", "R foo102"]);
-    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    assert_eq!(pops(&mut fifo), ["S foo0", "A bar101", "D T(bar101)", "R foo102"]);
+    assert_eq!(calls.load(Ordering::Relaxed), 7, "what is known was transformed when it came in");
 }
 
 #[test]
-fn a_resync_tells_what_is_known_and_not_queued() {
-    let mut fifo = fifo_with(&Known::new("bar1 foo5"));
-    fifo.update(thing("foo", 6)).unwrap();
-    fifo.resync();
-    assert_eq!(pops(&mut fifo), ["U foo6", "S bar1"]);
+fn r1_a_resync_tells_what_is_known_and_not_queued() {
+    let check = |known: &str, steps: fn(&mut Fifo), expected: &[&str]| {
+        let mut fifo = fifo_with(&Known::new(known));
+        steps(&mut fifo);
+        fifo.resync();
+        assert_eq!(pops(&mut fifo), expected);
+    };
+    check("foo5", |_| {}, &["S foo5"]);
+    check("foo5", |fifo| fifo.delete(thing("foo", 10)).unwrap(), &["D foo10"]);
+    check("bar1 foo5", |fifo| fifo.update(thing("foo", 6)).unwrap(), &["U foo6", "S bar1"]);
+    let come_and_gone: fn(&mut Fifo) = |fifo| {
+        fifo.add(thing("foo", 5)).unwrap();
+        fifo.delete(thing("foo", 6)).unwrap();
+    };
+    check("", come_and_gone, &["A foo5", "D foo6"]);
 }
 
 #[test]
-fn the_initial_list_ends_when_its_last_item_has_been_processed() {
+fn r8_the_initial_list_ends_when_its_last_item_has_been_processed() {
     let mut fifo = fifo_with(&Known::new("bar0 baz0 foo0"));
     fifo.replace(things("foo1"), "0").unwrap();
     fifo.add(thing("late", 1)).unwrap();
@@ -155,7 +192,7 @@ fn the_initial_list_ends_when_its_last_item_has_been_processed() {
 }
 
 #[test]
-fn the_queue_has_synced_once_what_came_first_was_processed() {
+fn r10_the_queue_has_synced_once_what_came_first_was_processed() {
     let check = |mut fifo: Fifo, prepare: fn(&mut Fifo), pops: usize, expected: bool| {
         prepare(&mut fifo);
         (0..pops).for_each(|_| _ = fifo.pop());
@@ -175,7 +212,7 @@ fn the_queue_has_synced_once_what_came_first_was_processed() {
 }
 
 #[test]
-fn an_atomic_queue_tells_a_list_in_one_piece() {
+fn r11_r14_r15_an_atomic_queue_tells_a_list_in_one_piece() {
     let mut fifo = atomic();
     fifo.add(thing("x", 1)).unwrap();
     fifo.bookmark("12");
@@ -186,11 +223,31 @@ fn an_atomic_queue_tells_a_list_in_one_piece() {
 
     let mut plain = fifo_with(&Known::default());
     plain.bookmark("12");
+    plain.replace(vec![], "13").unwrap();
+    plain.replace(vec![], "14").unwrap();
     assert!(plain.is_empty());
 }
 
 #[test]
-fn a_batch_is_a_run_of_different_keys() {
+fn r14_each_list_of_an_atomic_queue_keeps_its_place() {
+    let check = |steps: fn(&mut Fifo), expected: &[&str]| {
+        let mut fifo = atomic();
+        steps(&mut fifo);
+        assert_eq!(pops(&mut fifo), expected);
+    };
+    check(|fifo| fifo.replace(vec![], "123").unwrap(), &["all [] at 123"]);
+    let three: fn(&mut Fifo) = |fifo| ["1", "2", "3"].into_iter().for_each(|at| fifo.replace(vec![], at).unwrap());
+    check(three, &["all [] at 1", "all [] at 2", "all [] at 3"]);
+    let bookmarked: fn(&mut Fifo) = |fifo| {
+        fifo.bookmark("12");
+        fifo.replace(things("a1"), "13").unwrap();
+    };
+    check(bookmarked, &["bookmark 12", "all [a1] at 13"]);
+    check(|fifo| fifo.resync(), &["sync all"]);
+}
+
+#[test]
+fn r12_a_batch_is_a_run_of_different_keys() {
     let prepared = |initial: &str, updates: &str| {
         let mut fifo = fifo_with(&Known::default());
         fifo.replace(things(initial), "0").unwrap();

@@ -1,8 +1,12 @@
 //! The contract of stores, of each store there is.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use pintle_delta_fifo::{DeltaFifo, Indexer, MemoryStore, Store, StoreError};
+use pintle_delta_fifo::{
+    DeltaFifo, ExpirationStore, Indexer, LatestFifo, MemoryStore, Store, StoreError, Transaction, UndeltaStore,
+};
 
 use crate::support::{Thing, fifo, key_of, thing, things};
 
@@ -34,7 +38,7 @@ fn check_contract<S: Store<String, Thing>>(mut store: S, objects_of: fn(S::Entry
 }
 
 #[test]
-fn a_memory_store_keeps_the_contract() {
+fn s2_a_memory_store_keeps_the_contract() {
     let store = || MemoryStore::new(key_of);
     check_contract(store(), Some);
     let mut store = store();
@@ -48,8 +52,9 @@ fn a_memory_store_keeps_the_contract() {
 }
 
 #[test]
-fn a_queue_keeps_the_contract() {
+fn s2_a_queue_keeps_the_contract() {
     check_contract(fifo(), |deltas| deltas.newest().object().cloned());
+    check_contract(LatestFifo::new(key_of), Some);
     let mut fifo: DeltaFifo<String, Thing> = fifo();
     fifo.add(thing("foo", 1)).unwrap();
     fifo.delete(thing("foo", 9)).unwrap();
@@ -69,4 +74,117 @@ fn an_index_holds_keys_in_order_and_forgets_values_that_nobody_has() {
     assert!(store.by_index("none", "odd").is_none());
     assert!(!store.add_index("parity", |_| vec![]));
     assert_eq!(store.index_names().collect::<Vec<_>>(), ["parity"]);
+}
+
+#[test]
+fn s2_a_store_that_transforms_keeps_the_contract_and_keeps_the_key() {
+    let calls = Arc::new(Mutex::new(0));
+    let counter = calls.clone();
+    let mut plain = MemoryStore::new(key_of);
+    plain.set_transformer(move |thing| {
+        *counter.lock().unwrap() += 1;
+        Ok(thing)
+    });
+    check_contract(plain, Some);
+    assert_eq!(*calls.lock().unwrap(), 6, "what has no key, or goes, is not transformed");
+
+    let mut store = MemoryStore::new(key_of);
+    store.set_transformer(|object: Thing| match object.value {
+        0 => Err("it is nothing".into()),
+        value => Ok(thing("renamed", value + 100)),
+    });
+    store.add(thing("a", 1)).unwrap();
+    assert_eq!(store.by_key(&"a".into()), Some(&thing("renamed", 101)));
+    assert!(matches!(store.update(thing("a", 0)), Err(StoreError::Transform(_))));
+    assert!(matches!(store.replace(things("b1 c0"), "0"), Err(StoreError::Transform(_))));
+    assert_eq!(store.list(), things("renamed101"));
+    store.replace(things("b1"), "0").unwrap();
+    assert_eq!((store.list_keys(), store.list()), (vec!["b".to_owned()], things("renamed101")));
+}
+
+#[test]
+fn s2_a_store_that_tells_all_keeps_the_contract() {
+    check_contract(UndeltaStore::new(MemoryStore::new(key_of), |_| ()), Some);
+}
+
+#[test]
+fn s7_a_transaction_does_what_it_can_and_tells_what_it_could_not() {
+    use Transaction::{Add, Delete, Update};
+    let mut store = MemoryStore::new(key_of);
+    store.transaction(vec![]).unwrap();
+    store
+        .transaction(vec![Add(thing("a", 1)), Add(thing("b", 1)), Update(thing("a", 2)), Delete(thing("b", 9))])
+        .unwrap();
+    assert_eq!(store.list(), things("a2"));
+
+    let error = store.transaction(vec![Add(thing("", 1)), Delete(thing("", 1))]).unwrap_err();
+    assert_eq!((&error.successful[..], error.total, error.causes.len()), (&[][..], 2, 2));
+
+    let error = store.transaction(vec![Add(thing("b", 1)), Add(thing("", 1)), Delete(thing("a", 2))]).unwrap_err();
+    assert_eq!((&error.successful[..], error.total), (&[0, 2][..], 3));
+    assert!(matches!(&error.causes[..], [StoreError::Key(_)]), "{:?}", error.causes);
+    assert_eq!(error.to_string(), "1 of 3 writes failed: cannot tell the key of an object: it has no name");
+    assert_eq!(store.list(), things("b1"));
+}
+
+#[test]
+fn s11_an_object_is_forgotten_once_its_time_is_over() {
+    let (ttl, now) = (Duration::from_secs(30), Instant::now());
+    let just_after = now + ttl + Duration::from_nanos(1);
+    let filled = |ttl| {
+        let mut store = ExpirationStore::new(key_of, ttl);
+        store.replace(things("a1 b2"), now).unwrap();
+        store
+    };
+
+    let mut read = filled(ttl);
+    assert_eq!(read.get_by_key(&"a".into(), now + ttl), Some(&thing("a", 1)));
+    assert_eq!(read.get(&thing("a", 0), just_after).unwrap(), None);
+    assert_eq!(read.list_keys(), ["b"], "who has not been looked at is still there");
+    read.add(thing("a", 3), just_after).unwrap();
+    assert_eq!(read.get_by_key(&"a".into(), just_after), Some(&thing("a", 3)));
+    assert_eq!(read.list(just_after), things("a3"));
+    assert_eq!(read.list_keys(), ["a"]);
+    read.delete(&thing("a", 0)).unwrap();
+    assert_eq!(read.get_by_key(&"a".into(), just_after), None);
+
+    let mut renewed = filled(ttl);
+    renewed.add(thing("a", 5), now + ttl).unwrap();
+    assert_eq!(renewed.list(just_after), things("a5"));
+    assert!(renewed.replace(things("c1 1"), just_after).is_err());
+    assert!(renewed.get(&thing("", 1), now).is_err());
+    assert_eq!(renewed.list(just_after), things("a5"));
+
+    let mut forever = filled(Duration::ZERO);
+    assert_eq!(forever.list(now + Duration::from_secs(1 << 30)).len(), 2);
+}
+
+#[test]
+fn s13_all_is_told_after_each_change_and_after_nothing_else() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = told.clone();
+    let mut store = UndeltaStore::new(MemoryStore::new(key_of), move |mut all: Vec<Thing>| {
+        all.sort_by(|left, right| left.name.cmp(&right.name));
+        log.lock().unwrap().push(all);
+    });
+    let told = || std::mem::take(&mut *told.lock().unwrap());
+    store.add(thing("a", 1)).unwrap();
+    store.add(thing("b", 2)).unwrap();
+    assert_eq!(told(), [things("a1"), things("a1 b2")]);
+    store.update(thing("a", 3)).unwrap();
+    store.delete(thing("b", 2)).unwrap();
+    assert_eq!(told(), [things("a3 b2"), things("a3")]);
+    store.replace(things("c1 d1"), "0").unwrap();
+    assert_eq!(told(), [things("c1 d1")]);
+
+    store.list();
+    store.list_keys();
+    store.get_by_key(&"c".into());
+    store.get(&thing("c", 0)).unwrap();
+    store.resync().unwrap();
+    assert!(store.add(thing("", 1)).is_err());
+    assert!(store.transaction(vec![Transaction::Add(thing("", 1))]).is_err());
+    assert_eq!(told(), Vec::<Vec<Thing>>::new());
+    store.transaction(vec![Transaction::Add(thing("e", 1)), Transaction::Delete(thing("c", 1))]).unwrap();
+    assert_eq!(told(), [things("d1 e1")]);
 }

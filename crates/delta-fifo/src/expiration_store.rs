@@ -1,0 +1,119 @@
+//! Objects by key, for a while.
+
+use std::fmt;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+
+use crate::KeyError;
+use crate::config::KeyFunc;
+
+/// Objects by key that are forgotten after a while: client-go's `ExpirationCache`.
+///
+/// It reads no clock: it is given the time. An object that has expired goes when somebody looks, so what nobody looks at is kept until
+/// the next [`list`](Self::list).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// use pintle_delta_fifo::ExpirationStore;
+///
+/// let (minute, now) = (Duration::from_secs(60), Instant::now());
+/// let mut seen = ExpirationStore::new(|&(name, _): &(&'static str, u32)| Ok(name), minute);
+/// seen.add(("a", 1), now)?;
+/// assert_eq!(seen.get_by_key(&"a", now + minute), Some(&("a", 1)));
+/// assert_eq!(seen.get_by_key(&"a", now + 2 * minute), None);
+/// # Ok::<(), pintle_delta_fifo::KeyError>(())
+/// ```
+pub struct ExpirationStore<K, T> {
+    key_func: KeyFunc<K, T>,
+    ttl: Duration,
+    /// With the time when they came.
+    objects: HashMap<K, (T, Instant)>,
+}
+
+impl<K: Clone + Eq + Hash, T: Clone> ExpirationStore<K, T> {
+    /// An empty store, whose objects expire once they have been there for longer than `ttl`; with zero they never do. `key_func` gives
+    /// the key of an object; it has to give the same key for the same object each time.
+    pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static, ttl: Duration) -> Self {
+        Self { key_func: Box::new(key_func), ttl, objects: HashMap::new() }
+    }
+
+    /// Stores an object, in the place of the one that has its key. Its time begins now.
+    ///
+    /// # Errors
+    ///
+    /// The key function's, if it has no key.
+    pub fn add(&mut self, object: T, now: Instant) -> Result<(), KeyError> {
+        let key = (self.key_func)(&object)?;
+        self.objects.insert(key, (object, now));
+        Ok(())
+    }
+
+    /// Removes the object that has the key of `object`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The key function's, if `object` has no key.
+    pub fn delete(&mut self, object: &T) -> Result<(), KeyError> {
+        self.objects.remove(&(self.key_func)(object)?);
+        Ok(())
+    }
+
+    /// Puts these in the place of all that is there. Their time begins now.
+    ///
+    /// # Errors
+    ///
+    /// The key function's, if one of them has no key. Then nothing changes.
+    pub fn replace(&mut self, objects: Vec<T>, now: Instant) -> Result<(), KeyError> {
+        let with_key = |object: T| Ok(((self.key_func)(&object)?, (object, now)));
+        self.objects = objects.into_iter().map(with_key).collect::<Result<_, KeyError>>()?;
+        Ok(())
+    }
+
+    /// The object that has the key of `object`, unless it has expired.
+    ///
+    /// # Errors
+    ///
+    /// The key function's, if `object` has no key.
+    pub fn get(&mut self, object: &T, now: Instant) -> Result<Option<&T>, KeyError> {
+        let key = (self.key_func)(object)?;
+        Ok(self.get_by_key(&key, now))
+    }
+
+    /// The object of a key, unless it has expired; then it is removed.
+    pub fn get_by_key(&mut self, key: &K, now: Instant) -> Option<&T> {
+        let (_, since) = self.objects.get(key)?;
+        if is_expired(self.ttl, *since, now) {
+            self.objects.remove(key);
+        }
+        self.objects.get(key).map(|(object, _)| object)
+    }
+
+    /// The objects that have not expired, in no particular order. The others are removed.
+    pub fn list(&mut self, now: Instant) -> Vec<T> {
+        self.objects.retain(|_, (_, since)| !is_expired(self.ttl, *since, now));
+        self.objects.values().map(|(object, _)| object.clone()).collect()
+    }
+
+    /// All keys, in no particular order, also of objects that have expired and that nobody has looked at since.
+    pub fn list_keys(&self) -> Vec<K> {
+        self.objects.keys().cloned().collect()
+    }
+}
+
+fn is_expired(ttl: Duration, since: Instant, now: Instant) -> bool {
+    !ttl.is_zero() && now.saturating_duration_since(since) > ttl
+}
+
+impl<K, T> fmt::Debug for ExpirationStore<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExpirationStore")
+            .field("ttl", &self.ttl)
+            .field("len", &self.objects.len())
+            .finish_non_exhaustive()
+    }
+}

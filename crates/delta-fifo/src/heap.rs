@@ -1,0 +1,221 @@
+//! Objects by key, the least of them first.
+
+use std::fmt;
+use std::hash::Hash;
+
+use crate::config::KeyFunc;
+use crate::keyed::{Keyed, Place};
+use crate::{KeyError, StoreError};
+
+/// A queue of objects by key that gives the least one first, whatever that is: client-go's `Heap`.
+///
+/// There is one object a key. Of several that are alike, any may come first.
+///
+/// It is a plain struct: it takes no lock and never waits. [`SharedFifo`](crate::SharedFifo) puts it between threads or tasks.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_delta_fifo::Heap;
+///
+/// // Jobs with a name and a time.
+/// let mut jobs = Heap::new(|&(name, _): &(&'static str, u32)| Ok(name), |left, right| left.1 < right.1);
+/// jobs.add(("late", 20))?;
+/// jobs.add(("early", 10))?;
+/// jobs.add(("late", 5))?;
+/// assert_eq!(jobs.pop(), Some(("late", 5)));
+/// assert_eq!(jobs.pop(), Some(("early", 10)));
+/// # Ok::<(), pintle_delta_fifo::StoreError>(())
+/// ```
+pub struct Heap<K, T> {
+    key_func: KeyFunc<K, T>,
+    less: Less<T>,
+    items: Keyed<K, Entry<T>>,
+    /// Where the items are in `items`. None is less than the one at half of its index.
+    order: Vec<Place>,
+    closed: bool,
+}
+
+/// Whether the first one comes before the second.
+type Less<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
+
+struct Entry<T> {
+    object: T,
+    /// Where it stands in the order.
+    at: usize,
+}
+
+impl<K: Clone + Eq + Hash, T: Clone> Heap<K, T> {
+    /// An empty heap. `key_func` gives the key of an object, `less` says whether the first of two comes before the second; both have to
+    /// say the same each time.
+    pub fn new(
+        key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static,
+        less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let (key_func, less) = (Box::new(key_func), Box::new(less));
+        Self { key_func, less, items: Keyed::new(), order: Vec::new(), closed: false }
+    }
+
+    /// Puts an object in, in the place of the one that has its key, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Key`] if it has no key, [`StoreError::Closed`] if the heap is closed.
+    pub fn add(&mut self, object: T) -> Result<(), StoreError> {
+        self.bulk_add(vec![object])
+    }
+
+    /// Puts objects in, all or none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`add`](Self::add).
+    pub fn bulk_add(&mut self, objects: Vec<T>) -> Result<(), StoreError> {
+        for (key, object) in self.with_keys(objects)? {
+            let hash = self.items.hash(&key);
+            match self.items.find(hash, &key) {
+                Some(place) => {
+                    self.items[place].object = object;
+                    self.sift(self.items[place].at);
+                }
+                None => {
+                    let at = self.order.len();
+                    self.order.push(self.items.insert(hash, key, Entry { object, at }));
+                    self.sift(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an object in, unless there is one of its key.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`add`](Self::add).
+    pub fn add_if_not_present(&mut self, object: T) -> Result<(), StoreError> {
+        match self.place_of(&(self.key_func)(&object)?) {
+            Some(_) if !self.closed => Ok(()),
+            _ => self.add(object),
+        }
+    }
+
+    /// Takes out the object that has the key of `object`. None: there is none.
+    ///
+    /// # Errors
+    ///
+    /// The key function's, if `object` has no key.
+    pub fn delete(&mut self, object: &T) -> Result<Option<T>, KeyError> {
+        let place = self.place_of(&(self.key_func)(object)?);
+        Ok(place.and_then(|place| self.remove(self.items[place].at)))
+    }
+
+    /// Takes out the least object. None: there is none.
+    pub fn pop(&mut self) -> Option<T> {
+        self.remove(0)
+    }
+
+    /// The least object.
+    pub fn peek(&self) -> Option<&T> {
+        Some(&self.items[*self.order.first()?].object)
+    }
+
+    /// The object that has the key of `object`.
+    ///
+    /// # Errors
+    ///
+    /// The key function's, if `object` has no key.
+    pub fn get(&self, object: &T) -> Result<Option<&T>, KeyError> {
+        Ok(self.get_by_key(&(self.key_func)(object)?))
+    }
+
+    /// The object of a key.
+    pub fn get_by_key(&self, key: &K) -> Option<&T> {
+        Some(&self.items[self.place_of(key)?].object)
+    }
+
+    /// All objects, in no particular order.
+    pub fn list(&self) -> Vec<T> {
+        self.order.iter().map(|place| self.items[*place].object.clone()).collect()
+    }
+
+    /// Their keys, in no particular order.
+    pub fn list_keys(&self) -> Vec<K> {
+        self.order.iter().filter_map(|place| Some(self.items.get(*place)?.0.clone())).collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Lets no more in. What is there can still be taken out.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    fn with_keys(&self, objects: Vec<T>) -> Result<Vec<(K, T)>, StoreError> {
+        if self.closed {
+            return Err(StoreError::Closed);
+        }
+        let with_key = |object| Ok(((self.key_func)(&object)?, object));
+        objects.into_iter().map(with_key).collect()
+    }
+
+    fn place_of(&self, key: &K) -> Option<Place> {
+        self.items.find(self.items.hash(key), key)
+    }
+
+    fn remove(&mut self, at: usize) -> Option<T> {
+        let last = self.order.len().checked_sub(1)?;
+        self.swap(at, last);
+        let place = self.order.pop()?;
+        let (_, entry) = self.items.remove(place)?;
+        if at < last {
+            self.sift(at);
+        }
+        Some(entry.object)
+    }
+
+    /// Brings an item to where it belongs, the others being in order.
+    fn sift(&mut self, mut at: usize) {
+        while at > 0 && self.is_less(at, (at - 1) / 2) {
+            self.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
+        loop {
+            let children = [2 * at + 1, 2 * at + 2].into_iter().filter(|child| *child < self.order.len());
+            let least = children.reduce(|left, right| if self.is_less(right, left) { right } else { left });
+            let Some(least) = least.filter(|least| self.is_less(*least, at)) else { return };
+            self.swap(at, least);
+            at = least;
+        }
+    }
+
+    fn is_less(&self, left: usize, right: usize) -> bool {
+        (self.less)(&self.items[self.order[left]].object, &self.items[self.order[right]].object)
+    }
+
+    fn swap(&mut self, left: usize, right: usize) {
+        self.order.swap(left, right);
+        for at in [left, right] {
+            self.items[self.order[at]].at = at;
+        }
+    }
+}
+
+impl<K, T> fmt::Debug for Heap<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Heap").field("len", &self.order.len()).field("closed", &self.closed).finish_non_exhaustive()
+    }
+}

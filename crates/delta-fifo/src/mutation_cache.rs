@@ -1,0 +1,212 @@
+//! What this client wrote and the store has not seen yet.
+
+use std::fmt;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use crate::KeyError;
+use crate::line::Line;
+
+/// Lets a client read its own writes while the store is behind: client-go's `MutationCache`.
+///
+/// A client puts in what the server answered to its writes, and asks here with what the store has. It gets the newer one of both. So
+/// that what is deleted does not come back, the cache has to be told of the store's [deletions](Self::on_delete).
+///
+/// It knows nothing of the store and reads no clock: it is given what the store has, and the time. What was written is kept until the
+/// store has caught up, for a while, and for so many keys at most; so it helps in most cases, and guarantees nothing.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use pintle_delta_fifo::{KeyError, MutationCache, MutationCacheConfig, ObjectVersion};
+///
+/// // Pods with a name and a resourceVersion.
+/// type Pod = (&'static str, &'static str);
+/// let version_of = |pod: &Pod| Ok(ObjectVersion { key: pod.0, uid: pod.0.to_owned(), version: pod.1.parse().map_err(KeyError::new)? });
+/// let mut written = MutationCache::new(version_of, MutationCacheConfig::default());
+/// let now = Instant::now();
+///
+/// written.mutation(("a", "10"), now)?;
+/// assert_eq!(written.get_by_key(&"a", Some(("a", "9")), now), Some(("a", "10")), "the store is behind");
+/// assert_eq!(written.get_by_key(&"a", Some(("a", "11")), now), Some(("a", "11")));
+/// # Ok::<(), pintle_delta_fifo::KeyError>(())
+/// ```
+pub struct MutationCache<K, T> {
+    version_of: VersionFunc<K, T>,
+    config: MutationCacheConfig,
+    /// Who was asked for last is at the back.
+    line: Line<K, Mutation<T>>,
+}
+
+type VersionFunc<K, T> = Box<dyn Fn(&T) -> Result<ObjectVersion<K>, KeyError> + Send + Sync>;
+
+/// How a [`MutationCache`] differs from the usual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MutationCacheConfig {
+    /// So many keys are kept, those that were asked for last. By default 100.
+    pub capacity: usize,
+    /// So long a write is kept. By default 5 minutes.
+    pub ttl: Duration,
+    /// Whether what was written is there before the store has ever heard of its key. By default not: then the store's word counts.
+    pub includes_adds: bool,
+}
+
+/// Which object in which state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectVersion<K> {
+    /// The object's key.
+    pub key: K,
+    /// What tells it from another object of this key.
+    pub uid: String,
+    /// Its resourceVersion. Of two states of a resource, whatever their objects, the one with the higher number is newer.
+    pub version: u128,
+}
+
+struct Mutation<T> {
+    /// None: it was deleted. What is written in that version, or of that uid, is old.
+    object: Option<T>,
+    uid: String,
+    version: u128,
+    since: Instant,
+}
+
+impl<K: Clone + Eq + Hash, T: Clone> MutationCache<K, T> {
+    /// A cache of no writes. `version_of` says of an object which it is; an error of it is the answer to whoever brought the object.
+    pub fn new(
+        version_of: impl Fn(&T) -> Result<ObjectVersion<K>, KeyError> + Send + Sync + 'static,
+        config: MutationCacheConfig,
+    ) -> Self {
+        Self { version_of: Box::new(version_of), config, line: Line::new() }
+    }
+
+    /// Takes in what the server answered to a write, unless something newer is known of the key, or that the object is gone.
+    ///
+    /// # Errors
+    ///
+    /// That of the function that tells the version.
+    pub fn mutation(&mut self, object: T, now: Instant) -> Result<(), KeyError> {
+        let written = (self.version_of)(&object)?;
+        let is_outdated = self.known(&written.key, now).is_some_and(|known| {
+            let is_deleted = known.object.is_none();
+            written.version < known.version
+                || (is_deleted && (written.version == known.version || written.uid == known.uid))
+        });
+        if !is_outdated {
+            self.put(written, Some(object), now);
+        }
+        Ok(())
+    }
+
+    /// The newer one of what was written and of what the store has for a key. None: there is none, or the store has none and
+    /// [adds are not included](MutationCacheConfig::includes_adds).
+    pub fn get_by_key(&mut self, key: &K, stored: Option<T>, now: Instant) -> Option<T> {
+        match stored {
+            Some(stored) => Some(self.newer(key, stored, now)),
+            None if self.config.includes_adds => self.known(key, now)?.object.clone(),
+            None => None,
+        }
+    }
+
+    /// The objects of an index, of which the store gave `stored`: each in its newer state, and if
+    /// [adds are included](MutationCacheConfig::includes_adds) those that were written and are not among them. Only those that match
+    /// in that state are among them.
+    pub fn by_index(&mut self, stored: Vec<T>, matches: impl Fn(&T) -> bool, now: Instant) -> Vec<T> {
+        let mut keys = Vec::new();
+        let mut found = Vec::with_capacity(stored.len());
+        for object in stored {
+            match (self.version_of)(&object) {
+                Ok(ObjectVersion { key, .. }) => {
+                    found.push(self.newer(&key, object, now));
+                    keys.push(key);
+                }
+                // The store's word counts.
+                Err(_) => found.push(object),
+            }
+        }
+        if self.config.includes_adds {
+            let keys: hashbrown::HashSet<&K> = keys.iter().collect();
+            let ttl = self.config.ttl;
+            let added = self.line.iter().filter(|(_, key, known)| !keys.contains(key) && !known.is_expired(ttl, now));
+            found.extend(added.filter_map(|(.., known)| known.object.clone()));
+        }
+        found.retain(matches);
+        found
+    }
+
+    /// Tells that the store has an object in this state: what was written is of no more use if that is as new.
+    pub fn on_add_or_update(&mut self, object: &T) {
+        let Ok(stored) = (self.version_of)(object) else { return };
+        if let Some(place) = self.line.place_of(&stored.key)
+            && self.line[place].version <= stored.version
+        {
+            self.line.remove(place);
+        }
+    }
+
+    /// Tells that the store has deleted an object, last seen in this state. What was written of it before, or is told to have been from
+    /// now on, is gone with it.
+    pub fn on_delete(&mut self, object: &T, now: Instant) {
+        let Ok(deleted) = (self.version_of)(object) else { return };
+        // Something newer of another object: it may exist.
+        let is_news = self
+            .known(&deleted.key, now)
+            .is_none_or(|known| known.version <= deleted.version || known.uid == deleted.uid);
+        if is_news {
+            self.put(deleted, None, now);
+        }
+    }
+
+    /// What is known of a key, if it is still of use. To ask for it keeps it for longer than others.
+    fn known(&mut self, key: &K, now: Instant) -> Option<&Mutation<T>> {
+        let place = self.line.place_of(key)?;
+        if self.line[place].is_expired(self.config.ttl, now) {
+            self.line.remove(place);
+            return None;
+        }
+        self.line.move_to_back(place);
+        Some(&self.line[place])
+    }
+
+    fn newer(&mut self, key: &K, stored: T, now: Instant) -> T {
+        let Ok(ObjectVersion { version, .. }) = (self.version_of)(&stored) else { return stored };
+        let Some(known) = self.known(key, now) else { return stored };
+        let Some(object) = &known.object else { return stored };
+        if known.version > version {
+            return object.clone();
+        }
+        self.line.place_of(key).and_then(|place| self.line.remove(place));
+        stored
+    }
+
+    fn put(&mut self, of: ObjectVersion<K>, object: Option<T>, now: Instant) {
+        let ObjectVersion { key, uid, version } = of;
+        self.line.place_of(&key).and_then(|place| self.line.remove(place));
+        self.line.push_back(self.line.hash(&key), key, Mutation { object, uid, version, since: now });
+        if self.line.len() > self.config.capacity {
+            self.line.pop_front();
+        }
+    }
+}
+
+impl<T> Mutation<T> {
+    fn is_expired(&self, ttl: Duration, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) > ttl
+    }
+}
+
+impl Default for MutationCacheConfig {
+    fn default() -> Self {
+        Self { capacity: 100, ttl: Duration::from_secs(5 * 60), includes_adds: false }
+    }
+}
+
+impl<K, T> fmt::Debug for MutationCache<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MutationCache")
+            .field("config", &self.config)
+            .field("len", &self.line.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! A store that tells all it holds, each time it changes.
+
+use std::fmt;
+
+use crate::{KeyError, Store, StoreError, Transaction, TransactionError};
+
+/// A [`Store`] that hands over the list of all its objects after each change: client-go's `UndeltaStore`.
+///
+/// It is for a consumer who wants no changes, but what there is. A list costs as much as there are objects, so it is for few of them.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use pintle_delta_fifo::{MemoryStore, Store, UndeltaStore};
+///
+/// let (tell, told) = mpsc::channel();
+/// let mut store = UndeltaStore::new(MemoryStore::new(|name: &&'static str| Ok(*name)), move |all| _ = tell.send(all));
+/// store.add("a")?;
+/// store.delete("a")?;
+/// assert_eq!(told.try_iter().collect::<Vec<_>>(), [vec!["a"], vec![]]);
+/// # Ok::<(), pintle_delta_fifo::StoreError>(())
+/// ```
+pub struct UndeltaStore<S, F> {
+    store: S,
+    push: F,
+}
+
+impl<S, F> UndeltaStore<S, F> {
+    /// Calls `push` with all objects of `store`, in no particular order, after each change that succeeds, and after each
+    /// [transaction](Store::transaction) of which something did.
+    pub fn new(store: S, push: F) -> Self {
+        Self { store, push }
+    }
+
+    fn push<K, T>(&mut self)
+    where
+        S: Store<K, T>,
+        F: FnMut(Vec<T>),
+    {
+        (self.push)(self.store.list());
+    }
+}
+
+impl<K, T, S: Store<K, T>, F: FnMut(Vec<T>)> Store<K, T> for UndeltaStore<S, F> {
+    type Entry = S::Entry;
+
+    fn add(&mut self, object: T) -> Result<(), StoreError> {
+        self.store.add(object).map(|()| self.push::<K, T>())
+    }
+
+    fn update(&mut self, object: T) -> Result<(), StoreError> {
+        self.store.update(object).map(|()| self.push::<K, T>())
+    }
+
+    fn delete(&mut self, object: T) -> Result<(), StoreError> {
+        self.store.delete(object).map(|()| self.push::<K, T>())
+    }
+
+    fn replace(&mut self, objects: Vec<T>, resource_version: &str) -> Result<(), StoreError> {
+        self.store.replace(objects, resource_version).map(|()| self.push::<K, T>())
+    }
+
+    fn transaction(&mut self, writes: Vec<Transaction<T>>) -> Result<(), TransactionError> {
+        let result = self.store.transaction(writes);
+        if result.as_ref().err().is_none_or(|error| !error.successful.is_empty()) {
+            self.push::<K, T>();
+        }
+        result
+    }
+
+    /// Nothing is told: nothing changes.
+    fn resync(&mut self) -> Result<(), StoreError> {
+        self.store.resync()
+    }
+
+    fn list(&self) -> Vec<T> {
+        self.store.list()
+    }
+
+    fn list_keys(&self) -> Vec<K> {
+        self.store.list_keys()
+    }
+
+    fn get(&self, object: &T) -> Result<Option<S::Entry>, KeyError> {
+        self.store.get(object)
+    }
+
+    fn get_by_key(&self, key: &K) -> Option<S::Entry> {
+        self.store.get_by_key(key)
+    }
+}
+
+impl<S: fmt::Debug, F> fmt::Debug for UndeltaStore<S, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UndeltaStore").field("store", &self.store).finish_non_exhaustive()
+    }
+}

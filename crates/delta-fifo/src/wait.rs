@@ -1,0 +1,53 @@
+//! To wait in a task, or in a thread.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+/// A wait: to be awaited by a task of whatever runtime, or [by a thread](Self::wait).
+#[must_use = "nothing happens before it is awaited, or waited for"]
+pub struct Wait<F>(F);
+
+impl<F: Future> Wait<F> {
+    pub(crate) fn new(future: F) -> Self {
+        Self(future)
+    }
+
+    /// Blocks the thread until then. It must not be called on a thread of a runtime.
+    pub fn wait(self) -> F::Output {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut future = pin!(self.0);
+        loop {
+            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(output) => return output,
+                // To be unparked before is to return at once, so no wake-up is lost between the look and the wait.
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+}
+
+impl<F: Future + Unpin> Future for Wait<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl<F> fmt::Debug for Wait<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wait").finish_non_exhaustive()
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

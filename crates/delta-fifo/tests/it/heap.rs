@@ -1,0 +1,93 @@
+//! The least object first (row S12).
+
+use std::sync::Arc;
+use std::thread;
+
+use pintle_delta_fifo::{Heap, SharedFifo, SharedFifoConfig, StoreError};
+
+use crate::support::{Thing, key_of, thing, things};
+
+fn heap(text: &str) -> Heap<String, Thing> {
+    let mut heap = Heap::new(key_of, |left: &Thing, right: &Thing| left.value < right.value);
+    heap.bulk_add(things(text)).unwrap();
+    heap
+}
+
+fn pops(heap: &mut Heap<String, Thing>) -> Vec<Thing> {
+    std::iter::from_fn(|| heap.pop()).collect()
+}
+
+#[test]
+fn s12_the_least_comes_first_though_many_put_in_at_once() {
+    let fifo = Arc::new(SharedFifo::new(heap(""), SharedFifoConfig::default()));
+    let producers = [0, 1].map(|side| {
+        let fifo = fifo.clone();
+        thread::spawn(move || {
+            for number in 0..250 {
+                // Neither rising nor falling.
+                let value = (number * 7919 % 250) * 2 + side;
+                fifo.lock().add(thing(&format!("t{side}-{number}-"), value)).unwrap();
+            }
+        })
+    });
+    producers.into_iter().for_each(|producer| producer.join().unwrap());
+    let values: Vec<u32> = (0..500).map(|_| fifo.take(Heap::pop).wait().unwrap().popped.value).collect();
+    assert_eq!(values, (0..500).collect::<Vec<_>>());
+}
+
+#[test]
+fn s12_an_update_finds_its_new_place() {
+    let mut heap = heap("a10 b20 c30 d40");
+    heap.add(thing("d", 1)).unwrap();
+    heap.add(thing("a", 50)).unwrap();
+    assert_eq!(heap.peek(), Some(&thing("d", 1)));
+    assert_eq!(pops(&mut heap), things("d1 b20 c30 a50"));
+}
+
+#[test]
+fn s12_head_tail_and_middle_may_be_deleted_and_what_is_missing_is_told() {
+    for (gone, left) in [("a", "b20 c30 d40"), ("b", "a10 c30 d40"), ("d", "a10 b20 c30")] {
+        let mut heap = heap("d40 a10 c30 b20");
+        assert_eq!(heap.delete(&thing(gone, 0)).unwrap().map(|thing| thing.name).as_deref(), Some(gone));
+        assert_eq!(heap.delete(&thing(gone, 0)).unwrap(), None);
+        assert_eq!(pops(&mut heap), things(left));
+    }
+    assert!(heap("a1").delete(&thing("", 0)).is_err());
+}
+
+#[test]
+fn s12_of_a_bulk_all_comes_in_or_nothing() {
+    let mut heap = heap("a10");
+    assert!(matches!(heap.bulk_add(things("b20 1")), Err(StoreError::Key(_))));
+    assert_eq!(heap.list(), things("a10"));
+    heap.bulk_add(things("c5 b20 a30")).unwrap();
+    assert_eq!(pops(&mut heap), things("c5 b20 a30"));
+}
+
+#[test]
+fn s12_what_is_there_stays_if_it_is_added_if_not_present() {
+    let mut heap = heap("a10");
+    heap.add_if_not_present(thing("a", 1)).unwrap();
+    heap.add_if_not_present(thing("b", 2)).unwrap();
+    assert_eq!(
+        (heap.get(&thing("a", 0)).unwrap(), heap.get_by_key(&"b".into())),
+        (Some(&thing("a", 10)), Some(&thing("b", 2)))
+    );
+    assert_eq!(heap.get_by_key(&"c".into()), None);
+    let mut keys = heap.list_keys();
+    keys.sort();
+    assert_eq!((keys, heap.len()), (vec!["a".to_owned(), "b".to_owned()], 2));
+}
+
+#[test]
+fn s12_a_closed_heap_gives_what_it_has_and_takes_nothing() {
+    let mut heap = heap("a10");
+    heap.close();
+    assert!(heap.is_closed());
+    for refused in [heap.add(thing("b", 1)), heap.add_if_not_present(thing("a", 1)), heap.bulk_add(things("c1 d2"))] {
+        assert!(matches!(refused, Err(StoreError::Closed)), "{refused:?}");
+    }
+    let fifo = SharedFifo::new(heap, SharedFifoConfig::default());
+    assert_eq!(fifo.take(Heap::pop).wait().unwrap().popped, thing("a", 10));
+    assert!(fifo.take(Heap::pop).wait().is_err());
+}

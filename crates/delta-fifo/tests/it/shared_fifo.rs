@@ -1,0 +1,337 @@
+//! The queue between threads and tasks.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::unbounded;
+use pintle_delta_fifo::{
+    Batch, DeltaFifo, FifoClosed, FifoMetrics, Heap, Item, LatestFifo, Popped, Queue, RealFifo, RealFifoConfig,
+    SharedFifo, SharedFifoConfig,
+};
+
+use crate::support::{Known, Thing, fifo, fifo_with, key_of, shorthand, shorthands, thing, things};
+
+type Deltas = DeltaFifo<String, Thing>;
+type Real = RealFifo<String, Thing>;
+
+/// Long enough for any machine; nothing waits for it unless something is wrong.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
+    SharedFifo::new(queue, SharedFifoConfig::default())
+}
+
+fn atomic() -> Real {
+    RealFifo::new(key_of, RealFifoConfig::default())
+}
+
+fn pop(fifo: &SharedFifo<Deltas>) -> Result<String, FifoClosed> {
+    fifo.process(DeltaFifo::pop, |_, popped| shorthands(&popped.deltas)).wait()
+}
+
+fn text(batch: &Batch<String, Thing>) -> Vec<String> {
+    let text = |item: &Item<_, _>| match item {
+        Item::One { delta, .. } => shorthand(delta),
+        other => format!("{other:?}"),
+    };
+    batch.items.iter().map(text).collect()
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Two producers of 500 objects each; `next` gives the objects as they come out.
+fn check_order_of_producers<Q: Queue + Send + 'static>(
+    queue: Q,
+    add: fn(&mut Q, Thing),
+    next: fn(&SharedFifo<Q>) -> Thing,
+) {
+    let fifo = Arc::new(shared(queue));
+    let producers = ["left", "right"].map(|side| {
+        let fifo = fifo.clone();
+        thread::spawn(move || {
+            for number in 0..500 {
+                add(&mut fifo.room().wait(), thing(&format!("{side}{number}-"), number));
+            }
+        })
+    });
+    let mut expected = [0, 0];
+    for _ in 0..1000 {
+        let object = next(&fifo);
+        let side = usize::from(object.name.starts_with("right"));
+        assert_eq!(object.value, expected[side], "{}", object.name);
+        expected[side] += 1;
+    }
+    for producer in producers {
+        producer.join().unwrap();
+    }
+    assert!(fifo.lock().is_empty());
+}
+
+#[test]
+fn d1_r1_s1_the_order_of_each_producer_is_kept() {
+    check_order_of_producers(
+        fifo(),
+        |fifo, thing| fifo.add(thing).unwrap(),
+        |fifo| {
+            fifo.process(DeltaFifo::pop, |_, popped| popped.deltas.oldest().object().cloned()).wait().unwrap().unwrap()
+        },
+    );
+    check_order_of_producers(
+        atomic(),
+        |fifo, thing| fifo.add(thing).unwrap(),
+        |fifo| match fifo.take(RealFifo::pop).wait().unwrap().popped.items.remove(0) {
+            Item::One { delta, .. } => delta.object().cloned().unwrap(),
+            other => panic!("{other:?}"),
+        },
+    );
+    check_order_of_producers(
+        LatestFifo::new(key_of),
+        |fifo, thing| fifo.add(thing).unwrap(),
+        |fifo| fifo.take(LatestFifo::pop).wait().unwrap().popped.object,
+    );
+}
+
+fn check_close<Q: Queue + Send + 'static>(queue: Q) {
+    let fifo = Arc::new(shared(queue));
+    let (done, results) = unbounded();
+    for _ in 0..10 {
+        let (fifo, done) = (fifo.clone(), done.clone());
+        thread::spawn(move || done.send(fifo.process(Q::pop, |_, _| ()).wait()).unwrap());
+    }
+    fifo.lock().close();
+    for _ in 0..10 {
+        assert_eq!(results.recv_timeout(PATIENCE), Ok(Err(FifoClosed)));
+    }
+}
+
+#[test]
+fn d27_r1_s1_closing_ends_every_wait() {
+    check_close(fifo());
+    check_close(atomic());
+    check_close(LatestFifo::new(key_of));
+    check_close(Heap::new(key_of, |left, right| left.value < right.value));
+}
+
+#[test]
+fn a_closed_queue_gives_what_it_has_before_it_ends() {
+    let fifo = shared(fifo());
+    fifo.lock().add(thing("a", 1)).unwrap();
+    fifo.lock().close();
+    assert_eq!(pop(&fifo), Ok("A a1".to_owned()));
+    assert_eq!(pop(&fifo), Err(FifoClosed));
+}
+
+#[test]
+fn what_processes_may_use_the_queue_that_it_is_given() {
+    let fifo = shared(fifo());
+    fifo.lock().add(thing("a", 1)).unwrap();
+    let again = |fifo: &mut Deltas, popped: Popped<_, _>| fifo.add_if_not_present(popped.deltas).unwrap();
+    fifo.process(DeltaFifo::pop, again).wait().unwrap();
+    assert_eq!(pop(&fifo), Ok("A a1".to_owned()));
+}
+
+#[test]
+fn what_processes_is_told_if_it_would_wait_for_itself() {
+    let fifo = shared(fifo());
+    fifo.lock().replace(things("a1"), "1").unwrap();
+    let result = catch_unwind(AssertUnwindSafe(|| fifo.process(DeltaFifo::pop, |_, _| fifo.lock().len()).wait()));
+    let message = *result.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("must use the one that it is given"), "{message}");
+    assert_eq!(fifo.lock().len(), 0, "the queue goes on");
+    assert!(fifo.synced().wait(), "what was lost is waited for by nobody");
+}
+
+#[test]
+fn synced_means_processed() {
+    let known = Known::default();
+    let fifo = Arc::new(shared(fifo_with(&known)));
+    fifo.lock().replace(things("a1 b1"), "1").unwrap();
+    let (popped, on_popped) = unbounded();
+    let (go_on, may_go_on) = unbounded();
+    let consumer = thread::spawn({
+        let (fifo, known) = (fifo.clone(), known.clone());
+        move || {
+            for _ in 0..2 {
+                let process = |_: &mut Deltas, next: Popped<_, _>| {
+                    popped.send(()).unwrap();
+                    may_go_on.recv_timeout(PATIENCE).unwrap();
+                    known.apply(&next);
+                };
+                fifo.process(DeltaFifo::pop, process).wait().unwrap();
+            }
+        }
+    });
+    on_popped.recv_timeout(PATIENCE).unwrap();
+    go_on.send(()).unwrap();
+    on_popped.recv_timeout(PATIENCE).unwrap();
+    // The last key is popped and not yet processed. Whoever asks now waits for that, and then sees it.
+    let observer = thread::spawn(move || (fifo.lock().has_synced(), known.objects.lock().unwrap().len()));
+    go_on.send(()).unwrap();
+    assert_eq!(observer.join().unwrap(), (true, 2));
+    consumer.join().unwrap();
+}
+
+#[test]
+fn r17_the_queue_has_not_synced_while_the_last_initial_item_is_worked_on() {
+    let fifo = shared(atomic());
+    let mut synced = pin!(fifo.synced());
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(woken.clone());
+    let mut context = Context::from_waker(&waker);
+    fifo.lock().replace(things("a1 b1"), "1").unwrap();
+    let taken = fifo.take(|fifo| fifo.pop_batch(1000)).wait().unwrap();
+    assert!(taken.popped.is_in_initial_list);
+    assert!(!fifo.lock().has_synced(), "another thread may look, since the queue is free");
+    assert_eq!(synced.as_mut().poll(&mut context), Poll::Pending);
+    drop(taken);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert_eq!(synced.as_mut().poll(&mut context), Poll::Ready(true));
+    assert!(fifo.lock().has_synced());
+}
+
+#[test]
+fn r18_a_producer_waits_for_a_slow_consumer_once_the_bound_is_reached() {
+    let fifo = shared(atomic());
+    fifo.lock().add(thing("first", 0)).unwrap();
+    let slow = fifo.take(RealFifo::pop).wait().unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    for value in 0..2000 {
+        let Poll::Ready(mut room) = pin!(fifo.room()).poll(&mut context) else { panic!("blocked at {value}") };
+        room.add(thing("a", value)).unwrap();
+    }
+    let mut blocked = pin!(fifo.room());
+    assert!(blocked.as_mut().poll(&mut context).is_pending());
+    drop(slow);
+    assert!(blocked.as_mut().poll(&mut context).is_pending(), "nothing has been taken out since");
+    drop(fifo.take(RealFifo::pop).wait().unwrap());
+    assert!(blocked.as_mut().poll(&mut context).is_ready());
+
+    fifo.lock().add(thing("a", 2000)).unwrap();
+    assert!(pin!(fifo.room()).poll(&mut context).is_pending());
+    fifo.lock().close();
+    assert!(pin!(fifo.room()).poll(&mut context).is_ready(), "nobody may take anything from a closed queue");
+}
+
+#[test]
+fn what_is_taken_is_taken_by_one_at_a_time() {
+    let fifo = shared(atomic());
+    for value in [1, 2, 3] {
+        fifo.lock().add(thing("a", value)).unwrap();
+    }
+    fifo.lock().close();
+    let mut context = Context::from_waker(Waker::noop());
+    let first = fifo.take(RealFifo::pop).wait().unwrap();
+    assert_eq!(text(&first.popped), ["A a1"]);
+    let mut second = pin!(fifo.take(RealFifo::pop));
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    drop(first);
+    let Poll::Ready(Ok(second)) = second.as_mut().poll(&mut context) else { panic!("it waits still") };
+    assert_eq!(text(&second.popped), ["A a2"]);
+    drop(second);
+    assert_eq!(text(&fifo.take(RealFifo::pop).wait().unwrap().popped), ["A a3"]);
+    assert!(matches!(fifo.take(RealFifo::pop).wait(), Err(FifoClosed)));
+}
+
+#[test]
+fn a_queue_that_has_known_objects_is_not_left_free() {
+    let fifo = shared(fifo_with(&Known::default()));
+    let result = catch_unwind(AssertUnwindSafe(|| drop(fifo.take(DeltaFifo::pop))));
+    let message = *result.unwrap_err().downcast::<&str>().unwrap();
+    assert!(message.contains("stays locked"), "{message}");
+}
+
+#[test]
+fn a_wait_that_is_dropped_takes_nothing_and_leaves_nobody_waiting() {
+    let fifo = shared(atomic());
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(woken.clone());
+    let mut context = Context::from_waker(&waker);
+    {
+        let mut dropped = pin!(fifo.take(RealFifo::pop));
+        assert!(dropped.as_mut().poll(&mut context).is_pending());
+        assert!(dropped.as_mut().poll(&mut context).is_pending());
+    }
+    let mut waiting = pin!(fifo.take(RealFifo::pop));
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    fifo.lock().add(thing("a", 1)).unwrap();
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "who only looks, and who has gone, is not woken");
+    assert_eq!(fifo.lock().len(), 1);
+    assert!(waiting.as_mut().poll(&mut context).is_ready());
+}
+
+#[test]
+fn who_waits_for_the_first_list_is_woken_after_it_or_when_there_is_none() {
+    let known = Known::default();
+    let fifo = Arc::new(shared(fifo_with(&known)));
+    let waiter = |fifo: &Arc<SharedFifo<Deltas>>| {
+        let (fifo, known) = (fifo.clone(), known.clone());
+        thread::spawn(move || (fifo.synced().wait(), known.objects.lock().unwrap().len()))
+    };
+    let waiting = waiter(&fifo);
+    fifo.lock().replace(things("a1 b1 c1"), "1").unwrap();
+    for _ in 0..3 {
+        fifo.process(DeltaFifo::pop, |_, popped| known.apply(&popped)).wait().unwrap();
+    }
+    assert_eq!(waiting.join().unwrap(), (true, 3));
+
+    let never = Arc::new(shared(fifo_with(&known)));
+    let waiting = waiter(&never);
+    never.lock().close();
+    assert!(!waiting.join().unwrap().0);
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<(usize, usize)>>);
+
+impl FifoMetrics for Log {
+    fn queued(&self, items: usize) {
+        self.0.lock().unwrap().0 = items;
+    }
+
+    fn processed(&self, took: Duration) {
+        assert!(took < PATIENCE);
+        self.0.lock().unwrap().1 += 1;
+    }
+}
+
+#[test]
+fn r16_the_metrics_tell_how_many_wait_and_each_processing() {
+    let (log, known) = (Log::default(), Known::default());
+    let config = || SharedFifoConfig { metrics: Some(Box::new(log.clone())), ..SharedFifoConfig::default() };
+    let check = |expected| assert_eq!(*log.0.lock().unwrap(), expected);
+    let real = RealFifoConfig { known_objects: Some(Box::new(known.clone())), ..RealFifoConfig::default() };
+    let fifo = SharedFifo::new(RealFifo::new(key_of, real), config());
+    fifo.lock().add(thing("old", 1)).unwrap();
+    check((1, 0));
+    fifo.lock().replace(things("foo1 bar1"), "1").unwrap();
+    check((4, 0));
+    fifo.process(RealFifo::pop, |_, _| ()).wait().unwrap();
+    check((3, 1));
+    fifo.process(|fifo| fifo.pop_batch(1000), |_, _| ()).wait().unwrap();
+    check((0, 2));
+    assert!(fifo.lock().is_empty());
+    check((0, 2));
+
+    let fifo = SharedFifo::new(atomic(), config());
+    fifo.room().wait().replace(things("foo1 bar1"), "1").unwrap();
+    let taken = fifo.take(RealFifo::pop).wait().unwrap();
+    check((0, 2));
+    fifo.lock().add(thing("foo", 2)).unwrap();
+    check((1, 2));
+    drop(taken);
+    check((1, 3));
+}
