@@ -3,6 +3,7 @@
 //! `cargo xtask bench AREA` runs them. Each binary here does one work a call, and prints one [`Sample`] as a line of JSON, as
 //! do the peers' programs under `go/`.
 
+pub mod fifo;
 mod meter;
 pub mod queue;
 mod stopwatch;
