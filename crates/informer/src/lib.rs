@@ -48,6 +48,8 @@
 //! - A [`Subscription`] yields [`ResourceEvent`]s: what changed, after it has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
 //! - A [`Cache`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
+//! - A [`Projection`] says what of each object is kept. Mind it where objects of the cache are written back.
+//! - A [`Recorder`] writes down what a source tells, and a [`Recording`] tells it once more, to an informer in a test.
 //! - [`InformerConfig::metrics`] says who is told of all that, by client-go's names.
 //!
 //! # What is guaranteed
@@ -94,6 +96,7 @@ mod metrics;
 mod panic;
 mod projection;
 mod publisher;
+mod recorder;
 pub mod reflector;
 mod reflector_config;
 mod scan;
@@ -113,6 +116,7 @@ pub use factory::InformerFactory;
 pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHandler};
 pub use lister::{Lister, NamespaceLister};
 pub use projection::Projection;
+pub use recorder::{Recorded, Recorder, Recording, Replayed};
 pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
 pub use snapshot::{Difference, Iter, Snapshot, View, Viewed};

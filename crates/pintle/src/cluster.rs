@@ -170,6 +170,8 @@ impl Cluster {
     ///
     /// For one namespace, a selector or other settings, see [`select`](Self::select).
     ///
+    /// Its objects lack what [`Projection`](pintle_informer::Projection) leaves out by default, which has a say in how to write them back.
+    ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.

@@ -40,19 +40,6 @@ const MAX_DEPTH: usize = 10_000;
 /// Longer texts are not kept. Names of objects have 253 bytes at most.
 const MAX_TEXT: usize = 1024;
 
-/// The bytes at which there is something to see within a text, as a table: texts are most of what comes.
-static STOPS: [bool; 256] = {
-    let mut stops = [false; 256];
-    let mut control = 0;
-    while control < 0x20 {
-        stops[control] = true;
-        control += 1;
-    }
-    stops[b'"' as usize] = true;
-    stops[b'\\' as usize] = true;
-    stops
-};
-
 #[derive(Clone, Copy, Debug)]
 enum Expects {
     Value,
@@ -201,7 +188,7 @@ impl Json {
     /// Goes on over a text, up to its end, an escape, or the end of `bytes`.
     fn read_text(&mut self, bytes: &[u8], at: &mut usize, is_name: bool) -> Result<Option<Token>, usize> {
         let rest = &bytes[*at..];
-        let end = rest.iter().position(|byte| STOPS[usize::from(*byte)]).unwrap_or(rest.len());
+        let end = plain(rest);
         self.keep_text(&rest[..end]);
         *at += end;
         let Some(byte) = rest.get(end) else { return Ok(None) };
@@ -250,6 +237,26 @@ impl Json {
             self.text.extend_from_slice(&part[..part.len().min(room)]);
         }
     }
+}
+
+/// How many bytes of a text come before there is something to see: a quote, a backslash, or what may not stand there. Eight at a time,
+/// since texts are most of what comes.
+fn plain(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGHS: u64 = ONES << 7;
+    // The highest bit of each byte that is 0, and perhaps of some behind the first such one, which do not matter.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let controls = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+        let stops = zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64)) | controls;
+        if stops != 0 {
+            return at * 8 + stops.trailing_zeros() as usize / 8;
+        }
+    }
+    let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
+    words.len() * 8 + end.unwrap_or(rest.len())
 }
 
 impl Number {

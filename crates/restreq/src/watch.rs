@@ -132,9 +132,11 @@ impl RawWatch {
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<RawObject>, Error>>> {
         loop {
-            if let Some(frame) = self.frames.next_frame() {
+            if let Some(frame) = self.frames.next_marked() {
                 return Poll::Ready(Some(match frame {
-                    Ok(frame) => WatchEvent::parse(&frame).map_err(|error| self.unreadable(cause(&error))),
+                    Ok((frame, mark)) => (mark.and_then(|mark| mark.event(&frame)))
+                        .map_or_else(|| WatchEvent::parse(&frame), Ok)
+                        .map_err(|error| self.unreadable(cause(&error))),
                     Err(too_large) => told_of(too_large).map_err(|too_large| self.unreadable(too_large.to_string())),
                 }));
             }

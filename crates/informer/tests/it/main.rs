@@ -15,6 +15,7 @@ mod metrics;
 mod panics;
 mod pipeline;
 mod prefix;
+mod recorder;
 mod reflector;
 mod streaming_list;
 mod support;

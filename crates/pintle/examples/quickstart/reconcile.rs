@@ -56,6 +56,8 @@ impl WebsiteReconciler {
             None => create(&self.config_map_api, &wanted).await?,
             Some(live) if same_pages(&live, &wanted) => return Ok(()),
             Some(live) => {
+                // An object of the cache lacks the annotation of `kubectl apply`, and an update takes it away. This one is made here and
+                // applied by nobody else; with others, patch instead, or keep it (`InformerConfig::projection`).
                 let mut changed = ConfigMap::clone(&live);
                 changed.data = wanted.data;
                 changed.metadata.owner_references = wanted.metadata.owner_references;

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 
 use bytes::Bytes;
-use pintle_meta::{Oversized, WatchEventType};
+use pintle_meta::{Oversized, RawObject, WatchEvent, WatchEventType};
 
-use crate::json::{Json, Token};
+use crate::json::{Container, Json, Token};
 use crate::oversized::Gathering;
 
 /// Cuts a stream of bytes into JSON values: the frames of a watch.
@@ -35,7 +36,13 @@ pub struct FrameSplitter {
     chunks: VecDeque<Bytes>,
     frame: Gathering,
     json: Json,
+    /// How much of the present frame came in chunks before.
+    before: usize,
+    members: Members,
 }
+
+/// Where a member of a frame stands.
+const MEMBER: usize = 1;
 
 /// A frame was larger than the limit, and was read over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +64,13 @@ impl std::error::Error for FrameTooLarge {}
 impl FrameSplitter {
     /// A splitter for frames of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { chunks: VecDeque::new(), frame: Gathering::frames(limit), json: Json::new(0) }
+        Self {
+            chunks: VecDeque::new(),
+            frame: Gathering::frames(limit),
+            json: Json::new(MEMBER),
+            before: 0,
+            members: Members::default(),
+        }
     }
 
     /// Adds the next bytes of the stream.
@@ -73,12 +86,22 @@ impl FrameSplitter {
     ///
     /// The frame was larger than the limit. The frames after it are found as if it had not been there.
     pub fn next_frame(&mut self) -> Option<Result<Bytes, FrameTooLarge>> {
+        Some(self.next_marked()?.map(|(frame, _)| frame))
+    }
+
+    /// The next whole frame, and where its object stands, if it plainly is the event of one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`next_frame`](Self::next_frame).
+    pub(super) fn next_marked(&mut self) -> Option<Result<(Bytes, Option<Mark>), FrameTooLarge>> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             if self.frame.is_empty() {
                 let start = chunk.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(chunk.len());
                 let _ = chunk.split_to(start);
             }
             let Some((end, is_json)) = self.end_of_frame(&chunk) else {
+                self.before += chunk.len();
                 self.frame.push(&chunk);
                 continue;
             };
@@ -86,11 +109,16 @@ impl FrameSplitter {
             if !chunk.is_empty() {
                 self.chunks.push_front(chunk);
             }
-            self.json = Json::new(0);
-            return Some(self.frame.finish(last).map_err(|found| FrameTooLarge {
-                event_type: found.event_type.filter(|_| is_json),
-                object: found.object,
-            }));
+            self.json = Json::new(MEMBER);
+            self.before = 0;
+            let mark = std::mem::take(&mut self.members).mark().filter(|_| is_json);
+            return Some(match self.frame.finish(last) {
+                Ok(whole) => Ok((whole, mark)),
+                Err(found) => {
+                    let event_type = found.event_type.filter(|_| is_json);
+                    Err(FrameTooLarge { event_type, object: found.object })
+                }
+            });
         }
         None
     }
@@ -104,13 +132,88 @@ impl FrameSplitter {
     fn end_of_frame(&mut self, chunk: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         loop {
-            match self.json.next(&chunk[at..], 0) {
+            match self.json.next(&chunk[at..], MEMBER) {
                 Ok(None) => return None,
-                Ok(Some((taken, Token::Open(_)))) => at += taken,
-                Ok(Some((taken, _))) => return Some((at + taken, true)),
+                Ok(Some((taken, token))) => {
+                    at += taken;
+                    if self.json.depth() == 0 {
+                        return Some((at, true));
+                    }
+                    self.members.note(token, &self.json, self.before + at);
+                }
                 Err(fault) => return Some((at + fault + 1, false)),
             }
         }
+    }
+}
+
+/// The event of an object, and where that stands in its frame.
+#[derive(Debug, PartialEq)]
+pub(super) struct Mark {
+    event_type: WatchEventType,
+    object: Range<usize>,
+}
+
+impl Mark {
+    /// The event that `frame` is. None if it is not about an object of the resource.
+    pub(super) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
+        let event = match self.event_type {
+            WatchEventType::Added => WatchEvent::Added,
+            WatchEventType::Modified => WatchEvent::Modified,
+            WatchEventType::Deleted => WatchEvent::Deleted,
+            WatchEventType::Bookmark | WatchEventType::Error => return None,
+        };
+        Some(event(frame.slice(self.object).into()))
+    }
+}
+
+/// The members of a frame that are looked for, as they come.
+#[derive(Default)]
+struct Members {
+    present: Member,
+    event_type: Option<WatchEventType>,
+    object_begins: usize,
+    object: Option<Range<usize>>,
+    /// Something is not as it is as a rule. It may be right all the same.
+    is_odd: bool,
+}
+
+#[derive(Default, PartialEq)]
+enum Member {
+    Type,
+    Object,
+    #[default]
+    Other,
+}
+
+impl Members {
+    /// A token that stands no deeper than a member, and ends at `end`.
+    fn note(&mut self, token: Token, json: &Json, end: usize) {
+        match (token, &self.present) {
+            (Token::Name, _) => {
+                let name = json.text().unwrap_or_default();
+                self.is_odd |= name.contains(&b'\\');
+                self.present = match name {
+                    b"type" => Member::Type,
+                    b"object" => Member::Object,
+                    _ => Member::Other,
+                };
+            }
+            (_, Member::Other) => {}
+            (Token::Text, Member::Type) if self.event_type.is_none() => {
+                let text = json.text().and_then(|text| str::from_utf8(text).ok());
+                self.event_type = text.and_then(|text| text.parse().ok());
+                self.is_odd |= self.event_type.is_none();
+            }
+            (Token::Open(Container::Object), Member::Object) if self.object.is_none() => self.object_begins = end - 1,
+            (Token::Close, Member::Object) => self.object = Some(self.object_begins..end),
+            _ => self.is_odd = true,
+        }
+    }
+
+    fn mark(self) -> Option<Mark> {
+        let (event_type, object) = self.event_type.zip(self.object).filter(|_| !self.is_odd)?;
+        Some(Mark { event_type, object })
     }
 }
 
@@ -118,5 +221,65 @@ impl fmt::Debug for FrameSplitter {
     /// What it holds is parts of objects, and does not show.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameSplitter").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+
+    use super::*;
+
+    /// The event that the splitter finds, the frame cut after every so many bytes; none where it leaves that to the parser.
+    fn marked(frame: &[u8], step: usize) -> Option<(Bytes, WatchEvent<RawObject>)> {
+        let mut splitter = FrameSplitter::new(1_000);
+        frame.chunks(step).for_each(|chunk| splitter.push(Bytes::copy_from_slice(chunk)));
+        let (frame, mark) = splitter.next_marked()?.ok()?;
+        Some((frame.clone(), mark?.event(&frame)?))
+    }
+
+    #[test]
+    fn an_event_is_found_while_its_frame_is_cut() {
+        let object = || RawObject::Json(r#"{"a":["}",{"type":"x"}]}"#.into());
+        for (frame, expected) in [
+            (r#"{"type":"ADDED","object":{"a":["}",{"type":"x"}]}}"#, Some(WatchEvent::Added(object()))),
+            (
+                r#" { "object" : {"a":["}",{"type":"x"}]} , "x":[], "type" : "DELETED" } "#,
+                Some(WatchEvent::Deleted(object())),
+            ),
+            (r#"{"type":"MODI\u0046IED","object":{}}"#, None),
+            (r#"{"typ\u0065":"ADDED","type":"ADDED","object":{}}"#, None),
+            (r#"{"type":"ADDED","object":{},"object":{}}"#, None),
+            (r#"{"type":"ADDED","type":"ADDED","object":{}}"#, None),
+            (r#"{"type":"ADDED","object":[]}"#, None),
+            (r#"{"type":{},"object":{}}"#, None),
+            (r#"{"type":"BOOKMARK","object":{}}"#, None),
+            (r#"["type","ADDED","object",{}]"#, None),
+            (r#"{"type":"ADDED","object":{}]"#, None),
+            (r#"{"type":"ADDED"}"#, None),
+        ] {
+            for step in 1..=frame.len() {
+                let event = marked(frame.as_bytes(), step).map(|(_, event)| event);
+                assert_eq!(event, expected, "{frame} {step}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_the_parser_finds(
+            step in 1..40_usize,
+            edits in prop::collection::vec((any::<Index>(), select(b"{}[]:,\"\\ 0tD\xff".to_vec()), any::<bool>()), 0..3),
+        ) {
+            let mut frame = br#"{"type":"ADDED","object":{"a":["}",{"type":"x"}],"object":"\u00e4"},"b":{"type":1}}"#.to_vec();
+            for (place, byte, puts_in) in edits {
+                let at = place.index(frame.len());
+                if puts_in { frame.insert(at, byte) } else { frame[at] = byte }
+            }
+            if let Some((frame, event)) = marked(&frame, step) {
+                prop_assert_eq!(WatchEvent::parse(&frame).ok(), Some(event), "{:?}", frame);
+            }
+        }
     }
 }

@@ -1,0 +1,318 @@
+//! The lines of a recording: written and read.
+
+use std::error::Error;
+use std::io::{self, BufRead, Read};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pintle_meta::{
+    ApiError, ApiResource, Bookmark, Cause, ErrorKind, GroupVersion, ListMeta, ListOptions, ObjectKey, Oversized,
+    RawObject, RequestLine, Scope, Status, WatchEvent, WatchOptions,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// One line, and what stands behind it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Line {
+    /// How long after the beginning.
+    pub(super) at: Duration,
+    /// Of which request it is; the first is 1.
+    pub(super) call: u64,
+    pub(super) record: Record,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Record {
+    Source(Source),
+    List(Asked),
+    Watch(Asked),
+    Opened,
+    Item(RawObject),
+    Metadata(ListMeta),
+    Event(WatchEvent<RawObject>),
+    Failed(Box<Failure>),
+    End,
+    /// The file has reached its bound.
+    Full,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Source {
+    api_version: GroupVersion,
+    kind: String,
+    plural: String,
+    namespaced: bool,
+    pub(super) namespace: Option<String>,
+}
+
+/// What a request asks for, for whoever reads the file.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Asked {
+    resource_version: String,
+    label_selector: String,
+    field_selector: String,
+    limit: u32,
+    #[serde(rename = "continue")]
+    continue_token: String,
+    send_initial_events: bool,
+    timeout_seconds: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Failure {
+    kind: Kind,
+    message: String,
+    status: Option<Box<Status>>,
+    retry_after: Option<Duration>,
+    method: Option<String>,
+    url: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+enum Kind {
+    Connect,
+    Refused,
+    Decode,
+    InvalidRequest,
+    Status,
+    Timeout,
+    Transport,
+    Unauthenticated,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TooLarge {
+    key: Option<String>,
+    uid: String,
+    resource_version: String,
+    size: u64,
+    limit: usize,
+}
+
+/// No line is longer.
+const LONGEST: u64 = 256;
+
+/// What an object too large to be held is marked with.
+const OVERSIZED: &str = "OVERSIZED-";
+
+impl Line {
+    /// The line, and behind it what it says.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let Self { at, call, record } = self;
+        let (what, body) = record.written();
+        [format!("{} {call} {what} {}\n", at.as_micros(), body.len()).as_bytes(), &body, b"\n"].concat()
+    }
+
+    /// The next line. None at the end, and where the file was cut off in the middle of one.
+    pub(super) fn read(file: &mut impl BufRead) -> io::Result<Option<Self>> {
+        let mut header = String::new();
+        file.by_ref().take(LONGEST).read_line(&mut header)?;
+        let is_whole = header.ends_with('\n');
+        if !is_whole && (header.len() as u64) < LONGEST {
+            return Ok(None);
+        }
+        let header = header.trim_end_matches('\n');
+        let faulty = || io::Error::new(io::ErrorKind::InvalidData, format!("{header:?} is no line of a recording"));
+        let [at, call, what, length] =
+            <[&str; 4]>::try_from(header.split(' ').collect::<Vec<_>>()).map_err(|_| faulty())?;
+        let [at, call, length] = [at, call, length].map(|number| number.parse::<u64>());
+        let (Ok(at), Ok(call), Ok(length)) = (at, call, length) else { return Err(faulty()) };
+        let mut body = Vec::new();
+        file.by_ref().take(length.saturating_add(1)).read_to_end(&mut body)?;
+        if body.len() as u64 <= length {
+            return Ok(None);
+        }
+        if body.pop() != Some(b'\n') {
+            return Err(faulty());
+        }
+        let record =
+            Record::read(what, body.into()).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(Some(Self { at: Duration::from_micros(at), call, record }))
+    }
+}
+
+impl Record {
+    /// How it is called, and what it says.
+    fn written(&self) -> (String, Bytes) {
+        let (what, body) = match self {
+            Self::Source(source) => ("SOURCE", json(source)),
+            Self::List(asked) => ("LIST", json(asked)),
+            Self::Watch(asked) => ("WATCH", json(asked)),
+            Self::Opened => ("OPENED", Bytes::new()),
+            Self::Item(object) => return written("ITEM", object),
+            Self::Metadata(metadata) => ("METADATA", json(metadata)),
+            Self::Event(event) => match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                    return written(event.event_type().as_str(), object);
+                }
+                WatchEvent::Bookmark(Bookmark { resource_version, initial_events_end: false }) => {
+                    ("BOOKMARK", Bytes::copy_from_slice(resource_version.as_bytes()))
+                }
+                WatchEvent::Bookmark(Bookmark { resource_version, .. }) => {
+                    ("INITIAL-EVENTS-END", Bytes::copy_from_slice(resource_version.as_bytes()))
+                }
+                WatchEvent::Error(status) => ("ERROR", json(status)),
+            },
+            Self::Failed(failure) => ("FAILED", json(failure)),
+            Self::End => ("END", Bytes::new()),
+            Self::Full => ("FULL", Bytes::new()),
+        };
+        (what.into(), body)
+    }
+
+    fn read(what: &str, body: Bytes) -> serde_json::Result<Self> {
+        let (what, object) = match what.strip_prefix(OVERSIZED) {
+            Some(what) => (what, Some(read::<TooLarge>(&body)?.into())),
+            None => (what, None),
+        };
+        let object = || object.unwrap_or(RawObject::Json(body.clone()));
+        let version = || String::from_utf8_lossy(&body).into_owned();
+        let mark = |initial_events_end| Bookmark { resource_version: version(), initial_events_end };
+        Ok(match what {
+            "SOURCE" => Self::Source(read(&body)?),
+            "LIST" => Self::List(read(&body)?),
+            "WATCH" => Self::Watch(read(&body)?),
+            "OPENED" => Self::Opened,
+            "ITEM" => Self::Item(object()),
+            "METADATA" => Self::Metadata(read(&body)?),
+            "ADDED" => Self::Event(WatchEvent::Added(object())),
+            "MODIFIED" => Self::Event(WatchEvent::Modified(object())),
+            "DELETED" => Self::Event(WatchEvent::Deleted(object())),
+            "BOOKMARK" => Self::Event(WatchEvent::Bookmark(mark(false))),
+            "INITIAL-EVENTS-END" => Self::Event(WatchEvent::Bookmark(mark(true))),
+            "ERROR" => Self::Event(WatchEvent::Error(read(&body)?)),
+            "FAILED" => Self::Failed(read(&body)?),
+            "END" => Self::End,
+            "FULL" => Self::Full,
+            _ => return Err(serde::de::Error::custom(format!("there is no {what:?} in a recording"))),
+        })
+    }
+}
+
+fn written(what: &str, object: &RawObject) -> (String, Bytes) {
+    match object {
+        RawObject::Json(json) => (what.into(), json.clone()),
+        RawObject::Oversized(oversized) => {
+            let Oversized { key, uid, resource_version, size, limit } = &**oversized;
+            let key = key.as_ref().map(|key| key.as_str().to_owned());
+            let (uid, resource_version) = (uid.clone(), resource_version.clone());
+            let found = TooLarge { key, uid, resource_version, size: *size, limit: *limit };
+            (format!("{OVERSIZED}{what}"), json(&found))
+        }
+    }
+}
+
+fn json(value: &impl Serialize) -> Bytes {
+    // Structs of texts and numbers always have a form in JSON.
+    serde_json::to_vec(value).unwrap_or_default().into()
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(body)
+}
+
+impl Source {
+    pub(super) fn new(resource: ApiResource, namespace: Option<&str>) -> Self {
+        let ApiResource { group_version, kind, plural, scope } = resource;
+        let (namespaced, namespace) = (scope == Scope::Namespaced, namespace.map(str::to_owned));
+        Self { api_version: group_version, kind, plural, namespaced, namespace }
+    }
+
+    pub(super) fn resource(&self) -> ApiResource {
+        let scope = if self.namespaced { Scope::Namespaced } else { Scope::Cluster };
+        let Self { api_version, kind, plural, .. } = self.clone();
+        ApiResource { group_version: api_version, kind, plural, scope }
+    }
+}
+
+impl From<&ListOptions> for Asked {
+    fn from(options: &ListOptions) -> Self {
+        Self {
+            resource_version: options.resource_version.clone(),
+            label_selector: options.label_selector.to_string(),
+            field_selector: options.field_selector.to_string(),
+            limit: options.limit,
+            continue_token: options.continue_token.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&WatchOptions> for Asked {
+    fn from(options: &WatchOptions) -> Self {
+        Self {
+            resource_version: options.resource_version.clone(),
+            label_selector: options.label_selector.to_string(),
+            field_selector: options.field_selector.to_string(),
+            send_initial_events: options.send_initial_events,
+            timeout_seconds: options.timeout.map(|timeout| timeout.as_secs()),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<TooLarge> for RawObject {
+    fn from(found: TooLarge) -> Self {
+        let TooLarge { key, uid, resource_version, size, limit } = found;
+        let key = key.map(|key| match key.split_once('/') {
+            Some((namespace, name)) => ObjectKey::new(namespace, name),
+            None => ObjectKey::cluster(&key),
+        });
+        Oversized { key, uid, resource_version, size, limit }.into()
+    }
+}
+
+impl From<&ApiError> for Failure {
+    fn from(error: &ApiError) -> Self {
+        let (kind, message) = match &error.kind {
+            ErrorKind::Connect { refused: true, cause } => (Kind::Refused, cause.to_string()),
+            ErrorKind::Connect { cause, .. } => (Kind::Connect, cause.to_string()),
+            ErrorKind::Decode(cause) => (Kind::Decode, cause.to_string()),
+            ErrorKind::InvalidRequest(cause) => (Kind::InvalidRequest, cause.to_string()),
+            ErrorKind::Status(status) => (Kind::Status, status.to_string()),
+            ErrorKind::Timeout(cause) => (Kind::Timeout, cause.to_string()),
+            ErrorKind::Transport(cause) => (Kind::Transport, cause.to_string()),
+            ErrorKind::Unauthenticated(cause) => (Kind::Unauthenticated, cause.to_string()),
+            // A kind that came after this was written is told as what ends a round, as each but the above does.
+            _ => (Kind::Decode, error.to_string()),
+        };
+        let line = error.request.as_deref();
+        Self {
+            kind,
+            message,
+            status: error.status().cloned().map(Box::new),
+            retry_after: error.retry_after,
+            method: line.map(|line| line.method.to_string()),
+            url: line.map(|line| line.url.to_string()),
+        }
+    }
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        let Failure { kind, message, status, retry_after, method, url } = failure;
+        let request =
+            method.zip(url).map(|(method, url)| RequestLine { method: method.into(), url: url.into() }.into());
+        let error = match (kind, status) {
+            (Kind::Refused, _) => Self::connection_refused(message),
+            (Kind::Connect, _) => ErrorKind::Connect { refused: false, cause: cause(message) }.into(),
+            (Kind::InvalidRequest, _) => Self::invalid_request(message),
+            (Kind::Status, Some(status)) => ErrorKind::Status(status).into(),
+            (Kind::Timeout, _) => Self::timeout(message),
+            (Kind::Transport, _) => Self::transport(message),
+            (Kind::Unauthenticated, _) => ErrorKind::Unauthenticated(cause(message)).into(),
+            (Kind::Decode | Kind::Status, _) => Self::decode(message),
+        };
+        Self { request, retry_after, ..error }
+    }
+}
+
+fn cause(message: String) -> Cause {
+    Box::<dyn Error + Send + Sync>::from(message).into()
+}

@@ -1,0 +1,175 @@
+//! A recording, told once more.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::File;
+use std::future::{Future, pending};
+use std::io::{self, BufReader};
+use std::marker::PhantomData;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+use pintle_meta::{ApiError, ApiResource, ListOptions, ListPart, ListWatch, RawObject, WatchEvent, WatchOptions};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+use super::line::{Line, Record, Source};
+
+/// What a [`Recorder`](super::Recorder) wrote down, told once more: a source for an informer in a test.
+///
+/// Requests are answered in the order in which they were sent, each as it was and as long after it was asked as then; with tokio's
+/// clock paused, a night takes no time. What a request asks for is not compared, but whether it is a list or a watch: an informer
+/// that asks for the other is told so by an error, and has a state that says it. After the last answer nothing comes any more. A file
+/// that was cut off in the middle of a line, as by the end of its process, tells all that is whole.
+///
+/// Delays between requests are the informer's own. To be the same as then, they need the same
+/// [`seed`](crate::InformerConfig::seed).
+///
+/// # Examples
+///
+/// See [`Recorder`](super::Recorder).
+pub struct Recording<T> {
+    source: Source,
+    calls: Mutex<VecDeque<Call>>,
+    object: PhantomData<fn() -> T>,
+}
+
+/// A request.
+struct Call {
+    is_watch: bool,
+    began: Duration,
+    /// What came of it, and how long after it began; in order.
+    records: VecDeque<(Duration, Record)>,
+}
+
+impl<T> Recording<T> {
+    /// Reads a recording, all of it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is no recording.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let mut file = BufReader::new(File::open(path)?);
+        let Some(Line { record: Record::Source(source), .. }) = Line::read(&mut file)? else {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is no recording: it names no source"));
+        };
+        let mut calls: Vec<Call> = Vec::new();
+        while let Some(Line { at, call, record }) = Line::read(&mut file)? {
+            let is_watch = matches!(record, Record::Watch(_));
+            if is_watch || matches!(record, Record::List(_)) {
+                calls.push(Call { is_watch, began: at, records: VecDeque::new() });
+            } else if let Some(call) = usize::try_from(call).ok().and_then(|call| calls.get_mut(call.checked_sub(1)?)) {
+                call.records.push_back((at.saturating_sub(call.began), record));
+            }
+        }
+        Ok(Self { source, calls: Mutex::new(calls.into()), object: PhantomData })
+    }
+
+    /// Answers the next request.
+    async fn answer<I>(
+        &self,
+        is_watch: bool,
+        item: fn(Record) -> Result<Option<I>, ApiError>,
+    ) -> Result<Replayed<I>, ApiError> {
+        let began = Instant::now();
+        let call = {
+            let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            match calls.front() {
+                Some(call) if call.is_watch != is_watch => return Err(other(is_watch)),
+                _ => calls.pop_front(),
+            }
+        };
+        let Some(mut call) = call else { return pending().await };
+        let Some((after, answer)) = call.records.pop_front() else { return pending().await };
+        sleep_until(began + after).await;
+        match answer {
+            Record::Failed(failure) => Err((*failure).into()),
+            _ => Ok(Replayed { began, records: call.records, item, sleep: Box::pin(sleep(Duration::ZERO)) }),
+        }
+    }
+}
+
+fn other(is_watch: bool) -> ApiError {
+    let (asked, recorded) = if is_watch { ("a watch", "a list") } else { ("a list", "a watch") };
+    ApiError::invalid_request(format!("{asked} is asked for, where the recording goes on with {recorded}"))
+}
+
+impl<T: 'static> ListWatch for Recording<T> {
+    type Object = T;
+    type Page = Replayed<ListPart>;
+    type Events = Replayed<WatchEvent<RawObject>>;
+
+    fn api_resource(&self) -> ApiResource {
+        self.source.resource()
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.source.namespace.as_deref()
+    }
+
+    async fn list(&self, _: &ListOptions) -> Result<Self::Page, ApiError> {
+        let part = |record| match record {
+            Record::Item(object) => Ok(Some(ListPart::Item(object))),
+            Record::Metadata(metadata) => Ok(Some(ListPart::Metadata(metadata))),
+            record => rest(record),
+        };
+        self.answer(false, part).await
+    }
+
+    async fn watch(&self, _: &WatchOptions) -> Result<Self::Events, ApiError> {
+        let event = |record| match record {
+            Record::Event(event) => Ok(Some(event)),
+            record => rest(record),
+        };
+        self.answer(true, event).await
+    }
+}
+
+/// How a stream ends.
+fn rest<I>(record: Record) -> Result<Option<I>, ApiError> {
+    match record {
+        Record::Failed(failure) => Err((*failure).into()),
+        Record::End => Ok(None),
+        _ => Err(ApiError::decode("the recording has something in this place that no such request is answered with")),
+    }
+}
+
+/// A stream that was recorded.
+pub struct Replayed<I> {
+    began: Instant,
+    records: VecDeque<(Duration, Record)>,
+    item: fn(Record) -> Result<Option<I>, ApiError>,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl<I> Stream for Replayed<I> {
+    type Item = Result<I, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        // Nobody heard more of it: all that follows is silence.
+        let Some((after, _)) = self.records.front() else { return Poll::Pending };
+        let due = self.began + *after;
+        if due > Instant::now() {
+            self.sleep.as_mut().reset(due);
+            ready!(self.sleep.as_mut().poll(context));
+        }
+        let Some((_, record)) = self.records.pop_front() else { return Poll::Pending };
+        Poll::Ready((self.item)(record).transpose())
+    }
+}
+
+impl<T> fmt::Debug for Recording<T> {
+    /// What it holds is objects, and does not show.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl<I> fmt::Debug for Replayed<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replayed").field("records", &self.records.len()).finish_non_exhaustive()
+    }
+}

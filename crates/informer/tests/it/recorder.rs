@@ -1,0 +1,259 @@
+//! The flight recorder: what happened once happens again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pintle_informer::{InformerConfig, Recorder, Recording, ReflectorConfig, SharedInformer, Subscription};
+use pintle_meta::{Bookmark, ListPart, ListWatch, Oversized, RawObject, Reason, WatchEvent};
+use pintle_testing::{Break, Collection, Outcome, Verb};
+use proptest::prelude::*;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::log::Log;
+use crate::support::scripted::{Items, Scripted, raw};
+use crate::support::{Pod, cut, failure, key, pod, pods, refused, shorthand};
+
+const LARGE: u64 = 1 << 30;
+
+struct Directory(tempfile::TempDir);
+
+impl Directory {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+fn config(streaming_list: bool) -> InformerConfig<Pod> {
+    let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
+    InformerConfig { reflector, seed: Some(7), ..InformerConfig::default() }
+}
+
+/// What a subscriber hears, and how many seconds after it began.
+async fn heard(mut events: Subscription<Pod>, lasts: Duration) -> Vec<String> {
+    let (began, mut heard) = (Instant::now(), Vec::new());
+    while let Ok(Some(event)) = tokio::time::timeout_at(began + lasts, events.next()).await {
+        heard.push(format!("{} s: {}", began.elapsed().as_secs(), shorthand(&event)));
+    }
+    heard
+}
+
+/// Much goes wrong.
+async fn incident(source: Collection<Pod>) {
+    let pause = || tokio::time::sleep(Duration::from_secs(5));
+    pause().await;
+    source.put(pod("c", "x"));
+    source.break_watches(Break::Fails(cut()));
+    pause().await;
+    source.put_raw(json!({"metadata": {"namespace": "ns", "name": "d"}, "node": 7}));
+    source.remove(&key("a"));
+    source.faults().next_of(Verb::Watch, [Outcome::Fails(refused()), Outcome::AnswerSlow(Duration::from_secs(2))]);
+    source.break_watches(Break::End);
+    pause().await;
+    source.break_watches(Break::Silent);
+    source.put(pod("e", "y"));
+    source.compact();
+    source.faults().next_of(Verb::List, [Outcome::Fails(failure(403, Reason::Forbidden))]);
+    source.break_watches(Break::expired());
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    source.put_raw(json!({"metadata": {"namespace": "ns", "name": "d"}, "node": "z"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_incident_that_was_recorded_happens_again_at_the_same_times() {
+    for streaming_list in [false, true] {
+        let (directory, source) = (Directory::new(), pods(&["a", "b"]));
+        let file = directory.file("incident");
+        let lasts = Duration::from_secs(200);
+        let informer =
+            SharedInformer::new(Recorder::create(source.clone(), &file, LARGE).unwrap(), config(streaming_list));
+        let events = informer.subscribe();
+        informer.start();
+        let (first, ()) = tokio::join!(heard(events, lasts), incident(source.clone()));
+        assert!(first.len() == 6 && first[2].starts_with("5 s: A c"), "{first:?}");
+        assert!(first.last().unwrap().starts_with("115 s: A d"), "{first:?}");
+        let cached = informer.lister().list();
+        informer.shutdown().await;
+
+        let informer = SharedInformer::new(Recording::<Pod>::open(&file).unwrap(), config(streaming_list));
+        let events = informer.subscribe();
+        informer.start();
+        assert_eq!(heard(events, lasts).await, first);
+        assert!(cached.iter().all(|pod| informer.lister().list().contains(pod)));
+        assert_eq!((informer.lister().len(), informer.resource().plural.as_str()), (cached.len(), "pods"));
+    }
+}
+
+/// Everything that a recording can hold.
+fn all_there_is() -> Scripted {
+    let found = Oversized { key: Some(key("big")), uid: "u".into(), resource_version: "5".into(), size: 70, limit: 50 };
+    let list = move || {
+        let items = [ListPart::Item(raw(&json!({"metadata": {"name": "a"}}))), ListPart::Item(found.clone().into())];
+        let metadata = pintle_meta::ListMeta { resource_version: "7".into(), ..Default::default() };
+        Ok(Box::new(items.into_iter().chain([ListPart::Metadata(metadata)])) as Items<_>)
+    };
+    let object = || RawObject::from(bytes::Bytes::from_static(b"{\"metadata\":\n{\"name\":\"a\xff\"}}"));
+    let bookmark = |end| Bookmark { resource_version: "9".into(), initial_events_end: end };
+    let watch = move || {
+        let status = pintle_meta::Status::failure(410, Reason::Expired, "too old");
+        let events = [
+            WatchEvent::Added(object()),
+            WatchEvent::Modified(Oversized { size: 70, limit: 50, ..Oversized::default() }.into()),
+            WatchEvent::Deleted(object()),
+            WatchEvent::Bookmark(bookmark(false)),
+            WatchEvent::Bookmark(bookmark(true)),
+            WatchEvent::Error(status.into()),
+        ];
+        Ok(Box::new(events.into_iter()) as Items<_>)
+    };
+    Scripted::new(list, watch)
+}
+
+/// All that a source tells to one list and one watch.
+async fn told<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
+    let mut page = source.list(&Default::default()).await.unwrap();
+    let mut parts = Vec::new();
+    while let Some(part) = next(&mut page).await.unwrap() {
+        parts.push(part.unwrap());
+    }
+    let (mut watch, mut events) = (source.watch(&Default::default()).await.unwrap(), Vec::new());
+    while let Some(event) = next(&mut watch).await {
+        events.push(event.unwrap().unwrap());
+    }
+    (parts, events)
+}
+
+/// None: nothing comes any more.
+async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
+    let next = std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context));
+    tokio::time::timeout(Duration::from_secs(1000), next).await.ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_a_source_tells_is_told_again_as_it_came() {
+    let directory = Directory::new();
+    let file = directory.file("all");
+    let first = told(&Recorder::create(all_there_is(), &file, LARGE).unwrap()).await;
+    assert_eq!((first.0.len(), first.1.len()), (3, 6));
+    let recording = Recording::<Pod>::open(&file).unwrap();
+    assert_eq!((recording.api_resource(), recording.namespace()), (all_there_is().api_resource(), Some("ns")));
+    assert_eq!(told(&recording).await, first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recording_is_lines_that_can_be_read_and_its_owners_alone() {
+    let directory = Directory::new();
+    let file = directory.file("lines");
+    let pod = raw(&json!({"metadata": {"name": "a"}}));
+    let list = move || Ok(Box::new([ListPart::Item(pod.clone())].into_iter()) as Items<_>);
+    let recorder = Recorder::create(Scripted::new(list, || Err(cut())), &file, LARGE).unwrap();
+    let mut page = recorder.list(&Default::default()).await.unwrap();
+    while next(&mut page).await.unwrap().is_some() {}
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert!(recorder.watch(&Default::default()).await.is_err());
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let starts = ["0 0 SOURCE ", "{\"apiVersion\":\"v1\",", "0 1 LIST ", "{", "0 1 OPENED 0", "", "0 1 ITEM 25"];
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line:?} {start:?}");
+    }
+    assert_eq!(lines[7..10], ["{\"metadata\":{\"name\":\"a\"}}", "0 1 END 0", ""]);
+    assert!(lines[10].starts_with("2000000 2 WATCH ") && lines[12].starts_with("2000000 2 FAILED "), "{lines:?}");
+    assert!(lines[13].contains("\"kind\":\"Transport\"") && lines.len() == 14, "{lines:?}");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o077, 0);
+    }
+    assert!(Recorder::create(pods(&[]), &file, LARGE).is_err(), "no recording takes the place of another");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recording_keeps_to_its_bound_and_the_informer_goes_on() {
+    let directory = Directory::new();
+    let (log, _here) = Log::here();
+    for limit in [0, 100, 1_000, 5_000] {
+        let file = directory.file(&limit.to_string());
+        let source = pods(&[]);
+        let informer = SharedInformer::new(Recorder::create(source.clone(), &file, limit).unwrap(), config(false));
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        for number in 0..100 {
+            source.put(pod(&format!("pod-{number}"), ""));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(informer.lister().len(), 100);
+        let written = fs::read(&file).unwrap();
+        assert!(written.len() as u64 <= limit.max(64), "{}", written.len());
+        assert!(written.ends_with(b" 0 FULL 0\n\n"), "{}", String::from_utf8_lossy(&written));
+        if limit == 5_000 {
+            let informer = SharedInformer::new(Recording::<Pod>::open(&file).unwrap(), config(false));
+            informer.start();
+            informer.wait_for_sync().await.unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert!((10..90).contains(&informer.lister().len()), "{}", informer.lister().len());
+        }
+    }
+    assert_eq!(log.count("has reached its bound"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_asks_for_something_else_is_told_so() {
+    let directory = Directory::new();
+    let file = directory.file("other");
+    let informer = SharedInformer::new(Recorder::create(pods(&["a"]), &file, LARGE).unwrap(), config(true));
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let informer = SharedInformer::new(Recording::<Pod>::open(&file).unwrap(), config(false));
+    informer.start();
+    let state = informer.states().wait_for(|state| state.cause().is_some()).await.unwrap().clone();
+    let cause = state.cause().unwrap().to_string();
+    assert!(cause.contains("a list is asked for, where the recording goes on with a watch"), "{cause}");
+}
+
+/// A recording of all that there is.
+fn written(directory: &Directory) -> Vec<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let file = directory.file("written");
+    runtime.block_on(async { told(&Recorder::create(all_there_is(), &file, LARGE).unwrap()).await });
+    fs::read(file).unwrap()
+}
+
+fn is_read(file: &Path, bytes: &[u8]) -> bool {
+    fs::write(file, bytes).unwrap();
+    Recording::<Pod>::open(file).is_ok()
+}
+
+#[test]
+fn a_recording_that_was_cut_off_anywhere_is_read_as_far_as_it_goes() {
+    let directory = Directory::new();
+    let whole = written(&directory);
+    let first = whole.split(|byte| *byte == b'\n').take(2).map(|line| line.len() + 1).sum::<usize>();
+    for end in 0..whole.len() {
+        assert_eq!(is_read(&directory.file("cut"), &whole[..end]), end >= first, "{end}");
+    }
+    for not_one in ["", "hello\n", "0 0 SOURCE 2\n{}\n", "0 0 END 0\n\n", "0 0 SOURCE 99999999999999999999\n"] {
+        assert!(!is_read(&directory.file("cut"), not_one.as_bytes()), "{not_one:?}");
+    }
+    assert!(!is_read(&directory.file("cut"), &[&whole[..first], b"0 1 NEWS 0\n\n"].concat()));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_reader_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..6),
+    ) {
+        let directory = Directory::new();
+        let mut bytes = written(&directory);
+        for (place, byte, puts_in) in edits {
+            let at = place.index(bytes.len());
+            if puts_in { bytes.insert(at, byte) } else { bytes[at] = byte }
+        }
+        is_read(&directory.file("edited"), &bytes);
+    }
+}
