@@ -171,11 +171,7 @@ impl<T> Snapshot<T> {
 
 impl<T> Clone for Snapshot<T> {
     fn clone(&self) -> Self {
-        Self {
-            pin: self.pin.clone(),
-            indices: self.indices.clone(),
-            resource_version: self.resource_version.clone(),
-        }
+        Self { pin: self.pin.clone(), indices: self.indices.clone(), resource_version: self.resource_version.clone() }
     }
 }
 

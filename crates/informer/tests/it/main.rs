@@ -9,6 +9,7 @@ mod factory;
 mod faults;
 mod handler;
 mod informer;
+mod liveness;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;
 mod metrics;
@@ -16,6 +17,8 @@ mod panics;
 mod pipeline;
 mod prefix;
 mod reflector;
+mod state;
 mod streaming_list;
 mod support;
 mod undecodable;
+mod versions;
