@@ -1,7 +1,7 @@
 //! The store: objects by key, with indices over them.
 
 mod indices;
-mod version;
+pub(crate) mod version;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ use crate::publisher::is_succeeded;
 use crate::store::{self, Write, Writer};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
-pub use indices::{AddIndexError, IndexFailed, IndexValues};
 pub(crate) use indices::{Index, find};
+pub use indices::{AddIndexError, IndexFailed, IndexValues};
 
 /// The index that each [`Cache`] has from the start: objects by namespace.
 pub const NAMESPACE_INDEX: &str = "namespace";
@@ -309,8 +309,7 @@ impl<T: Object> Cache<T> {
     ///
     /// Dropping the future stops the wait and has no other effect.
     pub async fn read_at_least(&self, resource_version: &str) -> Result<Snapshot<T>, NotReached> {
-        let not_comparable =
-            |resource_version: &str| NotReached::NotComparable { resource_version: resource_version.into() };
+        let not_comparable = |resource_version: &str| NotReached::NotComparable { resource_version: resource_version.into() };
         if !version::is_number(resource_version) {
             return Err(not_comparable(resource_version));
         }
@@ -387,14 +386,14 @@ impl<T: Object> Cache<T> {
         };
         let replacement = self.commit(prepare, |mut writer, prepared| {
             let (mut writes, mut kept) = (Vec::with_capacity(prepared.len()), Vec::new());
-            let mut entries: BTreeMap<_, _> = undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+            let mut entries: BTreeMap<_, _> =
+                undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
             for write in prepared {
                 match write {
                     Ok(write) => writes.push(write),
                     Err((_, entry)) => {
                         // The last state of it that could be indexed stays, so that it is not taken for deleted.
-                        let known =
-                            self.store.get(entry.key.as_str()).filter(|known| !is_succeeded(Some(&**known), &entry));
+                        let known = self.store.get(entry.key.as_str()).filter(|known| !is_succeeded(Some(&**known), &entry));
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
                         entries.insert(entry.key.clone(), entry);
@@ -405,11 +404,7 @@ impl<T: Object> Cache<T> {
             writes.extend(kept);
             let replaced = writer.replace(writes, Arc::ptr_eq, |current| version::set(current, resource_version));
             let before = std::mem::replace(&mut *self.lock_undecodable(), entries);
-            (
-                Replacement { deleted: Vec::new(), present: replaced.before.into_iter().zip(present).collect() },
-                replaced.deleted,
-                before,
-            )
+            (Replacement { deleted: Vec::new(), present: replaced.before.into_iter().zip(present).collect() }, replaced.deleted, before)
         });
         let (mut replacement, mut deleted, _) = replacement;
         deleted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -433,7 +428,11 @@ impl<T: Object> Cache<T> {
     }
 
     /// Gets a write ready under no lock, and commits it, unless there is another index by then: then it begins anew.
-    fn commit<P, R>(&self, prepare: impl Fn(&[Index<T>]) -> P, commit: impl FnOnce(Writer<'_, Arc<T>>, P) -> R) -> R {
+    fn commit<P, R>(
+        &self,
+        prepare: impl Fn(&[Index<T>]) -> P,
+        commit: impl FnOnce(Writer<'_, Arc<T>>, P) -> R,
+    ) -> R {
         loop {
             let indices = self.indices();
             let prepared = prepare(&indices);
@@ -449,11 +448,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// These have been mended or deleted, and those cannot be taken up.
-    fn note<'a>(
-        &self,
-        mended: impl IntoIterator<Item = &'a ObjectKey>,
-        entries: impl IntoIterator<Item = Undecodable>,
-    ) {
+    fn note<'a>(&self, mended: impl IntoIterator<Item = &'a ObjectKey>, entries: impl IntoIterator<Item = Undecodable>) {
         let mut undecodable = self.lock_undecodable();
         if !undecodable.is_empty() {
             mended.into_iter().for_each(|key| _ = undecodable.remove(key));
@@ -585,3 +580,4 @@ impl<T: Object> fmt::Debug for Cache<T> {
             .finish_non_exhaustive()
     }
 }
+

@@ -2,7 +2,6 @@
 
 mod list;
 mod streaming;
-mod version;
 mod watch;
 
 use std::fmt;

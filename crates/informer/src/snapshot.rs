@@ -171,7 +171,11 @@ impl<T> Snapshot<T> {
 
 impl<T> Clone for Snapshot<T> {
     fn clone(&self) -> Self {
-        Self { pin: self.pin.clone(), indices: self.indices.clone(), resource_version: self.resource_version.clone() }
+        Self {
+            pin: self.pin.clone(),
+            indices: self.indices.clone(),
+            resource_version: self.resource_version.clone(),
+        }
     }
 }
 

@@ -142,8 +142,5 @@ pub(crate) fn values<T: Object>(
 pub(crate) fn find<T>(indices: &[Index<T>], name: &str, stamp: u64) -> Result<u32, UnknownIndex> {
     let mut ready = indices.iter().filter(|index| index.ready.load(Ordering::Acquire) <= stamp);
     let found = ready.clone().find(|index| *index.name == *name).map(|index| index.number);
-    found.ok_or_else(|| UnknownIndex {
-        name: name.into(),
-        known: ready.by_ref().map(|index| index.name.to_string()).collect(),
-    })
+    found.ok_or_else(|| UnknownIndex { name: name.into(), known: ready.by_ref().map(|index| index.name.to_string()).collect() })
 }

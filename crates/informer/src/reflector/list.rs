@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use pintle_meta::{ApiError, List, ListOptions, Object, ResourceVersionMatch};
 
-use super::version::is_older;
 use super::{Command, Output, Phase, Reflector, Step, Then};
+use crate::cache::version::is_older;
 use crate::{ListProgress, ReflectorError};
 
 /// What a page holds where nothing says otherwise.

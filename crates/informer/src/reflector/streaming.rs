@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use pintle_meta::{ApiError, Bookmark, Object, ObjectKey, Reason, ResourceVersionMatch, WatchEvent, WatchOptions};
 use pintle_ratelimit::BackoffConfig;
 
-use super::version::is_older;
 use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
 use super::{Command, Output, Phase, Reflector, Step, Then};
+use crate::cache::version::is_older;
 use crate::{ListProgress, ReflectorError};
 
 /// So many streaming lists in a row may end unfinished.

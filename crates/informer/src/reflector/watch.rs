@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use pintle_meta::{ApiError, Bookmark, ErrorKind, Object, WatchEvent, WatchOptions};
 
-use super::version::is_older;
 use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::ReflectorError;
+use crate::cache::version;
 
 /// A watch that ends earlier than this has hardly begun.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
@@ -153,8 +153,8 @@ impl<T: Object> Reflector<T> {
             WatchEvent::Error(_) => return None,
         };
         stream.is_synthetic &= matches!(event, WatchEvent::Added(_));
-        if !stream.is_synthetic && !version.is_empty() && !is_older(version, &self.resource_version) {
-            version.clone_into(&mut self.resource_version);
+        if !stream.is_synthetic {
+            version::advance(&mut self.resource_version, version);
         }
         let resource_version = self.resource_version.clone();
         Some(match event {

@@ -8,8 +8,8 @@ use pintle_meta::Object;
 
 use self::sealed::Hold;
 use super::Snapshot;
-use crate::Lister;
 use crate::store::Held;
+use crate::Lister;
 
 /// What several caches held at one moment: while it is taken, none of them moves on.
 ///

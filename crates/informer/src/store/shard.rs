@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use hashbrown::{DefaultHashBuilder, HashTable};
 use super::Write;
 use super::record::{Record, Version};
 use super::terms::{Sought, TermIds, Terms};
-use hashbrown::{DefaultHashBuilder, HashTable};
 
 /// So many records are in a page.
 pub(super) const PAGE: usize = 64;
@@ -62,13 +62,7 @@ impl<V: Clone> Shard<V> {
     }
 
     /// `None`: there is nothing to delete.
-    pub(super) fn put(
-        &mut self,
-        hasher: &DefaultHashBuilder,
-        hash: u32,
-        write: Write<V>,
-        stamp: u64,
-    ) -> Option<Put<V>> {
+    pub(super) fn put(&mut self, hasher: &DefaultHashBuilder, hash: u32, write: Write<V>, stamp: u64) -> Option<Put<V>> {
         let Write { key, value, values } = write;
         let found = self.find(hash, key.as_str());
         let slot = match (found, &value) {
@@ -131,14 +125,7 @@ impl<V: Clone> Shard<V> {
     }
 
     /// Adds a term to the version of that stamp, if it is the newest of the key.
-    pub(super) fn add_terms(
-        &mut self,
-        hasher: &DefaultHashBuilder,
-        slot: u32,
-        stamp: u64,
-        index: u32,
-        values: &[String],
-    ) {
+    pub(super) fn add_terms(&mut self, hasher: &DefaultHashBuilder, slot: u32, stamp: u64, index: u32, values: &[String]) {
         let place = self.pages.get_mut(slot as usize / PAGE).map(|page| &mut Arc::make_mut(page)[slot as usize % PAGE]);
         let Some(Some(record)) = place else { return };
         if record.newest.stamp == stamp {

@@ -143,10 +143,7 @@ impl Terms {
 /// The terms of a version, in the order of the indices; few as a rule.
 #[derive(Clone)]
 pub(super) enum TermIds {
-    Few {
-        len: u8,
-        ids: [u32; 3],
-    },
+    Few { len: u8, ids: [u32; 3] },
     // Boxed twice, which makes a record smaller by a word.
     #[expect(clippy::box_collection, reason = "a record is smaller by two words")]
     Many(Box<Vec<u32>>),

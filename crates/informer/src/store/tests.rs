@@ -90,9 +90,7 @@ impl Model {
             }
             Step::Replace(all) => {
                 let writes = all.iter().map(|(key, words)| match self.store.get(key.as_str()) {
-                    Some(known) if known.text == *words => {
-                        Write { key: key.clone(), value: Some(known), values: vec![] }
-                    }
+                    Some(known) if known.text == *words => Write { key: key.clone(), value: Some(known), values: vec![] },
                     _ => self.write(key.clone(), Some(words)),
                 });
                 let replaced = self.store.writer().replace(writes.collect(), Arc::ptr_eq, |_| {});

@@ -17,6 +17,8 @@ mod panics;
 mod pipeline;
 mod prefix;
 mod reflector;
+mod rows;
+mod simulated;
 mod state;
 mod streaming_list;
 mod support;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::rig::Rig;
 use crate::support::scripted::{Scripted, raw, silence};
-use crate::support::{expired, failure, pod, pod_at, pods, refused, settle};
+use crate::support::{drain, expired, failure, key, pod, pod_at, pods, refused, settle};
 
 /// How many objects of its list have come, and how many have not.
 fn progress(state: &InformerState) -> Option<(usize, Option<u64>)> {
@@ -101,7 +101,7 @@ async fn the_progress_within_a_page_shows() {
     let (log, looking) = (seen.clone(), states.clone());
     let pods = move || {
         let (log, looking) = (log.clone(), looking.clone());
-        let items = (0..250).map(move |number| {
+        let items = (0..5000).map(move |number| {
             let state = looking.lock().unwrap().as_ref().map(|states| states.borrow().clone());
             log.lock().unwrap().extend(state.as_ref().and_then(progress).map(|(received, _)| (number, received)));
             ListPart::Item(raw(&json!({"metadata": {"namespace": "ns", "name": format!("p{number}")}, "node": ""})))
@@ -114,7 +114,9 @@ async fn the_progress_within_a_page_shows() {
     informer.start();
     informer.wait_for_sync().await.unwrap();
     let seen = seen.lock().unwrap();
-    assert_eq!((seen[99], seen[100], seen[249]), ((99, 0), (100, 100), (249, 200)));
+    assert_eq!((seen[0], seen.len()), ((0, 0), 5000));
+    assert!(seen.is_sorted() && seen.iter().all(|(asked, received)| received <= asked && received.is_multiple_of(100)));
+    assert!(seen[4999].1 >= 3000, "what is being decoded has not come yet: {}", seen[4999].1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,4 +168,27 @@ async fn each_failure_and_each_new_try_wakes() {
     drop(informer);
     let end = states.wait_for(InformerState::has_ended).await.unwrap().clone();
     assert!(matches!(end, InformerState::Stopped { cause: StopCause::ShutDown }), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_goes_takes_nothing_out_of_the_cache_until_a_list_says_so() {
+    let source = pods(&["a", "b"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    drain(&mut events).await;
+
+    source.faults().when(|_| Some(Outcome::refused(404, Reason::NotFound)));
+    source.break_watches(Break::Silent);
+    source.remove(&key("a"));
+    source.break_watches(Break::End);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(matches!(informer.state().cause(), Some(ReflectorError::NoSuchResource(_))));
+    assert_eq!((informer.lister().len(), events.len()), (2, 0));
+
+    source.faults().heal();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(informer.state().is_synced());
+    assert_eq!(drain(&mut events).await, ["D? a@1"]);
 }
