@@ -53,7 +53,7 @@
 //! # What is guaranteed
 //!
 //! - The cache comes to hold what the server holds, whatever fails in between; and at each moment it is what the server held
-//!   at some revision. A list takes its place in one step.
+//!   at some revision, and at no earlier one than before. A list takes its place in one step.
 //! - The cache and its indices change first, and then subscribers hear.
 //! - Events of one object come in order, each from where the last one ended. States in between may be skipped.
 //! - A subscriber that is slow holds up nobody, and has at most one event a key in store.
