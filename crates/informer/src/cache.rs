@@ -1,7 +1,7 @@
 //! The store: objects by key, with indices over them.
 
 mod indices;
-mod version;
+pub(crate) mod version;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

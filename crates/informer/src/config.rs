@@ -79,6 +79,7 @@ pub struct InformerConfig<T> {
     /// | `informer_store_resource_version` | gauge | the revision of the cache, in the same way |
     /// | `informer_pending_notifications` | gauge | events that wait for subscribers, of all of them together |
     /// | `informer_undecodable_objects` | gauge | objects that [cannot be decoded](crate::Undecodable); not in client-go |
+    /// | `informer_degraded_seconds` | gauge | for how long the state has been [`Degraded`](crate::InformerState::Degraded), and else 0; not in client-go |
     /// | `informer_synced` | gauge | 1 while the state is [`Synced`](crate::InformerState::Synced), and else 0; not in client-go |
     pub metrics: Option<Arc<dyn Provider>>,
     /// Makes delays and timeouts repeatable. `None`: they differ from run to run.

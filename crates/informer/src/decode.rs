@@ -61,6 +61,15 @@ pub(crate) enum Decoded<T> {
     Undecodable(Arc<(Undecodable, ObjectMeta)>),
 }
 
+/// A decoded object on its way into the cache.
+#[derive(Clone)]
+pub(crate) struct Told<T> {
+    pub(crate) object: Decoded<T>,
+    /// The revision that it comes with, where that is not what the object has: a transform may have changed it, and its type may not
+    /// keep it.
+    pub(crate) resource_version: Option<String>,
+}
+
 /// Decodes an object, without what its outline leaves out.
 pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&Outline>) -> Decoded<T> {
     let json = match object {
@@ -148,6 +157,22 @@ impl<T: Object> Object for Decoded<Arc<T>> {
             Self::Object(object) => object.metadata(),
             Self::Undecodable(entry) => &entry.1,
         }
+    }
+}
+
+impl<T> From<Decoded<T>> for Told<T> {
+    fn from(object: Decoded<T>) -> Self {
+        Self { object, resource_version: None }
+    }
+}
+
+impl<T: Object> Object for Told<Arc<T>> {
+    fn metadata(&self) -> &dyn Metadata {
+        self.object.metadata()
+    }
+
+    fn resource_version(&self) -> &str {
+        self.resource_version.as_deref().unwrap_or_else(|| self.object.resource_version())
     }
 }
 

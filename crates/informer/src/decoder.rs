@@ -1,11 +1,12 @@
 //! From the bytes of an object to what goes into the cache: looked through, cut down, decoded, transformed.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pintle_meta::{Object, ObjectKey, ObjectMeta, RawObject};
 use serde::de::DeserializeOwned;
 
-use crate::decode::{Decoded, decode, identity};
+use crate::decode::{Decoded, Told, decode, identity};
 use crate::panic::catch;
 use crate::scan::{Outline, Scanner};
 use crate::{Cache, Projection, Transform};
@@ -39,8 +40,15 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// An object of which a watch tells that it changed.
-    pub(crate) fn changed(&self, object: &RawObject) -> Decoded<Arc<T>> {
-        self.decode(object, self.outline(object).as_ref())
+    pub(crate) fn changed(&self, object: &RawObject) -> Told<Arc<T>> {
+        let outline = self.outline(object);
+        let decoded = self.decode(object, outline.as_ref());
+        let resource_version = match (object, &outline) {
+            (RawObject::Json(json), Some(outline)) => outline.resource_version(json),
+            _ => None,
+        };
+        let resource_version = resource_version.filter(|version| version != decoded.resource_version());
+        Told { resource_version: resource_version.map(Cow::into_owned), object: decoded }
     }
 
     fn outline(&self, object: &RawObject) -> Option<Outline> {

@@ -18,19 +18,19 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use self::requests::Requests;
-use crate::decode::Decoded;
+use crate::decode::Told;
 use crate::decoder::Decoder;
 use crate::metrics::Metrics;
 use crate::panic::{catch, caught};
 use crate::publisher::Publisher;
 use crate::reflector::{Command, Input, Output, Reflector};
-use crate::{ErrorHandler, InformerState, Projection, ReflectorError, Transform};
+use crate::{ErrorHandler, InformerState, Projection, ReflectorError, StopCause, Transform};
 
 /// What drives a reflector: it owns the requests, the clock and the task.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
     pub(crate) list_watch: L,
-    pub(crate) reflector: Reflector<Decoded<Arc<T>>>,
+    pub(crate) reflector: Reflector<Told<Arc<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
     pub(crate) state: watch::Sender<InformerState>,
     pub(crate) projection: Projection,
@@ -39,7 +39,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) metrics: Option<Metrics>,
 }
 
-type Fifo<T> = RealFifo<ObjectKey, Decoded<Arc<T>>>;
+type Fifo<T> = RealFifo<ObjectKey, Told<Arc<T>>>;
 
 /// So many events are taken up in one step at most. It bounds the queue, which is filled and emptied by one task, and how long a
 /// stop may take. A list that holds more goes into the cache off the runtime.
@@ -49,11 +49,11 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     /// Runs until told to stop. However it ends, a panic included, the subscriptions end with it.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let (publisher, state) = (self.publisher.clone(), self.state.clone());
-        let mut end = End { publisher, state, as_state: InformerState::Stopped };
+        let mut end = End { publisher, state, cause: StopCause::ShutDown };
         let name = self.name.clone();
         if let Err(message) = caught(self.drive(stop)).await {
             tracing::error!(informer = name, panic = message, "the informer panicked, and has ended");
-            end.as_state = InformerState::Panicked { message };
+            end.cause = StopCause::Panicked { message };
         }
     }
 
@@ -61,13 +61,13 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
         let Self { name, list_watch, reflector, publisher, state, projection, transform, on_error, metrics } = self;
         let cache = publisher.cache.clone();
         let decoder = Arc::new(Decoder::new(name.clone(), &projection, transform, cache));
-        let mut requests = Requests::new(list_watch, &decoder);
+        let mut requests = Requests::new(list_watch, &decoder, state.clone());
         let mut steps = Steps {
             name,
             reflector,
             publisher: publisher.clone(),
             decoder,
-            fifo: RealFifo::new(|object: &Decoded<Arc<T>>| Ok(object.key()), RealFifoConfig::default()),
+            fifo: RealFifo::new(|told: &Told<Arc<T>>| Ok(told.key()), RealFifoConfig::default()),
             state,
             on_error,
             metrics,
@@ -101,7 +101,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
 /// What follows from what has come.
 struct Steps<T> {
     name: String,
-    reflector: Reflector<Decoded<Arc<T>>>,
+    reflector: Reflector<Told<Arc<T>>>,
     publisher: Arc<Publisher<T>>,
     decoder: Arc<Decoder<T>>,
     fifo: Fifo<T>,
@@ -119,7 +119,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         command
     }
 
-    fn step(&mut self, input: Input<Decoded<Arc<T>>>) -> Command {
+    fn step(&mut self, input: Input<Told<Arc<T>>>) -> Command {
         let now = now();
         let step = self.reflector.step(now, input);
         if let Some(metrics) = &mut self.metrics {
@@ -151,15 +151,23 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         }
     }
 
-    fn enqueue(&mut self, output: Output<Decoded<Arc<T>>>) -> Result<(), StoreError> {
+    fn enqueue(&mut self, output: Output<Told<Arc<T>>>) -> Result<(), StoreError> {
         match output {
             Output::Replaced { objects, resource_version } => {
                 tracing::debug!(informer = %self.name, objects = objects.len(), resource_version, "listed");
                 self.fifo.replace(objects, &resource_version)
             }
-            Output::Added(object) => self.fifo.add(self.decoder.indexable(object)),
-            Output::Updated(object) => self.fifo.update(self.decoder.indexable(object)),
-            Output::Deleted(object) => self.fifo.delete(object),
+            Output::Added { object, resource_version } => {
+                let object = self.decoder.indexable(object.object);
+                self.fifo.add(Told { object, resource_version: Some(resource_version) })
+            }
+            Output::Updated { object, resource_version } => {
+                let object = self.decoder.indexable(object.object);
+                self.fifo.update(Told { object, resource_version: Some(resource_version) })
+            }
+            Output::Deleted { object, resource_version } => {
+                self.fifo.delete(Told { resource_version: Some(resource_version), ..object })
+            }
             Output::Bookmark { resource_version } => {
                 self.fifo.bookmark(&resource_version);
                 Ok(())
@@ -192,11 +200,8 @@ impl<T: Object + DeserializeOwned> Steps<T> {
         let next = self.reflector.state();
         let has_recovered = next.is_synced() && self.state.borrow().cause().is_some();
         self.state.send_if_modified(|state| {
-            let is_news = matches!(next, InformerState::Degraded { .. })
-                || std::mem::discriminant(state) != std::mem::discriminant(&next);
-            if is_news {
-                *state = next;
-            }
+            let is_news = !state.is_like(&next);
+            *state = next;
             is_news
         });
         if has_recovered {
@@ -205,7 +210,7 @@ impl<T: Object + DeserializeOwned> Steps<T> {
     }
 }
 
-type Entry<T> = Item<ObjectKey, Decoded<Arc<T>>>;
+type Entry<T> = Item<ObjectKey, Told<Arc<T>>>;
 
 fn len<T>(item: &Entry<T>) -> usize {
     match item {
@@ -217,11 +222,12 @@ fn len<T>(item: &Entry<T>) -> usize {
 fn apply<T: Object + DeserializeOwned>(
     publisher: &Publisher<T>,
     decoder: &Decoder<T>,
-    mut batch: Batch<ObjectKey, Decoded<Arc<T>>>,
+    mut batch: Batch<ObjectKey, Told<Arc<T>>>,
 ) {
     for item in &mut batch.items {
         if let Item::ReplacedAll { objects, .. } = item {
-            *objects = std::mem::take(objects).into_iter().map(|object| decoder.indexable(object)).collect();
+            let told = std::mem::take(objects).into_iter();
+            *objects = told.map(|told| decoder.indexable(told.object).into()).collect();
         }
     }
     publisher.apply(batch);
@@ -259,12 +265,12 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
     state: watch::Sender<InformerState>,
-    as_state: InformerState,
+    cause: StopCause,
 }
 
 impl<T: Object> Drop for End<T> {
     fn drop(&mut self) {
-        self.state.send_replace(self.as_state.clone());
+        self.state.send_replace(InformerState::Stopped { cause: self.cause.clone() });
         self.publisher.close();
     }
 }

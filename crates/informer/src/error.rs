@@ -44,6 +44,10 @@ fn end(panic: Option<&str>) -> String {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
+    /// The resource is not there: its definition has not come yet, or is gone, or the server has yet to take it up. It is waited for, like
+    /// all else; and what is in the cache stays, since a server that has just started may say so too.
+    #[error("the resource does not exist (yet): {0}")]
+    NoSuchResource(#[source] ApiError),
     /// The resource could not be listed.
     #[error("cannot list: {0}")]
     List(#[source] ApiError),
@@ -53,17 +57,39 @@ pub enum ReflectorError {
     /// The server ends its watches as soon as they begin.
     #[error("the server ended the watch at once and without any event")]
     VeryShortWatch,
+    /// Nothing came over the watch for so long that it counts as dead, and it is opened anew.
+    #[error("the watch fell silent")]
+    SilentWatch,
     /// The server took up a streaming list and did not finish it, so the resource is listed instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
+    /// The server has an older state than one that was seen, and the cache does not go back: see
+    /// [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    #[error(
+        "the server told its state at the resourceVersion {told}, and {known} was seen already: it lags, or was restored from a backup, and then a restart helps"
+    )]
+    WentBack {
+        /// The revision of that state.
+        told: String,
+        /// The one that was seen.
+        known: String,
+    },
 }
 
 impl ReflectorError {
+    pub(crate) fn list(error: ApiError) -> Self {
+        if error.is_not_found() { Self::NoSuchResource(error) } else { Self::List(error) }
+    }
+
+    pub(crate) fn watch(error: ApiError) -> Self {
+        if error.is_not_found() { Self::NoSuchResource(error) } else { Self::Watch(error) }
+    }
+
     /// The failure of the request, if it was one that failed.
     pub fn cause(&self) -> Option<&ApiError> {
         match self {
-            Self::List(cause) | Self::Watch(cause) => Some(cause),
-            Self::VeryShortWatch | Self::StreamingListUnfinished => None,
+            Self::NoSuchResource(cause) | Self::List(cause) | Self::Watch(cause) => Some(cause),
+            Self::VeryShortWatch | Self::SilentWatch | Self::StreamingListUnfinished | Self::WentBack { .. } => None,
         }
     }
 

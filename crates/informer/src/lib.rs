@@ -55,7 +55,7 @@
 //! # What is guaranteed
 //!
 //! - The cache comes to hold what the server holds, whatever fails in between; and at each moment it is what the server held
-//!   at some revision. A list takes its place in one step.
+//!   at some revision, and at no earlier one than before. A list takes its place in one step.
 //! - The cache and its indices change first, and then subscribers hear.
 //! - Events of one object come in order, each from where the last one ended. States in between may be skipped.
 //! - A subscriber that is slow holds up nobody, and has at most one event a key in store.
@@ -63,7 +63,7 @@
 //! - An object that cannot be decoded is one object: it shows among the [`undecodable`](Lister::undecodable) ones, and the others go on.
 //! - A panic of a user's code costs what it was called for. Of a `Deserialize`, a transform or an index function, that is an object, which
 //!   shows among the undecodable ones; of a handler or an error handler, it is that call; of a provider of metrics, all that it would
-//!   be told from then on. A source that panics ends its informer, whose [state](InformerState::Panicked) then says why, as do the
+//!   be told from then on. A source that panics ends its informer, whose [state](StopCause::Panicked) then says why, as do the
 //!   errors of those who wait.
 //! - Dropping the last handle ends the task. Dropping a subscription or a guard ends what it stands for.
 //!
@@ -120,7 +120,7 @@ pub use recorder::{Recorded, Recorder, Recording, Replayed};
 pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
 pub use snapshot::{Difference, Iter, Snapshot, View, Viewed};
-pub use state::InformerState;
+pub use state::{InformerState, ListProgress, StopCause};
 pub use subscription::{Subscription, SyncHandle};
 
 // The examples of the README run as tests.

@@ -58,6 +58,8 @@ static PENDING: Metric = metric(
 );
 static UNDECODABLE: Metric =
     metric(MetricKind::Gauge, "informer_undecodable_objects", "Objects that cannot be decoded");
+static DEGRADED: Metric =
+    metric(MetricKind::Gauge, "informer_degraded_seconds", "For how long the informer has not been able to go on");
 static SYNCED: Metric = metric(MetricKind::Gauge, "informer_synced", "Whether the informer has listed, and watches");
 
 const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Metric {
@@ -77,7 +79,7 @@ pub(crate) struct Metrics {
     queued: Level,
     processing_latency: Box<dyn Histogram>,
     /// Read whenever somebody wants to know, for as long as the driver is there.
-    _pulled: [Box<dyn Any + Send + Sync>; 4],
+    _pulled: [Box<dyn Any + Send + Sync>; 5],
     /// When the list under way was begun.
     list: Option<Instant>,
     /// When the watch was opened that is open, and how many events it has brought.
@@ -97,6 +99,7 @@ impl Metrics {
         let histogram = |metric| provider.histogram(metric, &labels);
         let level = |metric| Level { gauge: provider.gauge(metric, &labels), value: 0 };
         let [versions, pending, undecodable] = std::array::from_fn(|_| publisher.clone());
+        let trouble = state.clone();
         Self {
             lists: counter(&LISTS),
             list_duration: histogram(&LIST_DURATION),
@@ -116,6 +119,7 @@ impl Metrics {
                 ),
                 provider.pulled(&PENDING, &labels, Box::new(move || pending.pending() as f64)),
                 provider.pulled(&UNDECODABLE, &labels, Box::new(move || undecodable.cache.undecodable_len() as f64)),
+                provider.pulled(&DEGRADED, &labels, Box::new(move || seconds_of_trouble(&trouble.borrow()))),
                 provider.pulled(&SYNCED, &labels, Box::new(move || f64::from(u8::from(state.borrow().is_synced())))),
             ],
             list: None,
@@ -194,6 +198,13 @@ impl Level {
 
 fn observe(histogram: &dyn Histogram, begun: Instant, now: Instant) {
     histogram.observe(now.saturating_duration_since(begun).as_secs_f64());
+}
+
+fn seconds_of_trouble(state: &InformerState) -> f64 {
+    match state {
+        InformerState::Degraded { since, .. } => now().saturating_duration_since(*since).as_secs_f64(),
+        _ => 0.0,
+    }
 }
 
 /// As much of a revision as a gauge can hold without rounding, which is client-go's rule; 0 of what is no number.

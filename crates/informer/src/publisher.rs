@@ -8,7 +8,7 @@ use pintle_delta_fifo::{Batch, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::Notify;
 
-use crate::decode::Decoded;
+use crate::decode::{Decoded, Told};
 use crate::subscription::Queue;
 use crate::{Cache, Subscription, Undecodable};
 
@@ -25,7 +25,7 @@ pub(crate) struct Publisher<T> {
     pub(crate) resyncs_changed: Arc<Notify>,
 }
 
-type Change<T> = Delta<ObjectKey, Decoded<Arc<T>>>;
+type Change<T> = Delta<ObjectKey, Told<Arc<T>>>;
 
 /// What a delta makes of its key.
 enum Next<T> {
@@ -39,13 +39,13 @@ impl<T: Object> Next<T> {
         match delta {
             Delta::Deleted(deleted) => {
                 let is_tombstone = deleted.is_tombstone();
-                match deleted.into_object() {
+                match deleted.into_object().map(|told| told.object) {
                     Some(Decoded::Object(last)) => Self::Gone { last: Some(last), final_state_known: !is_tombstone },
                     Some(Decoded::Undecodable(_)) | None => Self::Gone { last: None, final_state_known: false },
                 }
             }
-            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                match object {
+            Delta::Added(told) | Delta::Updated(told) | Delta::Replaced(told) | Delta::Sync(told) => {
+                match told.object {
                     Decoded::Object(object) => Self::Present(object),
                     Decoded::Undecodable(entry) => Self::Undecodable(entry.0.clone()),
                 }
@@ -100,7 +100,7 @@ impl<T: Object> Publisher<T> {
     }
 
     /// Takes up what was popped from the queue: first the store, all of it in one step, and then the subscribers.
-    pub(crate) fn apply(&self, batch: Batch<ObjectKey, Decoded<Arc<T>>>) {
+    pub(crate) fn apply(&self, batch: Batch<ObjectKey, Told<Arc<T>>>) {
         let mut audience = self.lock();
         let queues = audience.present();
         let mut deltas = Vec::with_capacity(batch.items.len());
@@ -118,11 +118,11 @@ impl<T: Object> Publisher<T> {
         self.apply_deltas(&queues, deltas);
     }
 
-    fn replace(&self, queues: &[Arc<Queue<T>>], listed: Vec<Decoded<Arc<T>>>, resource_version: &str) {
+    fn replace(&self, queues: &[Arc<Queue<T>>], listed: Vec<Told<Arc<T>>>, resource_version: &str) {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
-        for object in listed {
-            match object {
+        for told in listed {
+            match told.object {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
                     // The last state of it that could be decoded stays, so that it is not taken for deleted.
@@ -147,8 +147,8 @@ impl<T: Object> Publisher<T> {
     }
 
     fn apply_deltas(&self, queues: &[Arc<Queue<T>>], deltas: Vec<(ObjectKey, Change<T>)>) {
-        let versions = deltas.iter().rev().filter_map(|(_, delta)| Some(delta.object()?.resource_version()));
-        let resource_version = versions.into_iter().find(|version| !version.is_empty()).unwrap_or_default().to_owned();
+        let last = deltas.last().and_then(|(_, delta)| delta.object());
+        let resource_version = last.map(|told| told.resource_version().to_owned()).unwrap_or_default();
         let mut writes = Vec::with_capacity(deltas.len());
         let mut undecodable = Vec::new();
         for (key, delta) in deltas {

@@ -1,6 +1,7 @@
 //! The state machine that lists and watches: what it is told, what it asks for, and what it has to store.
 
 mod list;
+mod streaming;
 mod watch;
 
 use std::fmt;
@@ -10,9 +11,13 @@ use pintle_meta::{ApiError, List, ListOptions, Object, WatchEvent, WatchOptions}
 use pintle_ratelimit::{Backoff, Jitter};
 
 use self::list::Pages;
-use self::watch::{Initial, Stream};
+use self::streaming::{Initial, PAUSES};
+use self::watch::Stream;
 
-use crate::{InformerState, ReflectorConfig, ReflectorError};
+use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
+
+/// The shortest time for which a watch is asked for, be it configured to less: client-go's rule.
+const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Follows one resource: lists it, watches it from there on, and begins anew where the server has lost track.
 ///
@@ -23,10 +28,11 @@ use crate::{InformerState, ReflectorConfig, ReflectorError};
 /// | State | What comes | What follows |
 /// |---|---|---|
 /// | streaming list | the bookmark that ends it | output, watch on the same stream |
-/// | streaming list | connection refused, 429 | delay, streaming list |
+/// | streaming list | connection refused, 429, another error with a `Retry-After` | delay, streaming list |
 /// | streaming list | expired or too large revision | streaming list of the newest state |
-/// | streaming list | another error, the deadline, three unfinished streams | list |
+/// | streaming list | another error, nothing new for too long, three unfinished streams | list |
 /// | list | the last page | output, open watch |
+/// | list, streaming list | all of it, as of an older revision than is known | delay, new round |
 /// | list | a later page expired | the whole list in one page |
 /// | list | expired or too large revision | list of the newest state |
 /// | list | another error | delay, new round |
@@ -43,9 +49,13 @@ use crate::{InformerState, ReflectorConfig, ReflectorError};
 /// failed, only another watch can show that watches work again, so that a server that lets nobody watch is not asked for one
 /// list after the other.
 ///
-/// A new round begins with the streaming list, where that is on, and else with the list: at the last revision, so that it
-/// never goes back in time, and only if the server does not have that any more, of the newest state. The first list takes
-/// what the server's cache holds.
+/// A new round begins with the streaming list, where that is on and has not failed of late, and else with the list: at the last
+/// revision, so that it never goes back in time, and only if the server does not have that, of the newest state. The first list takes
+/// what the server's cache holds, but nothing [older than it is told](ReflectorConfig::not_older_than).
+///
+/// A resource that does not exist is waited for with the same delays, and nothing that was output is taken back: its definition may be
+/// on its way, and a server that has just started may not know of it yet. If it was deleted, its objects were deleted first, and the watch
+/// told so; and if it comes back, the next list tells what is there then.
 ///
 /// # Examples
 ///
@@ -81,14 +91,18 @@ pub struct Reflector<T> {
     version_unavailable: bool,
     /// The server pages lists that its cache should have answered in one piece, so it has none, and pages are welcome.
     is_paginated: bool,
-    /// Cleared for good when the server shows that it knows nothing of streaming lists.
-    can_stream: bool,
+    /// The server does not finish streaming lists, and is not asked for one until then.
+    streams_paused_until: Option<Instant>,
+    stream_pauses: Backoff,
     /// Streaming lists in a row that ended unfinished.
     unfinished: u32,
     /// Tries in a row to open a watch that got no answer.
     unanswered: u32,
     /// Watches in a row that ended when they had hardly begun.
     short_watches: u32,
+    /// How far apart bookmarks are, as far as that is known.
+    bookmark_gap: Option<Duration>,
+    /// What keeps it from going on, and since when.
     trouble: Option<(ReflectorError, Instant)>,
 }
 
@@ -124,9 +138,13 @@ pub enum Input<T> {
 }
 
 /// What there is to store.
+///
+/// Each comes with the revision up to which everything has been output with it. It is as the server told it, whatever becomes of the
+/// objects, and never older than the one before, as far as that can be told: revisions that are numbers are compared as such. It is empty
+/// where the server tells none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output<T> {
-    /// These are all objects, as of that revision.
+    /// These are all objects.
     Replaced {
         /// The objects.
         objects: Vec<T>,
@@ -134,12 +152,27 @@ pub enum Output<T> {
         resource_version: String,
     },
     /// The object is new, as far as the server knows what we know.
-    Added(T),
+    Added {
+        /// The object.
+        object: T,
+        /// The revision.
+        resource_version: String,
+    },
     /// The object changed.
-    Updated(T),
-    /// The object is gone; this is its last state.
-    Deleted(T),
-    /// Nothing else changed up to that revision.
+    Updated {
+        /// The object as it is now.
+        object: T,
+        /// The revision.
+        resource_version: String,
+    },
+    /// The object is gone.
+    Deleted {
+        /// Its last state.
+        object: T,
+        /// The revision.
+        resource_version: String,
+    },
+    /// Nothing else changed.
     Bookmark {
         /// The revision.
         resource_version: String,
@@ -151,7 +184,7 @@ pub enum Output<T> {
 pub struct Step<T> {
     /// What there is to store, before the command is carried out.
     pub output: Option<Output<T>>,
-    /// What went wrong, for the log.
+    /// What went wrong, for the log. It need not delay anything.
     pub error: Option<ReflectorError>,
     /// What to do next.
     pub command: Command,
@@ -160,11 +193,19 @@ pub struct Step<T> {
 enum Phase<T> {
     Starting,
     Listing(Pages<T>),
-    OpeningStream { timeout: Duration },
+    OpeningStream {
+        timeout: Duration,
+    },
     Streaming(Stream, Initial<T>),
-    OpeningWatch { timeout: Duration },
+    OpeningWatch {
+        timeout: Duration,
+    },
     Watching(Stream),
-    Sleeping(Then),
+    /// Until then; for ever, where the clock does not reach that far.
+    Sleeping {
+        then: Then,
+        until: Option<Instant>,
+    },
 }
 
 /// What follows a delay.
@@ -187,10 +228,12 @@ impl<T: Object> Reflector<T> {
             resource_version: String::new(),
             version_unavailable: false,
             is_paginated: false,
-            can_stream: config.streaming_list,
+            streams_paused_until: None,
+            stream_pauses: Backoff::new(PAUSES, seed),
             unfinished: 0,
             unanswered: 0,
             short_watches: 0,
+            bookmark_gap: None,
             trouble: None,
             config,
         }
@@ -209,13 +252,13 @@ impl<T: Object> Reflector<T> {
     pub fn step(&mut self, now: Instant, input: Input<T>) -> Step<T> {
         let phase = std::mem::replace(&mut self.phase, Phase::Starting);
         match (phase, input) {
-            (Phase::Sleeping(then), Input::Woke) => self.wake(then).into(),
+            (Phase::Sleeping { then, .. }, Input::Woke) => self.wake(now, then).into(),
             (Phase::Listing(pages), Input::Listed(answer)) => self.listed(now, pages, answer),
             (Phase::OpeningStream { timeout }, Input::Opened(answer)) => self.stream_opened(now, timeout, answer),
             (Phase::Streaming(stream, initial), Input::Received(event)) => {
                 self.initial_event(now, stream, initial, event)
             }
-            (Phase::Streaming(..), Input::TimedOut) => self.streaming_failed(),
+            (Phase::Streaming(..), Input::TimedOut) => self.streaming_failed(now),
             (Phase::OpeningWatch { timeout }, Input::Opened(answer)) => self.watch_opened(now, timeout, answer),
             (Phase::Watching(stream), Input::Received(event)) => self.watched(now, stream, event),
             (Phase::Watching(stream), Input::TimedOut) => self.watch_timed_out(now, stream),
@@ -225,15 +268,22 @@ impl<T: Object> Reflector<T> {
 
     /// How it is getting on. A reflector by itself never stops.
     pub fn state(&self) -> InformerState {
-        match (&self.trouble, &self.phase) {
-            (Some((cause, since)), _) => InformerState::Degraded { cause: cause.clone(), since: *since },
-            (None, Phase::Starting) => InformerState::Starting,
-            (None, Phase::Listing(_)) | (None, Phase::Sleeping(Then::Round)) => InformerState::Listing,
-            (None, Phase::OpeningStream { .. } | Phase::Streaming(..) | Phase::Sleeping(Then::StreamingList)) => {
-                InformerState::Streaming
+        if let Some((cause, since)) = &self.trouble {
+            let next_try = if let Phase::Sleeping { until, .. } = self.phase { until } else { None };
+            return InformerState::Degraded { cause: cause.clone(), since: *since, next_try };
+        }
+        let listing = |progress| InformerState::Listing { progress };
+        let streaming = |progress| InformerState::Streaming { progress };
+        match &self.phase {
+            Phase::Starting => InformerState::Starting,
+            Phase::Listing(pages) => listing(pages.progress()),
+            Phase::Sleeping { then: Then::Round, .. } => listing(ListProgress::default()),
+            Phase::Streaming(_, initial) => streaming(initial.progress()),
+            Phase::OpeningStream { .. } | Phase::Sleeping { then: Then::StreamingList, .. } => {
+                streaming(ListProgress::default())
             }
-            (None, Phase::OpeningWatch { .. } | Phase::Watching(_) | Phase::Sleeping(Then::Watch)) => {
-                InformerState::Synced
+            Phase::OpeningWatch { .. } | Phase::Watching(_) | Phase::Sleeping { then: Then::Watch, .. } => {
+                InformerState::Synced { resource_version: self.resource_version.clone() }
             }
         }
     }
@@ -243,7 +293,8 @@ impl<T: Object> Reflector<T> {
         &self.resource_version
     }
 
-    fn wake(&mut self, then: Then) -> Command {
+    fn wake(&mut self, now: Instant, then: Then) -> Command {
+        self.streams_paused_until.take_if(|until| *until <= now);
         match then {
             Then::Round => self.begin_round(),
             Then::Watch => self.open_watch(),
@@ -253,7 +304,8 @@ impl<T: Object> Reflector<T> {
 
     fn begin_round(&mut self) -> Command {
         self.unfinished = 0;
-        if self.can_stream { self.open_stream() } else { self.begin_list() }
+        let is_streamed = self.config.streaming_list && self.streams_paused_until.is_none();
+        if is_streamed { self.open_stream() } else { self.begin_list() }
     }
 
     /// Waits, since of `error` or, without one, since of something that is nobody's fault.
@@ -263,9 +315,9 @@ impl<T: Object> Reflector<T> {
             let since = self.trouble.as_ref().map_or(now, |(_, since)| *since);
             self.trouble = Some((cause.clone(), since));
         }
-        self.phase = Phase::Sleeping(then);
-        let command = Command::Sleep(self.delays.next(asked));
-        Step { output: None, error, command }
+        let delay = self.delays.next(asked);
+        self.phase = Phase::Sleeping { then, until: now.checked_add(delay) };
+        Step { output: None, error, command: Command::Sleep(delay) }
     }
 
     /// Waits since a watch could not be opened, or did not go well in the end.
@@ -281,14 +333,20 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// Where a watch or a streaming list begins.
-    fn watch_version(&self) -> String {
-        if self.version_unavailable { String::new() } else { self.resource_version.clone() }
+    /// Nothing older is taken up; empty before anything is known.
+    fn floor(&self) -> &str {
+        if self.resource_version.is_empty() { &self.config.not_older_than } else { &self.resource_version }
+    }
+
+    /// What was listed is older than the floor.
+    fn went_back(&mut self, now: Instant, told: String) -> Step<T> {
+        let known = self.floor().to_owned();
+        self.delay(now, Some(ReflectorError::WentBack { told, known }), Then::Round)
     }
 
     /// In whole seconds, since that is what servers take.
     fn watch_timeout(&mut self) -> Duration {
-        let shortest = self.config.watch_timeout;
+        let shortest = self.config.watch_timeout.max(SHORTEST_WATCH_TIMEOUT);
         Duration::from_secs(shortest.saturating_add(self.jitter.up_to(shortest)).as_secs())
     }
 }
@@ -318,7 +376,7 @@ impl<T> fmt::Debug for Phase<T> {
             Self::Listing(_) => "a list",
             Self::OpeningStream { .. } | Self::Streaming(..) => "a streaming list",
             Self::OpeningWatch { .. } | Self::Watching(_) => "a watch",
-            Self::Sleeping(_) => "a delay",
+            Self::Sleeping { .. } => "a delay",
         })
     }
 }

@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::publisher::Publisher;
 use crate::reflector::Reflector;
 use crate::subscription::at_least_the_shortest;
-use crate::{AddIndexError, IndexValues, InformerConfig, InformerState, Lister, NotSynced, Subscription};
+use crate::{AddIndexError, IndexValues, InformerConfig, InformerState, Lister, NotSynced, StopCause, Subscription};
 
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
 ///
@@ -194,8 +194,8 @@ impl<T: Object> SharedInformer<T> {
         // The sender is in our hands, so this cannot fail.
         let _ = states.wait_for(|state| self.has_synced() || state.has_ended()).await;
         let panic = match self.state() {
-            InformerState::Panicked { message } => Some(message),
-            InformerState::Stopped => None,
+            InformerState::Stopped { cause: StopCause::Panicked { message } } => Some(message),
+            InformerState::Stopped { .. } => None,
             _ => return Ok(()),
         };
         Err(NotSynced { informer: self.owner.name.clone(), panic })
@@ -206,7 +206,7 @@ impl<T: Object> SharedInformer<T> {
         self.owner.state.borrow().clone()
     }
 
-    /// How it is getting on, to be watched for changes.
+    /// How it is getting on, to be watched for changes: [`InformerState`] says which of them wake.
     pub fn states(&self) -> watch::Receiver<InformerState> {
         self.owner.state.subscribe()
     }
@@ -243,7 +243,7 @@ impl<T: Object> Owner<T> {
         self.stop.cancel();
         let never_started = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if never_started.is_some() {
-            self.state.send_replace(InformerState::Stopped);
+            self.state.send_replace(InformerState::Stopped { cause: StopCause::ShutDown });
             self.publisher.close();
         }
     }

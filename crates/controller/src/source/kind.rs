@@ -99,8 +99,7 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
         }
         Some(match self.kind.informer.state() {
             InformerState::Degraded { cause, .. } => cause.to_string(),
-            InformerState::Stopped => "the informer has stopped".into(),
-            InformerState::Panicked { message } => format!("the informer panicked: {message}"),
+            InformerState::Stopped { cause } => format!("the informer has stopped: {cause}"),
             _ => "the first list is not complete".into(),
         })
     }

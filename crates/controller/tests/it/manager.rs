@@ -125,7 +125,7 @@ async fn without_an_election_the_controllers_just_run() {
     assert_eq!(told.results(), [1.0, 0.0, 0.0]);
     stop.cancel();
     task.await.unwrap().unwrap();
-    assert!(matches!(informer.state(), pintle_informer::InformerState::Stopped), "informers end last");
+    assert!(matches!(informer.state(), pintle_informer::InformerState::Stopped { .. }), "informers end last");
 }
 
 #[tokio::test(start_paused = true)]

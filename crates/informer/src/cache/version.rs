@@ -13,6 +13,11 @@ pub(crate) fn is_number(version: &str) -> bool {
     digits(version).is_some()
 }
 
+/// Whether `version` is the earlier one, as far as that can be told.
+pub(crate) fn is_older(version: &str, than: &str) -> bool {
+    compare(version, than) == Some(Ordering::Less)
+}
+
 /// Takes up that a store is up to date as of `told`, which never makes it older.
 pub(crate) fn advance(version: &mut String, told: &str) {
     if !told.is_empty() && compare(told, version) != Some(Ordering::Less) {

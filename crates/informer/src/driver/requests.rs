@@ -8,10 +8,12 @@ use pintle_meta::{
     ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, RawObject, RequestLine, TypeMeta, WatchEvent,
 };
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout_at};
 
 use super::decoding::{Decode, Decoding};
-use crate::decode::Decoded;
+use crate::InformerState;
+use crate::decode::Told;
 use crate::decoder::Decoder;
 use crate::reflector::{Command, Input};
 
@@ -24,34 +26,38 @@ pub(super) struct Requests<T, L: ListWatch> {
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
     /// The same, of a stream that begins with all objects that are there.
     decode_initial: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
+    state: watch::Sender<InformerState>,
     /// The watch that is open.
     events: Option<Events<T, L>>,
 }
 
 type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Change<T>>;
 
-type Change<T> = WatchEvent<Decoded<Arc<T>>>;
+type Change<T> = WatchEvent<Told<Arc<T>>>;
+
+/// How many objects of a page come between two times that its progress is told.
+const PROGRESS: usize = 100;
 
 enum Part<T> {
-    Item(Decoded<Arc<T>>),
+    Item(Told<Arc<T>>),
     Metadata(ListMeta),
 }
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
-    pub(super) fn new(list_watch: L, decoder: &Arc<Decoder<T>>) -> Self {
+    pub(super) fn new(list_watch: L, decoder: &Arc<Decoder<T>>, state: watch::Sender<InformerState>) -> Self {
         let url = list_watch.api_resource().path(list_watch.namespace());
         let request = Arc::new(RequestLine { method: "GET".into(), url: url.into() });
         let page = decoder.clone();
         let decode_page = move |part| {
             Ok(match part {
-                ListPart::Item(object) => Part::Item(page.listed(&object)),
+                ListPart::Item(object) => Part::Item(page.listed(&object).into()),
                 ListPart::Metadata(metadata) => Part::Metadata(metadata),
             })
         };
         let (initial, of_initial) = (decoder.clone(), request.clone());
         let (later, of_later) = (decoder.clone(), request.clone());
         let decode_initial = move |event| match event {
-            WatchEvent::Added(object) => Ok(WatchEvent::Added(named(initial.listed(&object), &of_initial)?)),
+            WatchEvent::Added(object) => Ok(WatchEvent::Added(named(initial.listed(&object).into(), &of_initial)?)),
             event => event.try_map(|object| named(initial.changed(&object), &of_initial)),
         };
         let decode_event =
@@ -62,11 +68,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             decode_page: Arc::new(decode_page),
             decode_event: Arc::new(decode_event),
             decode_initial: Arc::new(decode_initial),
+            state,
             events: None,
         }
     }
 
-    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Decoded<Arc<T>>> {
+    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Told<Arc<T>>> {
         match command {
             Command::List(options) => {
                 self.events = None;
@@ -94,7 +101,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 
     /// What there is to read, if it is there.
-    pub(super) fn ready(&mut self) -> Option<Input<Decoded<Arc<T>>>> {
+    pub(super) fn ready(&mut self) -> Option<Input<Told<Arc<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
             // Whoever polls it next leaves a waker that wakes.
@@ -110,18 +117,22 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 
     /// Reads a page to its end.
-    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Decoded<Arc<T>>>, ApiError> {
+    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Told<Arc<T>>>, ApiError> {
         let mut page = Decoding::new(self.list_watch.list(options).await?, self.decode_page.clone());
         let mut items = Vec::new();
         let mut metadata: Option<ListMeta> = None;
+        let before = self.state.borrow().received();
         while let Some(part) = poll_fn(|context| page.poll_next(context)).await {
             match part? {
-                Part::Item(object) => {
-                    if let Some(error) = object.nameless() {
+                Part::Item(told) => {
+                    if let Some(error) = told.object.nameless() {
                         let what = format!("item {} of the list has no name: {error}", items.len());
                         return Err(unreadable(&self.request, &what));
                     }
-                    items.push(object);
+                    items.push(told);
+                    if items.len().is_multiple_of(PROGRESS) {
+                        self.tell_progress(before + items.len());
+                    }
                 }
                 Part::Metadata(told) => metadata = Some(told),
             }
@@ -131,12 +142,22 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         let metadata = metadata.ok_or_else(|| unreadable(&self.request, "the list ended without its metadata"))?;
         Ok(List { types: TypeMeta::default(), metadata, items })
     }
+
+    /// Of a page that is being read, the reflector does not know yet.
+    fn tell_progress(&self, received: usize) {
+        self.state.send_if_modified(|state| {
+            if let InformerState::Listing { progress } = state {
+                progress.received = received;
+            }
+            false
+        });
+    }
 }
 
-fn named<T>(object: Decoded<T>, request: &Arc<RequestLine>) -> Result<Decoded<T>, ApiError> {
-    match object.nameless() {
+fn named<T>(told: Told<T>, request: &Arc<RequestLine>) -> Result<Told<T>, ApiError> {
+    match told.object.nameless() {
         Some(error) => Err(unreadable(request, &format!("the object of an event has no name: {error}"))),
-        None => Ok(object),
+        None => Ok(told),
     }
 }
 

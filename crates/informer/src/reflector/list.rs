@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Instant;
 
-use pintle_meta::{ApiError, List, ListOptions, Object};
+use pintle_meta::{ApiError, List, ListOptions, Object, ResourceVersionMatch};
 
 use super::{Command, Output, Phase, Reflector, Step, Then};
-use crate::ReflectorError;
+use crate::cache::version::is_older;
+use crate::{ListProgress, ReflectorError};
 
 /// What a page holds where nothing says otherwise.
 const PAGE_SIZE: u32 = 500;
@@ -16,28 +17,33 @@ pub(super) struct Pages<T> {
     /// What the first page was asked for with.
     first: ListOptions,
     objects: Vec<T>,
+    /// How many are on the pages to come, if the last page told.
+    remaining: Option<u64>,
     /// The revision of the first page, which all others share. None while that is awaited.
     resource_version: Option<String>,
 }
 
 impl<T: Object> Reflector<T> {
     pub(super) fn begin_list(&mut self) -> Command {
-        let resource_version = match (self.version_unavailable, self.resource_version.as_str()) {
+        let resource_version = match (self.version_unavailable, self.floor()) {
             (true, _) => "",
             (false, "") => "0",
-            (false, known) => known,
+            (false, floor) => floor,
         };
+        let is_bound = !matches!(resource_version, "" | "0");
         let limit = match self.config.page_size {
             Some(limit) => limit,
             None if self.is_paginated => PAGE_SIZE,
             // With a limit the server would have to bypass its cache. At "0" it ignores the limit, unless it has no cache.
-            None if !matches!(resource_version, "" | "0") => 0,
+            None if is_bound => 0,
             None => PAGE_SIZE,
         };
         let options = ListOptions {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),
             resource_version: resource_version.to_owned(),
+            // Servers take a revision and a limit, and no more, for a wish for the state at just that revision.
+            resource_version_match: (is_bound && limit > 0).then_some(ResourceVersionMatch::NotOlderThan),
             limit,
             ..ListOptions::default()
         };
@@ -54,14 +60,24 @@ impl<T: Object> Reflector<T> {
         let continue_token = page.metadata.continue_token;
         if !continue_token.is_empty() {
             self.is_paginated |= pages.first.resource_version == "0";
-            let next = ListOptions { continue_token, resource_version: String::new(), ..pages.first.clone() };
+            let next = ListOptions {
+                continue_token,
+                resource_version: String::new(),
+                resource_version_match: None,
+                ..pages.first.clone()
+            };
+            pages.remaining = page.metadata.remaining_item_count.and_then(|count| u64::try_from(count).ok());
             pages.resource_version = Some(resource_version);
             self.phase = Phase::Listing(pages);
             return Command::List(next).into();
         }
+        if is_older(&resource_version, self.floor()) {
+            return self.went_back(now, resource_version);
+        }
         self.version_unavailable = false;
         self.list_succeeded();
-        self.trouble.take_if(|(cause, _)| matches!(cause, ReflectorError::List(_)));
+        // Of what is wrong with watches, a list says nothing.
+        self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::Watch(_) | ReflectorError::VeryShortWatch));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });
         Step { output, error: None, command: self.open_watch() }
@@ -69,18 +85,25 @@ impl<T: Object> Reflector<T> {
 
     fn list_failed(&mut self, now: Instant, pages: Pages<T>, error: ApiError) -> Step<T> {
         if error.is_expired() && pages.resource_version.is_some() {
-            return self.request_first(ListOptions { limit: 0, ..pages.first }).into();
+            return self.request_first(ListOptions { limit: 0, resource_version_match: None, ..pages.first }).into();
         }
         if (error.is_expired() || error.is_too_large_resource_version()) && !self.version_unavailable {
             self.version_unavailable = true;
             return self.begin_list().into();
         }
-        self.delay(now, Some(ReflectorError::List(error)), Then::Round)
+        self.delay(now, Some(ReflectorError::list(error)), Then::Round)
     }
 
     fn request_first(&mut self, options: ListOptions) -> Command {
-        self.phase = Phase::Listing(Pages { first: options.clone(), objects: Vec::new(), resource_version: None });
+        let first = options.clone();
+        self.phase = Phase::Listing(Pages { first, objects: Vec::new(), remaining: None, resource_version: None });
         Command::List(options)
+    }
+}
+
+impl<T> Pages<T> {
+    pub(super) fn progress(&self) -> ListProgress {
+        ListProgress { received: self.objects.len(), remaining: self.remaining }
     }
 }
 

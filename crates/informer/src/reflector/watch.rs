@@ -1,18 +1,15 @@
-//! The watching half: watches, and lists that come as one.
+//! The watching half.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::time::{Duration, Instant};
 
-use pintle_meta::{
-    ApiError, Bookmark, ErrorKind, Object, ObjectKey, Reason, ResourceVersionMatch, WatchEvent, WatchOptions,
-};
+use pintle_meta::{ApiError, Bookmark, ErrorKind, Object, WatchEvent, WatchOptions};
 
 use super::{Command, Output, Phase, Reflector, Step, Then};
 use crate::ReflectorError;
+use crate::cache::version;
 
 /// A watch that ends earlier than this has hardly begun.
-const SHORT_WATCH: Duration = Duration::from_secs(1);
+pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// So many short watches in a row are reopened at once if they brought news. More look like a loop.
 const SHORT_WATCHES: u32 = 5;
@@ -20,25 +17,23 @@ const SHORT_WATCHES: u32 = 5;
 /// So many times in a row a watch is tried to be opened that gets no answer, before a list is tried.
 const UNANSWERED_WATCHES: u32 = 5;
 
-/// So many streaming lists in a row may end unfinished.
-const UNFINISHED_STREAMS: u32 = 3;
+/// How often a kube-apiserver sends bookmarks. Who sends two of them sooner may not mean to go on like that.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 /// An open watch.
 #[derive(Debug)]
 pub(super) struct Stream {
-    opened: Instant,
-    until: Instant,
+    pub(super) opened: Instant,
+    pub(super) until: Instant,
+    /// When something came last, or it was opened.
+    heard: Instant,
+    /// When a bookmark came last.
+    bookmarked: Option<Instant>,
+    /// The longest time between two of them.
+    bookmark_gap: Option<Duration>,
     has_news: bool,
     /// The server began with synthetic events, whose revisions are in no order, and has not come to its first real one.
     is_synthetic: bool,
-}
-
-/// What a streaming list has brought so far.
-pub(super) struct Initial<T> {
-    /// In order, so that the same stream makes the same list.
-    objects: BTreeMap<ObjectKey, T>,
-    /// When it must be complete.
-    until: Instant,
 }
 
 impl<T: Object> Reflector<T> {
@@ -55,7 +50,7 @@ impl<T: Object> Reflector<T> {
                 self.unanswered = 0;
                 self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::VeryShortWatch));
                 let is_synthetic = matches!(self.resource_version.as_str(), "" | "0");
-                let stream = self.stream(now, timeout.saturating_add(self.config.watch_grace), is_synthetic);
+                let stream = self.stream(now, timeout, is_synthetic);
                 return self.watch(stream);
             }
             Err(error) => error,
@@ -65,7 +60,7 @@ impl<T: Object> Reflector<T> {
         self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
         let goes_on = is_passing(&error) || (is_unanswered && self.unanswered <= UNANSWERED_WATCHES);
         let then = if goes_on { Then::Watch } else { Then::Round };
-        self.delay_watch(now, Some(ReflectorError::Watch(error)), then)
+        self.delay_watch(now, Some(ReflectorError::watch(error)), then)
     }
 
     pub(super) fn watched(
@@ -77,8 +72,8 @@ impl<T: Object> Reflector<T> {
         let error = match event {
             Some(Ok(WatchEvent::Error(status))) => ApiError::from(*status),
             Some(Ok(event)) => {
-                stream.has_news = true;
                 self.trouble = None;
+                self.bookmark_gap = stream.hear(now, &event).or(self.bookmark_gap);
                 let output = self.accept(&mut stream, event);
                 return Step { output, ..self.watch(stream) };
             }
@@ -91,138 +86,83 @@ impl<T: Object> Reflector<T> {
             return self.delay_watch(now, None, Then::Round);
         }
         let then = if is_passing(&error) { Then::Watch } else { Then::Round };
-        self.delay_watch(now, Some(ReflectorError::Watch(error)), then)
+        self.delay_watch(now, Some(ReflectorError::watch(error)), then)
     }
 
     pub(super) fn watch_timed_out(&mut self, now: Instant, stream: Stream) -> Step<T> {
-        if now < stream.until {
-            // It has lasted long enough to be none of the short ones.
-            self.trouble = None;
-            return self.watch(stream);
+        if now >= stream.until {
+            // The server has forgotten to end it, or nothing comes through any more.
+            return self.watch_ended(now, &stream);
         }
-        // A connection that says nothing for so long is dead, whatever it pretends.
-        self.watch_ended(now, &stream)
-    }
-
-    pub(super) fn open_stream(&mut self) -> Command {
-        let timeout = self.watch_timeout();
-        self.phase = Phase::OpeningStream { timeout };
-        Command::Watch(WatchOptions {
-            resource_version_match: Some(ResourceVersionMatch::NotOlderThan),
-            send_initial_events: true,
-            ..self.watch_options(self.watch_version(), timeout)
-        })
-    }
-
-    pub(super) fn stream_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
-        if let Err(error) = answer {
-            return self.streaming_refused(now, error);
+        if self.falls_silent(&stream).is_some_and(|at| at <= now) {
+            // If bookmarks come more seldom than it seemed, the next watch may show it.
+            self.bookmark_gap = None;
+            let mut step = self.watch_ended(now, &stream);
+            step.error.get_or_insert(ReflectorError::SilentWatch);
+            return step;
         }
-        let stream = self.stream(now, timeout.saturating_add(self.config.watch_grace), true);
-        let deadline = now.checked_add(self.config.streaming_list_deadline);
-        let until = deadline.map_or(stream.until, |deadline| deadline.min(stream.until));
-        self.receive_initial(stream, Initial { objects: BTreeMap::new(), until })
-    }
-
-    pub(super) fn initial_event(
-        &mut self,
-        now: Instant,
-        stream: Stream,
-        mut initial: Initial<T>,
-        event: Option<Result<WatchEvent<T>, ApiError>>,
-    ) -> Step<T> {
-        match event {
-            Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                initial.objects.insert(object.key(), object);
-            }
-            Some(Ok(WatchEvent::Deleted(object))) => _ = initial.objects.remove(&object.key()),
-            Some(Ok(WatchEvent::Bookmark(Bookmark { initial_events_end: false, .. }))) => {}
-            Some(Ok(WatchEvent::Bookmark(Bookmark { resource_version, initial_events_end: true }))) => {
-                return self.streaming_done(now, stream, initial, resource_version);
-            }
-            Some(Ok(WatchEvent::Error(status))) => return self.streaming_refused(now, (*status).into()),
-            Some(Err(error)) if !is_cut(&error) => return self.streaming_refused(now, error),
-            None | Some(Err(_)) => {
-                self.unfinished += 1;
-                let is_short = now.saturating_duration_since(stream.opened) < SHORT_WATCH;
-                if is_short || self.unfinished >= UNFINISHED_STREAMS {
-                    return self.streaming_failed();
-                }
-                return self.open_stream().into();
-            }
-        }
-        if now >= initial.until {
-            // A stream that always has something ready never times out.
-            return self.streaming_failed();
-        }
-        self.receive_initial(stream, initial)
-    }
-
-    /// The server took a streaming list up and did not finish it. It may know the parameters no better than to ignore them.
-    pub(super) fn streaming_failed(&mut self) -> Step<T> {
-        self.can_stream = false;
-        Step { error: Some(ReflectorError::StreamingListUnfinished), ..self.begin_list().into() }
-    }
-
-    fn streaming_refused(&mut self, now: Instant, error: ApiError) -> Step<T> {
-        if (error.is_expired() || error.is_too_large_resource_version()) && !self.version_unavailable {
-            self.version_unavailable = true;
-            return self.open_stream().into();
-        }
-        if is_passing(&error) {
-            return self.delay(now, Some(ReflectorError::Watch(error)), Then::StreamingList);
-        }
-        if matches!(error.reason(), Some(Reason::Invalid | Reason::BadRequest)) {
-            self.can_stream = false;
-        }
-        Step { error: Some(ReflectorError::Watch(error)), ..self.begin_list().into() }
-    }
-
-    fn streaming_done(
-        &mut self,
-        now: Instant,
-        stream: Stream,
-        initial: Initial<T>,
-        resource_version: String,
-    ) -> Step<T> {
+        // It has lasted long enough to be none of the short ones.
         self.trouble = None;
-        self.version_unavailable = false;
-        self.list_succeeded();
-        self.resource_version.clone_from(&resource_version);
-        let objects = initial.objects.into_values().collect();
-        let output = Some(Output::Replaced { objects, resource_version });
-        let watch = Stream { opened: now, has_news: true, is_synthetic: false, ..stream };
-        Step { output, ..self.watch(watch) }
+        self.watch(stream)
     }
 
-    fn receive_initial(&mut self, stream: Stream, initial: Initial<T>) -> Step<T> {
-        let until = initial.until;
-        self.phase = Phase::Streaming(stream, initial);
-        Command::Read { until }.into()
-    }
-
-    fn watch(&mut self, stream: Stream) -> Step<T> {
-        let until = if self.trouble.is_some() { stream.until.min(stream.opened + SHORT_WATCH) } else { stream.until };
+    pub(super) fn watch(&mut self, stream: Stream) -> Step<T> {
+        let mut until = stream.until;
+        if self.trouble.is_some() {
+            until = until.min(stream.opened + SHORT_WATCH);
+        }
+        if let Some(at) = self.falls_silent(&stream) {
+            until = until.min(at);
+        }
         self.phase = Phase::Watching(stream);
         Command::Read { until }.into()
     }
 
+    pub(super) fn stream(&self, now: Instant, timeout: Duration, is_synthetic: bool) -> Stream {
+        // A lifetime beyond what the clock can count is no limit at all; a day is as good.
+        const DAY: Duration = Duration::from_secs(24 * 3600);
+        let until = now.checked_add(timeout.saturating_add(self.config.watch_grace)).unwrap_or(now + DAY);
+        Stream { opened: now, until, heard: now, bookmarked: None, bookmark_gap: None, has_news: false, is_synthetic }
+    }
+
+    pub(super) fn watch_options(&self, resource_version: String, timeout: Duration) -> WatchOptions {
+        WatchOptions {
+            label_selector: self.config.label_selector.clone(),
+            field_selector: self.config.field_selector.clone(),
+            resource_version,
+            allow_bookmarks: true,
+            timeout: Some(timeout),
+            ..WatchOptions::default()
+        }
+    }
+
+    /// When a watch counts as dead of which nothing more is heard. None: nobody knows how often its server speaks.
+    fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
+        let by_bookmarks =
+            |gap: Duration| gap.max(BOOKMARK_PERIOD).saturating_mul(2).saturating_add(self.config.watch_grace);
+        let silence = self.config.watch_idle_timeout.or_else(|| self.bookmark_gap.map(by_bookmarks));
+        stream.heard.checked_add(silence?)
+    }
+
     fn accept(&mut self, stream: &mut Stream, event: WatchEvent<T>) -> Option<Output<T>> {
-        let is_added = matches!(event, WatchEvent::Added(_));
-        stream.is_synthetic &= is_added;
-        let (version, output) = match event {
-            WatchEvent::Added(object) => (object.resource_version().to_owned(), Output::Added(object)),
-            WatchEvent::Modified(object) => (object.resource_version().to_owned(), Output::Updated(object)),
-            WatchEvent::Deleted(object) => (object.resource_version().to_owned(), Output::Deleted(object)),
-            WatchEvent::Bookmark(Bookmark { resource_version, .. }) => {
-                (resource_version.clone(), Output::Bookmark { resource_version })
+        let version = match &event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+                object.resource_version()
             }
+            WatchEvent::Bookmark(Bookmark { resource_version, .. }) => resource_version,
             WatchEvent::Error(_) => return None,
         };
-        if !stream.is_synthetic && !version.is_empty() {
-            self.resource_version = version;
+        stream.is_synthetic &= matches!(event, WatchEvent::Added(_));
+        if !stream.is_synthetic {
+            version::advance(&mut self.resource_version, version);
         }
-        Some(output)
+        let resource_version = self.resource_version.clone();
+        Some(match event {
+            WatchEvent::Added(object) => Output::Added { object, resource_version },
+            WatchEvent::Modified(object) => Output::Updated { object, resource_version },
+            WatchEvent::Deleted(object) => Output::Deleted { object, resource_version },
+            WatchEvent::Bookmark(_) | WatchEvent::Error(_) => Output::Bookmark { resource_version },
+        })
     }
 
     fn watch_ended(&mut self, now: Instant, stream: &Stream) -> Step<T> {
@@ -244,38 +184,33 @@ impl<T: Object> Reflector<T> {
         }
         well
     }
+}
 
-    fn stream(&self, now: Instant, lasts: Duration, is_synthetic: bool) -> Stream {
-        // A lifetime beyond what the clock can count is no limit at all; a day is as good.
-        const DAY: Duration = Duration::from_secs(24 * 3600);
-        let until = now.checked_add(lasts).unwrap_or(now + DAY);
-        Stream { opened: now, until, has_news: false, is_synthetic }
+impl Stream {
+    /// What was a list up to now goes on as a watch.
+    pub(super) fn after_list(self, now: Instant) -> Self {
+        Self { opened: now, heard: now, has_news: true, is_synthetic: false, ..self }
     }
 
-    fn watch_options(&self, resource_version: String, timeout: Duration) -> WatchOptions {
-        WatchOptions {
-            label_selector: self.config.label_selector.clone(),
-            field_selector: self.config.field_selector.clone(),
-            resource_version,
-            allow_bookmarks: true,
-            timeout: Some(timeout),
-            ..WatchOptions::default()
+    /// Takes note of an event, and tells how far bookmarks are apart, if it is one and not the first.
+    fn hear<T>(&mut self, now: Instant, event: &WatchEvent<T>) -> Option<Duration> {
+        self.heard = now;
+        self.has_news = true;
+        if !matches!(event, WatchEvent::Bookmark(_)) {
+            return None;
         }
+        let gap = now.saturating_duration_since(self.bookmarked.replace(now)?);
+        self.bookmark_gap = self.bookmark_gap.max(Some(gap));
+        self.bookmark_gap
     }
 }
 
 /// The stream broke off, which is a common way for one to end.
-fn is_cut(error: &ApiError) -> bool {
+pub(super) fn is_cut(error: &ApiError) -> bool {
     matches!(error.kind, ErrorKind::Transport(_) | ErrorKind::Timeout(_))
 }
 
 /// Says nothing of what the server holds: the same request may do later.
-fn is_passing(error: &ApiError) -> bool {
+pub(super) fn is_passing(error: &ApiError) -> bool {
     error.is_connection_refused() || error.is_too_many_requests()
-}
-
-impl<T> fmt::Debug for Initial<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Initial").field("objects", &self.objects.len()).finish()
-    }
 }

@@ -1,6 +1,6 @@
 //! Sharing informers.
 
-use pintle_informer::{InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer};
+use pintle_informer::{InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer, StopCause};
 use pintle_meta::{ApiResource, ListWatch, Scope};
 use pintle_testing::{Client, Collection, CollectionConfig, Outcome, Verb};
 
@@ -58,7 +58,7 @@ async fn the_same_resource_in_the_same_scope_is_one_informer() {
     assert_eq!((source.open_watches(), elsewhere.open_watches()), (3, 1));
     factory.shutdown().await;
     assert_eq!((source.open_watches(), elsewhere.open_watches()), (0, 0));
-    assert!(matches!(again.state(), InformerState::Stopped));
+    assert!(matches!(again.state(), InformerState::Stopped { cause: StopCause::ShutDown }));
 }
 
 #[tokio::test(start_paused = true)]

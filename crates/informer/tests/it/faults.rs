@@ -166,7 +166,7 @@ async fn a_streaming_list_without_its_end_gives_way_to_a_list() {
         SharedInformer::new(source.clone(), InformerConfig { reflector: config, ..InformerConfig::default() });
     informer.start();
     tokio::time::sleep(Duration::from_secs(59)).await;
-    assert!(!informer.has_synced() && matches!(informer.state(), InformerState::Streaming));
+    assert!(!informer.has_synced() && matches!(informer.state(), InformerState::Streaming { .. }));
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(informer.has_synced());
     assert_eq!(requests(&source), ["WATCH rv= initial", "LIST rv=0 limit=500", "WATCH rv=1"]);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pintle_informer::{
-    InformerConfig, InformerState, NotReached, ReflectorConfig, ResourceEvent, SharedInformer, Subscription,
+    InformerConfig, InformerState, NotReached, ReflectorConfig, ResourceEvent, SharedInformer, StopCause, Subscription,
 };
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 use pintle_ratelimit::BackoffConfig;
@@ -382,7 +382,7 @@ async fn shutdown_ends_everything_that_depends_on_it() {
     assert_eq!(source.open_watches(), 1);
     informer.shutdown().await;
     assert_eq!(source.open_watches(), 0);
-    assert!(matches!(informer.state(), InformerState::Stopped));
+    assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }));
     let mut told = Vec::new();
     while let Some(event) = events.next().await {
         told.push(shorthand(&event));
@@ -394,7 +394,7 @@ async fn shutdown_ends_everything_that_depends_on_it() {
 
     informer.start();
     settle().await;
-    assert!(matches!(informer.state(), InformerState::Stopped), "it does not come back");
+    assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }), "it does not come back");
     informer.shutdown().await;
 }
 

@@ -9,6 +9,7 @@ mod factory;
 mod faults;
 mod handler;
 mod informer;
+mod liveness;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;
 mod metrics;
@@ -17,6 +18,10 @@ mod pipeline;
 mod prefix;
 mod recorder;
 mod reflector;
+mod rows;
+mod simulated;
+mod state;
 mod streaming_list;
 mod support;
 mod undecodable;
+mod versions;

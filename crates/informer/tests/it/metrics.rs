@@ -53,6 +53,7 @@ async fn the_series_are_those_of_client_go_and_go_with_the_informer() {
     assert_eq!(
         told,
         [
+            ("informer_degraded_seconds", "gauge"),
             ("informer_pending_notifications", "gauge"),
             ("informer_processing_latency_seconds", "histogram"),
             ("informer_queued_items", "gauge"),
@@ -186,6 +187,20 @@ async fn a_short_watch_is_one_that_brought_nothing_at_once() {
     assert_eq!(value(&memory, "reflector_short_watches_total"), 2.0);
     assert_eq!(value(&memory, "reflector_watches_total"), 3.0);
     assert_eq!(sum(&memory, "reflector_watch_duration_seconds"), (2, 0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_how_long_it_has_not_been_up_to_date_shows() {
+    let (memory, source) = (Memory::new(), pods(&["a"]));
+    let _informer = synced(&source, telling(&memory)).await;
+    assert_eq!(value(&memory, "informer_degraded_seconds"), 0.0);
+    source.faults().when(|_| Some(Outcome::refused(503, pintle_meta::Reason::ServiceUnavailable)));
+    source.break_watches(Break::End);
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert_eq!(value(&memory, "informer_degraded_seconds").round(), 90.0);
+    source.faults().heal();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(value(&memory, "informer_degraded_seconds"), 0.0);
 }
 
 #[tokio::test(start_paused = true)]

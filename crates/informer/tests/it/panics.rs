@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pintle_informer::{
     AddIndexError, InformerConfig, InformerFactory, InformerState, ReflectorConfig, ResourceEvent, SharedInformer,
+    StopCause,
 };
 use pintle_meta::{ObjectMeta, Reason};
 use pintle_metrics::{Counter, Gauge, Histogram, Memory, Metric, Provider, Pulled};
@@ -99,7 +100,11 @@ async fn metrics_that_panic_are_told_nothing_more_and_nothing_else_is_lost() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(drain(&mut events).await, ["A c@3"], "{at:?}");
         informer.shutdown().await;
-        assert!(matches!(informer.state(), InformerState::Stopped), "{at:?}: {:?}", informer.state());
+        assert!(
+            matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }),
+            "{at:?}: {:?}",
+            informer.state()
+        );
         assert!(memory.samples().is_empty(), "{at:?}: {:?}", memory.samples());
         log.assert_tells(&["ERROR", "the metrics of an informer panicked"]);
         assert_eq!(log.count("panicked"), 1, "{at:?}");
@@ -123,7 +128,7 @@ async fn metrics_that_panic_as_they_are_dropped_change_no_end() {
     drop(dropped);
     states.wait_for(InformerState::has_ended).await.unwrap();
     for state in [never_started.state(), states.borrow().clone()] {
-        assert!(matches!(state, InformerState::Stopped), "{state:?}");
+        assert!(matches!(state, InformerState::Stopped { cause: StopCause::ShutDown }), "{state:?}");
     }
 }
 
@@ -133,7 +138,10 @@ async fn metrics_that_panic_on_the_way_of_another_panic_do_not_end_the_process()
     let informer = SharedInformer::new(source, badly_told());
     informer.start();
     let state = informer.states().wait_for(InformerState::has_ended).await.unwrap().clone();
-    assert!(matches!(&state, InformerState::Panicked { message } if message == "of the source"), "{state:?}");
+    assert!(
+        matches!(&state, InformerState::Stopped { cause: StopCause::Panicked { message } } if message == "of the source"),
+        "{state:?}"
+    );
     informer.shutdown().await;
 }
 
@@ -245,7 +253,10 @@ async fn a_source_that_panics_ends_its_informer_which_says_why() {
         assert!(events.next().await.is_none());
         assert_eq!(handler.synced().await, has_synced);
         let state = informer.state();
-        assert!(matches!(&state, InformerState::Panicked { message } if message == "wanted"), "{state:?}");
+        assert!(
+            matches!(&state, InformerState::Stopped { cause: StopCause::Panicked { message } } if message == "wanted"),
+            "{state:?}"
+        );
         assert!(state.has_ended() && informer.has_synced() == has_synced);
         let error = factory.wait_for_sync().await.unwrap_err().to_string();
         assert_eq!(error, r#"the informer "web" panicked (wanted) before its first list was complete"#);
@@ -253,6 +264,6 @@ async fn a_source_that_panics_ends_its_informer_which_says_why() {
         let another = factory.informer(source(), config());
         assert!(matches!(another.state(), InformerState::Starting), "who asks now wants one that lives");
         informer.shutdown().await;
-        assert!(matches!(informer.state(), InformerState::Panicked { .. }));
+        assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::Panicked { .. } }));
     }
 }

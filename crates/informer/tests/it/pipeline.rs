@@ -41,9 +41,9 @@ async fn drive(
             Some(Output::Replaced { objects, resource_version }) => {
                 fifo.replace(objects.into_iter().map(Arc::new).collect(), &resource_version).unwrap();
             }
-            Some(Output::Added(object)) => fifo.add(Arc::new(object)).unwrap(),
-            Some(Output::Updated(object)) => fifo.update(Arc::new(object)).unwrap(),
-            Some(Output::Deleted(object)) => fifo.delete(Arc::new(object)).unwrap(),
+            Some(Output::Added { object, .. }) => fifo.add(Arc::new(object)).unwrap(),
+            Some(Output::Updated { object, .. }) => fifo.update(Arc::new(object)).unwrap(),
+            Some(Output::Deleted { object, .. }) => fifo.delete(Arc::new(object)).unwrap(),
             Some(Output::Bookmark { .. }) | None => {}
         }
         command = step.command;

@@ -9,16 +9,18 @@ use pintle_meta::{Object, ObjectKey, Reason};
 use pintle_testing::{Break, Collection, Outcome, Verb};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use serde_json::json;
 
 use crate::support::{
-    Pod, cut, empty, event, expired, failure, key, pod, pods, refused, settle, silent, state_at, too_large,
-    too_many_requests,
+    Pod, cut, empty, event, expired, failure, key, pod, refused, settle, silent, too_large, too_many_requests,
 };
 
 #[derive(Clone, Debug)]
 enum Operation {
     Put(usize),
     PutSilently(usize),
+    /// Something that is no pod.
+    PutBroken(usize),
     Delete(usize),
     DeleteSilently(usize),
     Bookmark,
@@ -65,6 +67,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         8 => key().prop_map(Operation::Put),
         4 => key().prop_map(Operation::Delete),
         2 => key().prop_map(Operation::PutSilently),
+        2 => key().prop_map(Operation::PutBroken),
         2 => key().prop_map(Operation::DeleteSilently),
         1 => Just(Operation::Bookmark),
         3 => breaks.prop_map(Operation::Break),
@@ -78,6 +81,76 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     vec(operation, 1..80)
 }
 
+/// A source, and what it has had in it: pods, and what is none.
+struct Recorded {
+    source: Collection<Pod>,
+    states: BTreeMap<u64, State>,
+}
+
+type State = BTreeMap<ObjectKey, Option<Pod>>;
+
+impl Recorded {
+    fn new() -> Self {
+        let mut recorded = Self { source: Collection::default(), states: BTreeMap::from([(0, State::new())]) };
+        ["a", "b"].iter().for_each(|name| recorded.put(name, ""));
+        recorded
+    }
+
+    fn put(&mut self, name: &str, node: &str) {
+        let stored = self.source.put(pod(name, node));
+        self.record(name, Some(Some(stored)));
+    }
+
+    fn put_broken(&mut self, name: &str) {
+        self.source.put_raw(json!({"metadata": {"namespace": "ns", "name": name}, "node": 7}));
+        self.record(name, Some(None));
+    }
+
+    fn remove(&mut self, name: &str) {
+        if self.source.remove(&key(name)) {
+            self.record(name, None);
+        }
+    }
+
+    fn record(&mut self, name: &str, became: Option<Option<Pod>>) {
+        let mut state = self.state_at(u64::MAX).clone();
+        match became {
+            Some(entry) => _ = state.insert(key(name), entry),
+            None => _ = state.remove(&key(name)),
+        }
+        self.states.insert(self.source.revision(), state);
+    }
+
+    fn state_at(&self, revision: u64) -> &State {
+        self.states.range(..=revision).next_back().expect("of revision 0 as well").1
+    }
+
+    /// The pods that may stand in the cache for what is none: each that it was since it came to be.
+    fn was(&self, key: &ObjectKey, revision: u64) -> impl Iterator<Item = &Pod> {
+        let states = self.states.range(..=revision).rev().map(|(_, state)| state.get(key));
+        states.take_while(Option::is_some).flatten().flatten()
+    }
+
+    /// The cache holds what the source held at that revision.
+    fn check(&self, informer: &SharedInformer<Pod>, revision: u64) -> Result<(), TestCaseError> {
+        let lister = informer.lister();
+        let cached: BTreeMap<ObjectKey, Arc<Pod>> = lister.list().into_iter().map(|pod| (pod.key(), pod)).collect();
+        let state = self.state_at(revision);
+        prop_assert!(cached.keys().all(|key| state.contains_key(key)), "{:?} at {}: {:?}", cached, revision, state);
+        for (key, entry) in state {
+            let cached = cached.get(key).map(|cached| &**cached);
+            match entry {
+                Some(pod) => prop_assert_eq!(cached, Some(pod), "the cache is at revision {}", revision),
+                None => prop_assert!(cached.is_none_or(|cached| self.was(key, revision).any(|pod| pod == cached))),
+            }
+        }
+        let shown: Vec<ObjectKey> = lister.undecodable().into_iter().map(|entry| entry.key).collect();
+        let broken = state.iter().filter(|(_, entry)| entry.is_none());
+        prop_assert_eq!(shown, broken.map(|(key, _)| key.clone()).collect::<Vec<_>>());
+        Ok(())
+    }
+}
+
 /// A subscriber and what it makes of its events.
 struct Folder {
     events: Subscription<Pod>,
@@ -85,7 +158,7 @@ struct Folder {
 }
 
 impl Folder {
-    fn take(&mut self, source: &Collection<Pod>, many: usize) -> Result<(), TestCaseError> {
+    fn take(&mut self, source: &Recorded, many: usize) -> Result<(), TestCaseError> {
         for _ in 0..many {
             let Some(event) = self.events.try_next() else { break };
             let key = event.key();
@@ -104,9 +177,9 @@ impl Folder {
                     prop_assert_eq!(before.as_ref().map(|before| before.uid()), Some(object.uid()));
                     let revision: u64 = object.resource_version().parse().unwrap();
                     if final_state_known {
-                        prop_assert!(!state_at(source, revision).contains_key(&key), "it is the state of its deletion");
+                        prop_assert!(!source.state_at(revision).contains_key(&key), "it is the state of its deletion");
                     } else {
-                        prop_assert!(state_at(source, revision).contains_key(&key), "it is a state that there was");
+                        prop_assert!(source.state_at(revision).contains_key(&key), "it is a state that there was");
                     }
                 }
             }
@@ -116,24 +189,23 @@ impl Folder {
     }
 }
 
-fn check_prefix(source: &Collection<Pod>, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
-    let snapshot = informer.lister().snapshot();
-    let Ok(revision) = snapshot.resource_version().parse() else {
-        prop_assert!(snapshot.is_empty());
-        return Ok(());
-    };
-    let cached: BTreeMap<ObjectKey, Pod> = snapshot.into_iter().map(|pod| (pod.key(), (*pod).clone())).collect();
-    prop_assert_eq!(cached, state_at(source, revision), "the cache is at revision {}", revision);
-    Ok(())
+fn check_prefix(source: &Recorded, informer: &SharedInformer<Pod>) -> Result<(), TestCaseError> {
+    match informer.lister().snapshot().resource_version().parse() {
+        Ok(revision) => source.check(informer, revision),
+        Err(_) => {
+            prop_assert!(informer.lister().is_empty());
+            Ok(())
+        }
+    }
 }
 
 async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Result<(), TestCaseError> {
     let name = |at: usize| ["a", "b", "c", "d", "e"][at];
-    let source = pods(&["a", "b"]);
+    let mut source = Recorded::new();
     let config =
         ReflectorConfig { streaming_list, page_size: seed.is_multiple_of(3).then_some(2), ..Default::default() };
     let informer = SharedInformer::new(
-        source.clone(),
+        source.source.clone(),
         InformerConfig {
             reflector: config,
             seed: Some(seed),
@@ -152,24 +224,25 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
     informer.start();
     for operation in operations {
         match operation {
-            Operation::Put(at) => _ = source.put(pod(name(at), &told_of.to_string())),
+            Operation::Put(at) => source.put(name(at), &told_of.to_string()),
             Operation::PutSilently(at) => {
-                source.break_watches(Break::Silent);
-                source.put(pod(name(at), ""));
+                source.source.break_watches(Break::Silent);
+                source.put(name(at), "");
             }
-            Operation::Delete(at) => _ = source.remove(&key(name(at))),
+            Operation::PutBroken(at) => source.put_broken(name(at)),
+            Operation::Delete(at) => source.remove(name(at)),
             Operation::DeleteSilently(at) => {
-                source.break_watches(Break::Silent);
-                source.remove(&key(name(at)));
+                source.source.break_watches(Break::Silent);
+                source.remove(name(at));
             }
             Operation::Bookmark => {
-                source.advance();
-                source.bookmark();
+                source.source.advance();
+                source.source.bookmark();
             }
-            Operation::Break(how) => source.break_watches(how),
-            Operation::Compact => source.compact(),
-            Operation::FailWatch(fault) => source.faults().next_of(Verb::Watch, [fault]),
-            Operation::FailList(fault) => source.faults().next_of(Verb::List, [fault]),
+            Operation::Break(how) => source.source.break_watches(how),
+            Operation::Compact => source.source.compact(),
+            Operation::FailWatch(fault) => source.source.faults().next_of(Verb::Watch, [fault]),
+            Operation::FailList(fault) => source.source.faults().next_of(Verb::List, [fault]),
             Operation::Pass(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
             Operation::Take(who, many) => {
                 let who = who % folders.len();
@@ -185,14 +258,12 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
         }
     }
     // Silent changes come to light with the next watch; a silent watch, at its timeout.
-    source.break_watches(Break::End);
+    source.source.break_watches(Break::End);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     check_prefix(&source, &informer)?;
     let cached: BTreeMap<ObjectKey, Arc<Pod>> =
         informer.lister().list().into_iter().map(|pod| (pod.key(), pod)).collect();
-    let truth = state_at(&source, u64::MAX);
-    prop_assert_eq!(cached.keys().collect::<Vec<_>>(), truth.keys().collect::<Vec<_>>());
-    prop_assert!(cached.iter().all(|(key, pod)| truth[key] == **pod));
+    source.check(&informer, u64::MAX)?;
     for folder in &mut folders {
         folder.take(&source, usize::MAX)?;
         prop_assert_eq!(&folder.known, &cached);
@@ -200,7 +271,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
     }
     prop_assert!(informer.state().is_synced(), "{:?}", informer.state());
     informer.shutdown().await;
-    prop_assert_eq!(source.open_watches(), 0);
+    prop_assert_eq!(source.source.open_watches(), 0);
     Ok(())
 }
 

@@ -112,12 +112,15 @@ fn a_list_that_fails_is_tried_again_after_a_delay_and_the_trouble_shows() {
     assert_eq!(rig.list_fails(failure(403, Reason::Forbidden)), "SLEEP 800");
     assert_eq!(rig.wake(), "LIST rv=0 limit=500");
     assert_eq!(rig.list_fails(failure(404, Reason::NotFound)), "SLEEP 1600");
-    let InformerState::Degraded { cause, since } = rig.reflector.state() else { panic!("not degraded") };
+    let InformerState::Degraded { cause, since, next_try } = rig.reflector.state() else { panic!("not degraded") };
     assert!(cause.to_string().contains("NotFound"), "{cause}");
     assert_eq!(since, start, "the trouble began with the first failure");
+    assert_eq!(next_try, Some(rig.now + Duration::from_millis(1600)));
     assert_eq!(rig.errors.len(), 2);
 
     rig.wake();
+    let state = rig.reflector.state();
+    assert!(matches!(state, InformerState::Degraded { next_try: None, .. }), "it is trying: {state:?}");
     rig.list(&["a"], 5);
     assert!(rig.reflector.state().is_synced());
 }
@@ -309,7 +312,7 @@ fn an_object_without_a_revision_does_not_move_the_reflector_back() {
     let mut pod = pod_at("b", 1);
     pod.metadata.resource_version.clear();
     rig.receive(WatchEvent::Added(pod));
-    assert_eq!(rig.outputs, ["added b@"]);
+    assert_eq!(rig.outputs, ["added b@ at 5"]);
     assert_eq!(rig.end(), "WATCH rv=5");
 }
 
@@ -419,10 +422,10 @@ fn lists_that_complete_do_not_shorten_the_delays_of_watches_that_fail() {
 fn watches_that_fail_after_one_event_each_wait_longer_and_longer() {
     let mut rig = Rig::new();
     let mut delays = Vec::new();
-    for _ in 0..12 {
-        rig.list(&["a"], 5);
+    for revision in 5..17 {
+        rig.list(&["a"], revision);
         rig.open();
-        rig.receive(WatchEvent::Added(pod_at("b", 6)));
+        rig.receive(WatchEvent::Added(pod_at("b", revision + 1)));
         delays.push(rig.receive_error(expired()));
         rig.wake();
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pintle_informer::ReflectorConfig;
 use pintle_informer::reflector::{Command, Input};
-use pintle_meta::{Reason, ResourceVersionMatch, WatchEvent};
+use pintle_meta::{Reason, ResourceVersionMatch, Status, StatusDetails, WatchEvent};
 
 use crate::support::rig::{Rig, config};
 use crate::support::{cut, expired, failure, pod_at, refused, too_large, too_many_requests};
@@ -67,48 +67,103 @@ fn a_stream_that_is_refused_gives_way_to_a_list_in_this_round() {
 }
 
 #[test]
-fn a_server_that_does_not_know_of_streams_is_not_asked_twice() {
+fn a_stream_that_is_refused_with_a_time_to_wait_is_asked_for_again_then() {
+    let mut status = Status::failure(503, Reason::ServiceUnavailable, "starting");
+    status.details = Some(StatusDetails { retry_after_seconds: 17, ..StatusDetails::default() });
+    let mut rig = Rig::streaming();
+    assert_eq!(rig.open_fails(status.into()), "SLEEP 17000");
+    assert_eq!(rig.wake(), "WATCH rv= initial");
+}
+
+#[test]
+fn a_server_that_does_not_know_of_streams_is_not_asked_twice_in_a_while() {
     for reason in [Reason::Invalid, Reason::BadRequest] {
         let mut rig = Rig::streaming();
-        assert_eq!(rig.open_fails(failure(422, reason)), "LIST rv=0 limit=500");
+        assert_eq!(rig.open_fails(failure(422, reason.clone())), "LIST rv=0 limit=500");
         rig.list(&["a"], 5);
         rig.open();
+        for (minutes, request) in [(0, "LIST rv=5 limit=0"), (9, "LIST rv=5 limit=0"), (1, "WATCH rv=5 initial")] {
+            rig.pass(Duration::from_secs(minutes * 60));
+            rig.receive_error(expired());
+            assert_eq!(rig.wake(), request);
+            if request.starts_with("LIST") {
+                rig.list(&["a"], 5);
+                rig.open();
+            }
+        }
+        rig.open_fails(failure(422, reason));
+        rig.list(&["a"], 5);
+        rig.open();
+        rig.pass(Duration::from_secs(1199));
         rig.receive_error(expired());
-        assert_eq!(rig.wake(), "LIST rv=5 limit=0");
+        assert_eq!(rig.wake(), "LIST rv=5 limit=0", "the next time for twice as long");
     }
 }
 
 #[test]
-fn a_stream_without_an_end_gives_way_to_a_list_after_its_deadline() {
-    let mut rig = Rig::with(ReflectorConfig {
-        streaming_list: true,
-        streaming_list_deadline: Duration::from_secs(20),
-        ..config()
-    });
-    rig.open();
-    let start = rig.now;
-    added(&mut rig, "a", 1);
-    rig.pass(Duration::from_secs(19));
-    added(&mut rig, "b", 2);
-    let Command::Read { until } = rig.command else { panic!("{:?}", rig.command) };
-    assert_eq!(until, start + Duration::from_secs(20), "events do not put it off");
-    assert_eq!(rig.answer(Input::TimedOut), "LIST rv=0 limit=500");
-    assert_eq!(rig.errors.len(), 1);
-    rig.list(&["a"], 5);
-    rig.open();
-    rig.receive_error(expired());
-    assert_eq!(rig.wake(), "LIST rv=5 limit=0", "it is not asked twice");
+fn a_stream_that_is_finished_makes_up_for_those_that_were_not() {
+    let mut rig = Rig::streaming();
+    for _ in 0..3 {
+        rig.open();
+        assert!(rig.end().starts_with("LIST"));
+        rig.list(&["a"], 5);
+        rig.open();
+        rig.pass(Duration::from_secs(600));
+        rig.receive_error(expired());
+        assert_eq!(rig.wake(), "WATCH rv=5 initial", "always after the shortest pause");
+        rig.open();
+        rig.bookmark(5, true);
+        rig.receive_error(expired());
+        assert_eq!(rig.wake(), "WATCH rv=5 initial");
+    }
 }
 
 #[test]
-fn a_stream_that_always_has_something_ready_has_the_same_deadline() {
+fn a_stream_that_brings_nothing_new_for_too_long_gives_way_to_a_list() {
+    let mut rig = Rig::with(ReflectorConfig {
+        streaming_list: true,
+        streaming_list_idle_timeout: Duration::from_secs(20),
+        ..config()
+    });
+    rig.open();
+    assert_eq!(rig.until(), rig.now + Duration::from_secs(20));
+    for (number, name) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
+        rig.pass(Duration::from_secs(19));
+        added(&mut rig, name, number as u64);
+        assert_eq!(rig.until(), rig.now + Duration::from_secs(20), "what is new puts it off");
+    }
+    let last = rig.now;
+    rig.pass(Duration::from_secs(19));
+    rig.receive(WatchEvent::Modified(pod_at("a", 9)));
+    rig.bookmark(9, false);
+    assert_eq!(rig.until(), last + Duration::from_secs(20), "what goes on beside the list does not");
+    assert_eq!(rig.time_out(), "LIST rv=0 limit=500");
+    assert_eq!(rig.errors, ["the server did not finish a streaming list"]);
+    rig.list(&["a"], 5);
+    rig.open();
+    rig.receive_error(expired());
+    assert_eq!(rig.wake(), "LIST rv=5 limit=0", "it is not asked again at once");
+}
+
+#[test]
+fn a_stream_that_always_has_something_ready_is_given_up_as_well() {
     let mut rig = Rig::streaming();
     rig.open();
+    added(&mut rig, "a", 1);
     rig.pass(Duration::from_secs(59));
-    assert_eq!(added(&mut rig, "a", 1), "READ");
+    assert_eq!(rig.receive(WatchEvent::Modified(pod_at("a", 2))), "READ");
     rig.pass(Duration::from_secs(1));
-    assert_eq!(added(&mut rig, "b", 2), "LIST rv=0 limit=500");
+    assert_eq!(rig.receive(WatchEvent::Modified(pod_at("a", 3))), "LIST rv=0 limit=500");
     assert_eq!(rig.errors, ["the server did not finish a streaming list"]);
+
+    let mut growing = Rig::streaming();
+    growing.open();
+    let mut seconds = 0;
+    while added(&mut growing, &format!("pod-{seconds}"), seconds) == "READ" {
+        growing.pass(Duration::from_secs(1));
+        seconds += 1;
+    }
+    assert!((330..=630).contains(&seconds), "the time of its watch is over: {seconds}");
 
     let mut late = Rig::streaming();
     late.open();

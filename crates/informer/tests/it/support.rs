@@ -1,5 +1,6 @@
 //! Pods, and a source of them that fails on demand.
 
+pub(crate) mod replicas;
 pub(crate) mod rig;
 pub(crate) mod scripted;
 

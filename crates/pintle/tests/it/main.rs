@@ -8,6 +8,7 @@
 mod client;
 mod cluster;
 mod controller;
+mod custom_resource;
 mod election;
 mod informer;
 mod metrics;

@@ -158,7 +158,10 @@ async fn a_stop_is_over_before_a_pod_is_killed_and_names_what_was_left() {
     assert!(["\"site\"", "ns/x", "\"deaf\""].iter().all(|left| error.contains(left)), "{error}");
     assert!(!error.contains("web"), "{error}");
     pass(0.001).await;
-    assert!(matches!(informer.state(), pintle_informer::InformerState::Stopped), "informers are told, though late");
+    assert!(
+        matches!(informer.state(), pintle_informer::InformerState::Stopped { .. }),
+        "informers are told, though late"
+    );
     assert_eq!((holder(&leases).as_str(), a.calls.dropped().len()), ("", 1), "the lease was released after the drop");
     assert_eq!(*log.lock().unwrap(), ["service starts", "service stops"]);
 }

@@ -83,6 +83,10 @@ impl Rig {
             continue_token: continue_token.into(),
             remaining_item_count: None,
         };
+        self.page_with(names, metadata)
+    }
+
+    pub(crate) fn page_with(&mut self, names: &[&str], metadata: ListMeta) -> String {
         let items = names.iter().map(|name| pod_at(name, 1)).collect();
         self.answer(Input::Listed(Ok(List { types: Default::default(), metadata, items })))
     }
@@ -119,6 +123,18 @@ impl Rig {
         self.answer(Input::Received(None))
     }
 
+    /// When it gives up reading.
+    pub(crate) fn until(&self) -> Instant {
+        let Command::Read { until } = self.command else { panic!("it does not read but {:?}", self.command) };
+        until
+    }
+
+    /// Lets the time pass for which it reads, and nothing comes.
+    pub(crate) fn time_out(&mut self) -> String {
+        self.now = self.until();
+        self.answer(Input::TimedOut)
+    }
+
     /// Lets the delay pass.
     pub(crate) fn wake(&mut self) -> String {
         let Command::Sleep(delay) = self.command else { panic!("there is no delay but {:?}", self.command) };
@@ -135,16 +151,19 @@ impl Rig {
 }
 
 fn describe(output: &Output<Pod>) -> String {
-    let text = |pod: &Pod| format!("{}@{}", pod.metadata.name, pod.metadata.resource_version);
+    let text = |pod: &Pod, reached: &str| {
+        let (name, version) = (&pod.metadata.name, &pod.metadata.resource_version);
+        if version == reached { format!("{name}@{version}") } else { format!("{name}@{version} at {reached}") }
+    };
     match output {
         Output::Replaced { objects, resource_version } => {
             let mut names: Vec<&str> = objects.iter().map(|pod| pod.metadata.name.as_str()).collect();
             names.sort_unstable();
             format!("replaced [{}] at {resource_version}", names.join(" "))
         }
-        Output::Added(pod) => format!("added {}", text(pod)),
-        Output::Updated(pod) => format!("updated {}", text(pod)),
-        Output::Deleted(pod) => format!("deleted {}", text(pod)),
+        Output::Added { object, resource_version } => format!("added {}", text(object, resource_version)),
+        Output::Updated { object, resource_version } => format!("updated {}", text(object, resource_version)),
+        Output::Deleted { object, resource_version } => format!("deleted {}", text(object, resource_version)),
         Output::Bookmark { resource_version } => format!("bookmark {resource_version}"),
     }
 }

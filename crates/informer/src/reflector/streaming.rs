@@ -1,0 +1,163 @@
+//! The streaming list: the first state as a watch that begins with it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use pintle_meta::{ApiError, Bookmark, Object, ObjectKey, Reason, ResourceVersionMatch, WatchEvent, WatchOptions};
+use pintle_ratelimit::BackoffConfig;
+
+use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
+use super::{Command, Output, Phase, Reflector, Step, Then};
+use crate::cache::version::is_older;
+use crate::{ListProgress, ReflectorError};
+
+/// So many streaming lists in a row may end unfinished.
+const UNFINISHED_STREAMS: u32 = 3;
+
+/// For how long a server is not asked for streaming lists that does not finish them: it may be another one by then.
+pub(super) const PAUSES: BackoffConfig = BackoffConfig {
+    base: Duration::from_secs(600),
+    factor: 2.0,
+    cap: Duration::from_secs(6 * 3600),
+    jitter: 0.0,
+    steps: u32::MAX,
+    longest_retry_after: Duration::ZERO,
+};
+
+/// What a streaming list has brought so far.
+pub(super) struct Initial<T> {
+    /// In order, so that the same stream makes the same list.
+    objects: BTreeMap<ObjectKey, T>,
+    /// When it brought an object last that was not there, or was opened.
+    progressed: Instant,
+}
+
+impl<T: Object> Reflector<T> {
+    pub(super) fn open_stream(&mut self) -> Command {
+        let timeout = self.watch_timeout();
+        self.phase = Phase::OpeningStream { timeout };
+        Command::Watch(WatchOptions {
+            resource_version_match: Some(ResourceVersionMatch::NotOlderThan),
+            send_initial_events: true,
+            ..self.watch_options(self.streaming_version(), timeout)
+        })
+    }
+
+    pub(super) fn stream_opened(&mut self, now: Instant, timeout: Duration, answer: Result<(), ApiError>) -> Step<T> {
+        if let Err(error) = answer {
+            return self.streaming_refused(now, error);
+        }
+        let stream = self.stream(now, timeout, true);
+        self.receive_initial(stream, Initial { objects: BTreeMap::new(), progressed: now })
+    }
+
+    pub(super) fn initial_event(
+        &mut self,
+        now: Instant,
+        stream: Stream,
+        mut initial: Initial<T>,
+        event: Option<Result<WatchEvent<T>, ApiError>>,
+    ) -> Step<T> {
+        match event {
+            Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
+                if initial.objects.insert(object.key(), object).is_none() {
+                    initial.progressed = now;
+                }
+            }
+            Some(Ok(WatchEvent::Deleted(object))) => _ = initial.objects.remove(&object.key()),
+            Some(Ok(WatchEvent::Bookmark(Bookmark { initial_events_end: false, .. }))) => {}
+            Some(Ok(WatchEvent::Bookmark(Bookmark { resource_version, initial_events_end: true }))) => {
+                return self.streaming_done(now, stream, initial, resource_version);
+            }
+            Some(Ok(WatchEvent::Error(status))) => return self.streaming_refused(now, (*status).into()),
+            Some(Err(error)) if !is_cut(&error) => return self.streaming_refused(now, error),
+            None | Some(Err(_)) => {
+                self.unfinished += 1;
+                let is_short = now.saturating_duration_since(stream.opened) < SHORT_WATCH;
+                if is_short || self.unfinished >= UNFINISHED_STREAMS {
+                    return self.streaming_failed(now);
+                }
+                return self.open_stream().into();
+            }
+        }
+        if now >= self.gives_up(&stream, &initial) {
+            // A stream that always has something ready never times out.
+            return self.streaming_failed(now);
+        }
+        self.receive_initial(stream, initial)
+    }
+
+    /// The server took a streaming list up and did not finish it. It may know the parameters no better than to ignore them.
+    pub(super) fn streaming_failed(&mut self, now: Instant) -> Step<T> {
+        self.pause_streams(now);
+        Step { error: Some(ReflectorError::StreamingListUnfinished), ..self.begin_list().into() }
+    }
+
+    fn streaming_refused(&mut self, now: Instant, error: ApiError) -> Step<T> {
+        if (error.is_expired() || error.is_too_large_resource_version()) && !self.version_unavailable {
+            self.version_unavailable = true;
+            return self.open_stream().into();
+        }
+        // Who asks to be left alone does not want a list instead.
+        if is_passing(&error) || error.retry_after.is_some() {
+            return self.delay(now, Some(ReflectorError::watch(error)), Then::StreamingList);
+        }
+        if matches!(error.reason(), Some(Reason::Invalid | Reason::BadRequest)) {
+            self.pause_streams(now);
+        }
+        Step { error: Some(ReflectorError::watch(error)), ..self.begin_list().into() }
+    }
+
+    fn streaming_done(
+        &mut self,
+        now: Instant,
+        stream: Stream,
+        initial: Initial<T>,
+        resource_version: String,
+    ) -> Step<T> {
+        self.stream_pauses.reset();
+        if is_older(&resource_version, self.floor()) {
+            return self.went_back(now, resource_version);
+        }
+        self.trouble = None;
+        self.version_unavailable = false;
+        self.list_succeeded();
+        self.resource_version.clone_from(&resource_version);
+        let objects = initial.objects.into_values().collect();
+        let output = Some(Output::Replaced { objects, resource_version });
+        Step { output, ..self.watch(stream.after_list(now)) }
+    }
+
+    fn receive_initial(&mut self, stream: Stream, initial: Initial<T>) -> Step<T> {
+        let until = self.gives_up(&stream, &initial);
+        self.phase = Phase::Streaming(stream, initial);
+        Command::Read { until }.into()
+    }
+
+    fn gives_up(&self, stream: &Stream, initial: &Initial<T>) -> Instant {
+        let idle = initial.progressed.checked_add(self.config.streaming_list_idle_timeout);
+        idle.map_or(stream.until, |idle| idle.min(stream.until))
+    }
+
+    fn pause_streams(&mut self, now: Instant) {
+        self.streams_paused_until = Some(now + self.stream_pauses.next(None));
+    }
+
+    /// Where a streaming list begins.
+    fn streaming_version(&self) -> String {
+        if self.version_unavailable { String::new() } else { self.floor().to_owned() }
+    }
+}
+
+impl<T> Initial<T> {
+    pub(super) fn progress(&self) -> ListProgress {
+        ListProgress { received: self.objects.len(), remaining: None }
+    }
+}
+
+impl<T> fmt::Debug for Initial<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Initial").field("objects", &self.objects.len()).finish()
+    }
+}

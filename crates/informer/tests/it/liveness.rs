@@ -1,0 +1,144 @@
+//! Connections that look open, and are dead.
+
+use std::time::Duration;
+
+use pintle_informer::reflector::Command;
+use pintle_informer::{InformerConfig, ReflectorConfig, SharedInformer};
+use pintle_meta::WatchEvent;
+use pintle_testing::Break;
+
+use crate::support::rig::{Rig, config};
+use crate::support::{expired, key, pod, pod_at, pods, requests, settle};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A rig whose watch has brought bookmarks, each so many seconds after what came before it.
+fn with_bookmarks(seconds: &[u32]) -> Rig {
+    let mut rig = Rig::watching(5);
+    for &pause in seconds {
+        rig.pass(pause * SECOND);
+        rig.bookmark(6, false);
+    }
+    rig
+}
+
+/// For how many seconds it waits for what comes next.
+fn patience(rig: &Rig) -> u64 {
+    (rig.until() - rig.now).as_secs()
+}
+
+#[test]
+fn a_watch_whose_bookmarks_stay_away_is_dead() {
+    let mut rig = with_bookmarks(&[10, 60, 75, 60]);
+    assert_eq!(patience(&rig), 2 * 75 + 30);
+    assert_eq!(rig.time_out(), "WATCH rv=6");
+    assert_eq!(rig.errors, ["the watch fell silent"]);
+    assert!(rig.reflector.state().is_synced(), "the new one may be better");
+}
+
+#[test]
+fn whatever_comes_shows_that_a_watch_lives() {
+    let mut rig = with_bookmarks(&[10, 60]);
+    for revision in 7..10 {
+        rig.pass(20 * SECOND);
+        rig.receive(WatchEvent::Added(pod_at("b", revision)));
+        assert_eq!(patience(&rig), 2 * 60 + 30);
+    }
+    assert!(rig.errors.is_empty());
+}
+
+#[test]
+fn a_server_that_sends_no_bookmarks_may_be_silent_for_as_long_as_its_watch_lasts() {
+    for bookmarks in [&[][..], &[10]] {
+        let mut rig = with_bookmarks(bookmarks);
+        rig.pass(10 * SECOND);
+        rig.receive(WatchEvent::Added(pod_at("b", 7)));
+        assert!(patience(&rig) > 300, "one bookmark tells no period: {}", patience(&rig));
+        assert_eq!(rig.time_out(), "WATCH rv=7");
+        assert!(rig.errors.is_empty());
+    }
+}
+
+#[test]
+fn bookmarks_that_come_close_together_promise_no_more_of_that() {
+    let rig = with_bookmarks(&[1, 1, 1]);
+    assert_eq!(patience(&rig), 2 * 60 + 30);
+}
+
+#[test]
+fn what_one_watch_showed_holds_for_the_next_until_that_shows_more() {
+    let mut rig = with_bookmarks(&[1, 90]);
+    rig.end();
+    rig.open();
+    assert_eq!(patience(&rig), 2 * 90 + 30);
+    for pause in [5, 60] {
+        rig.pass(pause * SECOND);
+        rig.bookmark(7, false);
+    }
+    assert_eq!(patience(&rig), 2 * 60 + 30, "a pause of long ago is forgotten");
+}
+
+#[test]
+fn a_watch_that_was_wrongly_given_up_is_not_given_up_again_and_again() {
+    let mut rig = with_bookmarks(&[1, 1]);
+    rig.time_out();
+    rig.open();
+    assert!(patience(&rig) > 300, "it has to be shown anew how often bookmarks come");
+}
+
+#[test]
+fn how_long_a_watch_may_be_silent_can_be_told() {
+    let mut rig = Rig::with(ReflectorConfig { watch_idle_timeout: Some(20 * SECOND), ..config() });
+    rig.list(&["a"], 5);
+    rig.open();
+    for _ in 0..3 {
+        assert_eq!(patience(&rig), 20);
+        rig.pass(19 * SECOND);
+        rig.bookmark(6, false);
+    }
+    assert_eq!(rig.time_out(), "WATCH rv=6");
+
+    let mut hasty = Rig::with(ReflectorConfig { watch_idle_timeout: Some(Duration::ZERO), ..config() });
+    hasty.list(&["a"], 5);
+    hasty.open();
+    assert_eq!(hasty.time_out(), "SLEEP 800", "it does not become a hot loop");
+}
+
+#[test]
+fn f19_a_watch_is_asked_for_5_minutes_at_least() {
+    for (configured, shortest) in [(0, 300), (1, 300), (299, 300), (1800, 1800)] {
+        let mut rig = Rig::with(ReflectorConfig { watch_timeout: configured * SECOND, ..config() });
+        rig.list(&["a"], 5);
+        for _ in 0..20 {
+            let Command::Watch(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
+            let timeout = options.timeout.unwrap().as_secs();
+            assert!((shortest..=2 * shortest).contains(&timeout), "{configured}: {timeout}");
+            rig.open();
+            rig.pass(SECOND);
+            rig.end();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_open_watch_is_found_out_within_3_minutes() {
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    for _ in 0..3 {
+        tokio::time::sleep(60 * SECOND).await;
+        source.bookmark();
+    }
+    settle().await;
+    requests(&source);
+    source.break_watches(Break::Silent);
+    source.put(pod("b", ""));
+    tokio::time::sleep(151 * SECOND).await;
+    assert_eq!(requests(&source), ["WATCH rv=1"]);
+    assert!(informer.lister().get(&key("b")).is_some());
+
+    source.break_watches(Break::Fails(expired()));
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(requests(&source), ["LIST rv=2 limit=0", "WATCH rv=2"]);
+}

@@ -1,0 +1,97 @@
+//! The reflector against servers that lag, forget, refuse, repeat and break off: what it outputs is always what the source was at the
+//! revision that it says, in the order of time, and in the end what the source is.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use pintle_informer::ReflectorConfig;
+use pintle_informer::reflector::{Output, Reflector};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::support::Pod;
+use crate::support::replicas::Replicas;
+use crate::support::rig::config;
+
+/// What the outputs make together.
+#[derive(Default)]
+struct Fold {
+    pods: BTreeMap<String, usize>,
+    revision: Option<usize>,
+}
+
+impl Fold {
+    fn take(&mut self, output: Output<Pod>) -> &'static str {
+        let entry = |pod: Pod| (pod.metadata.name, pod.metadata.resource_version.parse().unwrap());
+        let (what, version) = match output {
+            Output::Replaced { objects, resource_version } => {
+                self.pods = objects.into_iter().map(entry).collect();
+                ("a list", resource_version)
+            }
+            Output::Added { object, resource_version } | Output::Updated { object, resource_version } => {
+                self.pods.extend([entry(object)]);
+                ("a change", resource_version)
+            }
+            Output::Deleted { object, resource_version } => {
+                self.pods.remove(&object.metadata.name);
+                ("a deletion", resource_version)
+            }
+            Output::Bookmark { resource_version } => ("a bookmark", resource_version),
+        };
+        self.revision = Some(version.parse().unwrap());
+        what
+    }
+}
+
+fn run(tape: Vec<u8>, config: ReflectorConfig, seed: u64) -> Result<(), TestCaseError> {
+    let floor: usize = config.not_older_than.parse().unwrap_or(0);
+    let mut source = Replicas::new(tape);
+    let mut reflector = Reflector::new(config, seed);
+    let mut fold = Fold::default();
+    let mut now = Instant::now();
+    let mut command = reflector.start();
+    let mut quiet = 0;
+    // Enough for the longest way from any fault to a watch that has nothing more to tell.
+    while quiet < 400 {
+        if source.tape.has_ended() {
+            if quiet == 0 {
+                (source.head()..floor).for_each(|_| source.write());
+            }
+            quiet += 1;
+        } else {
+            source.change();
+        }
+        let input = source.answer(&mut now, &command);
+        let step = reflector.step(now, input);
+        if let Some(output) = step.output {
+            let before = fold.revision;
+            let what = fold.take(output);
+            prop_assert!(fold.revision >= before, "{} goes back from {:?} to {:?}", what, before, fold.revision);
+            prop_assert!(fold.revision >= Some(floor), "{} from before {}: {:?}", what, floor, fold.revision);
+            let revision = fold.revision.unwrap_or_default();
+            prop_assert_eq!(&fold.pods, &source.state_at(revision), "{} at {}", what, revision);
+            prop_assert_eq!(reflector.resource_version(), revision.to_string());
+        }
+        command = step.command;
+    }
+    prop_assert!(reflector.state().is_synced(), "{:?}", reflector.state());
+    prop_assert_eq!(fold.revision, Some(source.head()));
+    prop_assert_eq!(&fold.pods, &source.state_at(source.head()));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_comes_of_any_answers_is_a_prefix_of_the_source_and_in_the_end_the_source(
+        tape in vec(any::<u8>(), 0..400),
+        streaming_list in any::<bool>(),
+        page_size in prop_oneof![Just(None), Just(Some(2))],
+        floor in 0..12_usize,
+        seed in any::<u64>(),
+    ) {
+        let not_older_than = if floor == 0 { String::new() } else { floor.to_string() };
+        run(tape, ReflectorConfig { streaming_list, page_size, not_older_than, ..config() }, seed)?;
+    }
+}

@@ -1,0 +1,194 @@
+//! What an informer says of itself.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pintle_informer::{InformerConfig, InformerState, ListProgress, ReflectorError, SharedInformer, StopCause};
+use pintle_meta::{ListMeta, ListPart, Reason, WatchEvent};
+use pintle_testing::{Break, Outcome, Verb};
+use serde_json::json;
+
+use crate::support::rig::Rig;
+use crate::support::scripted::{Scripted, raw, silence};
+use crate::support::{drain, expired, failure, key, pod, pod_at, pods, refused, settle};
+
+/// How many objects of its list have come, and how many have not.
+fn progress(state: &InformerState) -> Option<(usize, Option<u64>)> {
+    match state {
+        InformerState::Listing { progress } | InformerState::Streaming { progress } => {
+            let ListProgress { received, remaining, .. } = *progress;
+            Some((received, remaining))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn the_progress_of_a_list_is_what_came_and_what_the_server_says_is_left() {
+    let mut rig = Rig::new();
+    assert_eq!(progress(&rig.reflector.state()), Some((0, None)));
+    let mut page = |remaining| {
+        let metadata =
+            ListMeta { resource_version: "9".into(), continue_token: "more".into(), remaining_item_count: remaining };
+        rig.page_with(&["a", "b"], metadata);
+        progress(&rig.reflector.state())
+    };
+    assert_eq!(page(Some(3)), Some((2, Some(3))));
+    assert_eq!(page(Some(-1)), Some((4, None)), "what makes no sense is not told");
+    assert_eq!(page(None), Some((6, None)));
+}
+
+#[test]
+fn the_progress_of_a_streaming_list_is_what_came() {
+    let mut rig = Rig::streaming();
+    rig.open();
+    for name in ["a", "b", "a"] {
+        rig.receive(WatchEvent::Added(pod_at(name, 1)));
+    }
+    assert_eq!(progress(&rig.reflector.state()), Some((2, None)));
+}
+
+#[test]
+fn what_is_synced_says_up_to_where() {
+    let mut rig = Rig::watching(5);
+    let version = |rig: &Rig| match rig.reflector.state() {
+        InformerState::Synced { resource_version } => resource_version,
+        state => panic!("{state:?}"),
+    };
+    assert_eq!(version(&rig), "5");
+    rig.bookmark(8, false);
+    assert_eq!(version(&rig), "8");
+}
+
+#[test]
+fn a_resource_that_is_not_there_is_told_from_other_failures_and_waited_for() {
+    let not_there = || failure(404, Reason::NotFound);
+    let is_told = |rig: &Rig| matches!(rig.reflector.state().cause(), Some(ReflectorError::NoSuchResource(_)));
+    let mut rig = Rig::new();
+    for delay in [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000] {
+        assert_eq!(rig.list_fails(not_there()), format!("SLEEP {delay}"));
+        assert!(is_told(&rig) && rig.cause().unwrap().starts_with("the resource does not exist (yet): "));
+        rig.wake();
+    }
+    rig.list(&[], 5);
+    assert!(rig.reflector.state().is_synced());
+
+    // It goes while it is watched, and comes again. Nothing is taken back meanwhile.
+    rig.open();
+    rig.pass(Duration::from_secs(1));
+    rig.end();
+    rig.outputs.clear();
+    assert_eq!(rig.open_fails(not_there()), "SLEEP 800");
+    assert!(is_told(&rig));
+    assert_eq!(rig.wake(), "LIST rv=5 limit=0");
+    rig.list_fails(not_there());
+    assert!(is_told(&rig) && rig.outputs.is_empty());
+    rig.wake();
+    rig.list(&["b"], 9);
+    assert_eq!(rig.outputs, ["replaced [b] at 9"]);
+    assert!(rig.reflector.state().is_synced());
+
+    let mut streaming = Rig::streaming();
+    assert_eq!(streaming.open_fails(not_there()), "LIST rv=0 limit=500", "it may be streams that it does not know");
+    streaming.list_fails(not_there());
+    assert!(is_told(&streaming));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_progress_within_a_page_shows() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let states = Arc::new(Mutex::new(None::<tokio::sync::watch::Receiver<InformerState>>));
+    let (log, looking) = (seen.clone(), states.clone());
+    let pods = move || {
+        let (log, looking) = (log.clone(), looking.clone());
+        let items = (0..5000).map(move |number| {
+            let state = looking.lock().unwrap().as_ref().map(|states| states.borrow().clone());
+            log.lock().unwrap().extend(state.as_ref().and_then(progress).map(|(received, _)| (number, received)));
+            ListPart::Item(raw(&json!({"metadata": {"namespace": "ns", "name": format!("p{number}")}, "node": ""})))
+        });
+        let metadata = ListMeta { resource_version: "1".into(), ..ListMeta::default() };
+        Ok(Box::new(items.chain([ListPart::Metadata(metadata)])) as _)
+    };
+    let informer = SharedInformer::new(Scripted::new(pods, || Ok(silence())), InformerConfig::default());
+    *states.lock().unwrap() = Some(informer.states());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let seen = seen.lock().unwrap();
+    assert_eq!((seen[0], seen.len()), ((0, 0), 5000));
+    assert!(seen.is_sorted() && seen.iter().all(|(asked, received)| received <= asked && received.is_multiple_of(100)));
+    assert!(seen[4999].1 >= 3000, "what is being decoded has not come yet: {}", seen[4999].1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_on_wakes_nobody() {
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    let mut states = informer.states();
+    states.mark_unchanged();
+    for _ in 0..10 {
+        source.put(pod("b", ""));
+        settle().await;
+    }
+    let state = informer.state();
+    assert!(matches!(&state, InformerState::Synced { resource_version } if resource_version == "11"), "{state:?}");
+    assert!(!states.has_changed().unwrap(), "its version may change at any time");
+
+    source.break_watches(Break::Fails(expired()));
+    settle().await;
+    assert!(states.has_changed().unwrap());
+    assert_eq!(progress(&states.borrow_and_update()), Some((0, None)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_failure_and_each_new_try_wakes() {
+    let source = pods(&["a"]);
+    source.faults().next_of(Verb::List, [Outcome::Fails(refused()), Outcome::Fails(failure(403, Reason::Forbidden))]);
+    source.faults().next_of(Verb::List, [Outcome::AnswerSlow(Duration::from_secs(1))]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let mut states = informer.states();
+    let begun = tokio::time::Instant::now().into_std();
+    informer.start();
+    let mut told = Vec::new();
+    while states.changed().await.is_ok() {
+        match &*states.borrow_and_update() {
+            InformerState::Degraded { cause, since, next_try } => {
+                assert_eq!(*since, begun);
+                let ahead = next_try.map(|next_try| (next_try - tokio::time::Instant::now().into_std()).as_millis());
+                assert!(ahead.is_none_or(|ahead| (800..=3200).contains(&ahead)), "{ahead:?}");
+                told.push(format!("{} {}", cause.to_string().contains("Forbidden"), ahead.is_some()));
+            }
+            InformerState::Synced { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(told, ["false true", "true true", "true false"]);
+    drop(informer);
+    let end = states.wait_for(InformerState::has_ended).await.unwrap().clone();
+    assert!(matches!(end, InformerState::Stopped { cause: StopCause::ShutDown }), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_goes_takes_nothing_out_of_the_cache_until_a_list_says_so() {
+    let source = pods(&["a", "b"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    drain(&mut events).await;
+
+    source.faults().when(|_| Some(Outcome::refused(404, Reason::NotFound)));
+    source.break_watches(Break::Silent);
+    source.remove(&key("a"));
+    source.break_watches(Break::End);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(matches!(informer.state().cause(), Some(ReflectorError::NoSuchResource(_))));
+    assert_eq!((informer.lister().len(), events.len()), (2, 0));
+
+    source.faults().heal();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(informer.state().is_synced());
+    assert_eq!(drain(&mut events).await, ["D? a@1"]);
+}

@@ -1,0 +1,163 @@
+//! Revisions: from the server to the cache, and never back.
+
+use std::time::Duration;
+
+use pintle_informer::reflector::Command;
+use pintle_informer::{InformerConfig, ReflectorConfig, ReflectorError, SharedInformer};
+use pintle_meta::{ResourceVersionMatch, WatchEvent};
+
+use crate::support::rig::{Rig, config};
+use crate::support::{Pod, expired, key, pod, pod_at, pods, requests, settle, too_large};
+
+fn bound(not_older_than: &str) -> ReflectorConfig {
+    ReflectorConfig { not_older_than: not_older_than.into(), ..config() }
+}
+
+fn went_back(rig: &Rig) -> Option<(String, String)> {
+    match rig.reflector.state().cause()? {
+        ReflectorError::WentBack { told, known } => Some((told.clone(), known.clone())),
+        _ => None,
+    }
+}
+
+#[test]
+fn what_is_output_never_goes_back() {
+    let mut rig = Rig::watching(5);
+    rig.receive(WatchEvent::Added(pod_at("b", 30)));
+    rig.receive(WatchEvent::Modified(pod_at("b", 9)));
+    rig.bookmark(20, false);
+    rig.receive(WatchEvent::Deleted(pod_at("b", 100)));
+    assert_eq!(rig.outputs, ["added b@30", "updated b@9 at 30", "bookmark 30", "deleted b@100"]);
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(rig.end(), "WATCH rv=100");
+}
+
+#[test]
+fn f20_each_event_tells_the_revision_that_is_reached_with_it() {
+    let mut rig = Rig::watching(5);
+    rig.receive(WatchEvent::Added(pod_at("b", 10)));
+    rig.receive(WatchEvent::Modified(pod_at("b", 20)));
+    rig.bookmark(30, false);
+    rig.receive(WatchEvent::Deleted(pod_at("b", 40)));
+    assert_eq!(rig.outputs, ["added b@10", "updated b@20", "bookmark 30", "deleted b@40"]);
+}
+
+#[test]
+fn of_revisions_that_are_no_numbers_the_last_one_counts() {
+    let mut rig = Rig::new();
+    rig.page(&[], "b", "");
+    rig.open();
+    let mut pod = pod_at("a", 1);
+    pod.metadata.resource_version = "a".into();
+    rig.receive(WatchEvent::Added(pod));
+    assert_eq!(rig.outputs, ["replaced [] at b", "added a@a"]);
+}
+
+#[test]
+fn a_list_that_is_older_than_what_is_known_is_not_taken() {
+    let mut rig = Rig::watching(10);
+    rig.receive(WatchEvent::Added(pod_at("b", 12)));
+    rig.outputs.clear();
+    rig.receive_error(expired());
+    rig.wake();
+    assert_eq!(rig.list(&["a"], 9), "SLEEP 1600");
+    assert_eq!(went_back(&rig), Some(("9".into(), "12".into())));
+    assert_eq!(rig.wake(), "LIST rv=12 limit=0");
+    assert_eq!(rig.list_fails(too_large()), "LIST rv= limit=500");
+    assert_eq!(rig.list(&["a"], 11), "SLEEP 3200");
+    assert_eq!(rig.wake(), "LIST rv= limit=500", "still the newest that it has");
+    assert!(rig.outputs.is_empty(), "{:?}", rig.outputs);
+    assert_eq!(rig.list(&["a"], 12), "WATCH rv=12");
+    assert_eq!(rig.outputs, ["replaced [a] at 12"]);
+    assert!(rig.cause().is_none());
+}
+
+#[test]
+fn a_streaming_list_that_is_older_than_what_is_known_is_not_taken() {
+    let mut rig = Rig::streaming();
+    rig.open();
+    rig.bookmark(10, true);
+    rig.receive_error(expired());
+    rig.wake();
+    rig.open();
+    assert!(rig.bookmark(9, true).starts_with("SLEEP"));
+    assert_eq!(went_back(&rig), Some(("9".into(), "10".into())));
+    assert_eq!(rig.wake(), "WATCH rv=10 initial");
+    rig.open();
+    assert_eq!(rig.bookmark(11, true), "READ");
+    assert_eq!(rig.outputs, ["replaced [] at 10", "replaced [] at 11"]);
+}
+
+#[test]
+fn the_first_list_is_no_older_than_it_is_told() {
+    let mut rig = Rig::with(bound("42"));
+    assert_eq!(rig.asks(), "LIST rv=42 limit=0");
+    assert_eq!(rig.list(&["a"], 41), "SLEEP 800");
+    assert_eq!(went_back(&rig), Some(("41".into(), "42".into())));
+    assert_eq!(rig.wake(), "LIST rv=42 limit=0");
+    assert_eq!(rig.list(&["a"], 50), "WATCH rv=50");
+
+    let mut streaming = Rig::with(ReflectorConfig { streaming_list: true, ..bound("42") });
+    assert_eq!(streaming.asks(), "WATCH rv=42 initial");
+    streaming.open();
+    assert_eq!(streaming.bookmark(41, true), "SLEEP 800");
+}
+
+#[test]
+fn a_server_that_lags_behind_the_floor_is_asked_for_the_newest_and_waited_for() {
+    for lost in [too_large(), expired()] {
+        let mut rig = Rig::with(bound("42"));
+        assert_eq!(rig.list_fails(lost), "LIST rv= limit=500");
+        assert_eq!(rig.list(&["a"], 30), "SLEEP 800");
+        assert_eq!(rig.wake(), "LIST rv= limit=500");
+        assert_eq!(rig.list(&["a"], 42), "WATCH rv=42");
+        assert_eq!(rig.outputs, ["replaced [a] at 42"]);
+    }
+}
+
+#[test]
+fn pages_of_a_bound_list_may_be_newer_than_their_bound() {
+    let mut rig = Rig::with(ReflectorConfig { page_size: Some(2), ..bound("42") });
+    let Command::List(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
+    assert_eq!(options.resource_version_match, Some(ResourceVersionMatch::NotOlderThan));
+    rig.page(&["a", "b"], "50", "more");
+    let Command::List(options) = rig.command.clone() else { panic!("{:?}", rig.command) };
+    assert_eq!((options.resource_version_match, options.resource_version.as_str()), (None, ""));
+    assert_eq!(rig.page(&["c"], "50", ""), "WATCH rv=50");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_cache_begins_before_what_was_seen() {
+    let source = pods(&["a", "b"]);
+    let reflector = ReflectorConfig { not_older_than: "4".into(), ..ReflectorConfig::default() };
+    let config = InformerConfig { reflector, ..InformerConfig::default() };
+    let informer = SharedInformer::new(source.clone(), config);
+    informer.start();
+    settle().await;
+    assert!(informer.state().cause().is_some(), "{:?}", informer.state());
+    assert_eq!(requests(&source), ["LIST rv=4 limit=0", "LIST rv= limit=500"]);
+    source.put(pod("c", ""));
+    source.remove(&key("a"));
+    informer.wait_for_sync().await.unwrap();
+    assert!(informer.lister().get(&key("a")).is_none());
+    assert_eq!(informer.lister().snapshot().resource_version(), "4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_version_of_the_cache_comes_from_the_server_whatever_a_transform_makes_of_objects() {
+    let source = pods(&["a"]);
+    let transform = |pod: &mut Pod| pod.metadata.resource_version = String::new();
+    let config = InformerConfig { transform: Some(Box::new(transform)), ..InformerConfig::default() };
+    let informer = SharedInformer::new(source.clone(), config);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let lister = informer.lister();
+    let written = source.put(pod("b", ""));
+    lister.wait_for(&written.metadata.resource_version).await.unwrap();
+    assert!(lister.get(&key("b")).is_some());
+    source.remove(&key("b"));
+    lister.wait_for("3").await.unwrap();
+    assert!(lister.get(&key("b")).is_none());
+    assert_eq!(lister.snapshot().resource_version(), "3");
+    assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=1"]);
+}
