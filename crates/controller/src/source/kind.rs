@@ -94,14 +94,12 @@ impl<T: Object, H: Handler<T>> Source for KindSource<T, H> {
     }
 
     fn problem(&self) -> Option<String> {
-        if self.kind.informer.has_synced() {
-            return None;
+        match self.kind.informer.state() {
+            InformerState::Stopped { cause } => Some(format!("the informer has stopped: {cause}")),
+            _ if self.kind.informer.has_synced() => None,
+            InformerState::Degraded { cause, .. } => Some(cause.to_string()),
+            _ => Some("the first list is not complete".into()),
         }
-        Some(match self.kind.informer.state() {
-            InformerState::Degraded { cause, .. } => cause.to_string(),
-            InformerState::Stopped { cause } => format!("the informer has stopped: {cause}"),
-            _ => "the first list is not complete".into(),
-        })
     }
 
     fn start(&self, requests: Requests) -> Feed {

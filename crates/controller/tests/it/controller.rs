@@ -78,6 +78,18 @@ async fn nothing_is_reconciled_before_all_caches_are_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_source_whose_informer_has_ended_is_not_complete_any_more() {
+    let informer = informer(&sites_named(&["a"]));
+    let controller = Controller::of(&informer).reconciler(Recorder::new());
+    let _running = run(&controller).await;
+    pass(1.0).await;
+    assert!(controller.unsynced().is_empty());
+    informer.shutdown().await;
+    let unsynced = controller.unsynced();
+    assert!(unsynced[0].1 == "the informer has stopped: it was shut down", "{unsynced:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_of_a_dependent_reconciles_its_owner() {
     let sites = sites_named(&[]);
     let site = sites.put(Site::named("site"));
