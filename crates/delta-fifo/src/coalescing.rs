@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use crate::keyed::Place;
+use crate::keyed::{KeyHash, Place};
 use crate::line::Line;
 
 /// A queue of changes for a listener that may be slower than they come.
@@ -231,7 +231,7 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     }
 
     /// The entry that a change of the key joins, if it is not to be one of its own.
-    fn place_to_join(&mut self, hash: u64, key: &K) -> Option<Place> {
+    fn place_to_join(&mut self, hash: KeyHash, key: &K) -> Option<Place> {
         let place = self.line.find(hash, key)?;
         if let Delivery::Ordered { bound } = self.delivery
             && self.line.len() < bound

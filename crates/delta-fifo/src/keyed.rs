@@ -8,12 +8,17 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 /// Where a record is, from when it comes until it goes.
 pub(crate) type Place = u32;
 
+/// As much of a key's hash as is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyHash(u32);
+
 /// Records by key. A key is kept once, and hashed once for as long as its record is there.
 #[derive(Debug)]
 pub(crate) struct Keyed<K, V> {
     hasher: DefaultHashBuilder,
-    /// The places of the records that can be found by their key.
-    table: HashTable<Place>,
+    /// The places of the records that can be found by their key. With the hashes, so that no record is looked at for another one's
+    /// sake, nor when the table grows.
+    table: HashTable<(KeyHash, Place)>,
     records: Vec<Option<Record<K, V>>>,
     /// The places that are empty.
     free: Vec<Place>,
@@ -21,7 +26,7 @@ pub(crate) struct Keyed<K, V> {
 
 #[derive(Debug)]
 struct Record<K, V> {
-    hash: u64,
+    hash: KeyHash,
     key: K,
     value: V,
     is_listed: bool,
@@ -39,6 +44,15 @@ impl<K, V> Keyed<K, V> {
         self.records.len() - self.free.len()
     }
 
+    /// All records, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.records.iter().flatten().map(|record| (&record.key, &record.value))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        self.records.iter_mut().flatten().map(|record| (&record.key, &mut record.value))
+    }
+
     pub(crate) fn get(&self, place: Place) -> Option<(&K, &V)> {
         let record = self.records.get(place as usize)?.as_ref()?;
         Some((&record.key, &record.value))
@@ -49,7 +63,7 @@ impl<K, V> Keyed<K, V> {
     /// # Panics
     ///
     /// If there are as many records as places have numbers, which no memory holds.
-    pub(crate) fn insert(&mut self, hash: u64, key: K, value: V) -> Place {
+    pub(crate) fn insert(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let record = Some(Record { hash, key, value, is_listed: true });
         let place = match self.free.pop() {
             Some(place) => {
@@ -61,8 +75,7 @@ impl<K, V> Keyed<K, V> {
                 Place::try_from(self.records.len() - 1).expect("fewer records than numbers")
             }
         };
-        let Self { table, records, .. } = self;
-        table.insert_unique(hash, place, |&other| hash_at(records, other));
+        self.table.insert_unique(hash.spread(), (hash, place), |(hash, _)| hash.spread());
         place
     }
 
@@ -85,7 +98,7 @@ impl<K, V> Keyed<K, V> {
     pub(crate) fn unlist(&mut self, place: Place) {
         let Some(Some(record)) = self.records.get_mut(place as usize) else { return };
         if std::mem::take(&mut record.is_listed)
-            && let Ok(entry) = self.table.find_entry(record.hash, |&other| other == place)
+            && let Ok(entry) = self.table.find_entry(record.hash.spread(), |&(_, other)| other == place)
         {
             entry.remove();
         }
@@ -93,19 +106,24 @@ impl<K, V> Keyed<K, V> {
 }
 
 impl<K: Eq + Hash, V> Keyed<K, V> {
-    pub(crate) fn hash(&self, key: &K) -> u64 {
-        self.hasher.hash_one(key)
+    pub(crate) fn hash(&self, key: &K) -> KeyHash {
+        KeyHash((self.hasher.hash_one(key) >> 32) as u32)
     }
 
     /// Where the record of a key is; `hash` is the key's.
-    pub(crate) fn find(&self, hash: u64, key: &K) -> Option<Place> {
-        let is_it = |place: &Place| self.get(*place).is_some_and(|(other, _)| other == key);
-        self.table.find(hash, is_it).copied()
+    pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
+        let is_it = |&(other, place): &(KeyHash, Place)| {
+            other == hash && self.get(place).is_some_and(|(other, _)| other == key)
+        };
+        self.table.find(hash.spread(), is_it).map(|(_, place)| *place)
     }
 }
 
-fn hash_at<K, V>(records: &[Option<Record<K, V>>], place: Place) -> u64 {
-    records[place as usize].as_ref().map_or(0, |record| record.hash)
+impl KeyHash {
+    /// The table looks at both ends of a hash.
+    fn spread(self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
 }
 
 /// The record of a place that is in use.

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::ops::{Index, IndexMut};
 
-use crate::keyed::{Keyed, Place};
+use crate::keyed::{KeyHash, Keyed, Place};
 
 /// Entries in a line. Each step takes the same time, however long the line is.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl<K, V> Line<K, V> {
     }
 
     /// Puts an entry at the end of the line. There must be none that can be found by its key, whose hash is `hash`.
-    pub(crate) fn push_back(&mut self, hash: u64, key: K, value: V) -> Place {
+    pub(crate) fn push_back(&mut self, hash: KeyHash, key: K, value: V) -> Place {
         let place = self.nodes.insert(hash, key, Node { before: END, behind: END, value });
         self.link(place);
         place
@@ -104,12 +104,12 @@ impl<K, V> Line<K, V> {
 }
 
 impl<K: Eq + Hash, V> Line<K, V> {
-    pub(crate) fn hash(&self, key: &K) -> u64 {
+    pub(crate) fn hash(&self, key: &K) -> KeyHash {
         self.nodes.hash(key)
     }
 
     /// Where the entry of a key is; `hash` is the key's.
-    pub(crate) fn find(&self, hash: u64, key: &K) -> Option<Place> {
+    pub(crate) fn find(&self, hash: KeyHash, key: &K) -> Option<Place> {
         self.nodes.find(hash, key)
     }
 

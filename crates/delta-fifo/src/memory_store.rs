@@ -3,17 +3,16 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::config::Transformer;
+use crate::config::{KeyFunc, Transformer};
+use crate::keyed::{KeyHash, Keyed};
 use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError};
 
-/// Objects by key, with named indices over them.
+/// Objects by key, with named indices over them: client-go's `Store` and `Indexer`.
 ///
-/// It is a plain struct: it takes no lock. For a store that is shared, [`prepare`](Self::prepare) and [`commit`](Self::commit)
-/// split a write in two, so that index functions, which are the user's, need not run under an exclusive lock.
+/// It is a plain struct: it takes no lock. The values of an object in the indices are computed once, when it comes in.
 ///
 /// # Examples
 ///
@@ -34,13 +33,18 @@ use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError
 /// ```
 pub struct MemoryStore<K, T> {
     key_func: KeyFunc<K, T>,
-    transformer: Option<Arc<Transformer<T>>>,
-    objects: HashMap<K, T>,
+    transformer: Option<Transformer<T>>,
+    objects: Keyed<K, Stored<T>>,
     indices: Vec<Index<K, T>>,
 }
 
-type KeyFunc<K, T> = Arc<dyn Fn(&T) -> Result<K, KeyError> + Send + Sync>;
-type IndexFunc<T> = Arc<dyn Fn(&T) -> Vec<String> + Send + Sync>;
+type IndexFunc<T> = Box<dyn Fn(&T) -> Vec<String> + Send + Sync>;
+
+struct Stored<T> {
+    object: T,
+    /// For each index, in their order.
+    values: Vec<Vec<String>>,
+}
 
 struct Index<K, T> {
     name: String,
@@ -49,33 +53,28 @@ struct Index<K, T> {
     keys: HashMap<String, BTreeSet<K>>,
 }
 
-/// What a write does to the indices: for each, the values to forget and the values to learn.
-#[derive(Debug)]
-pub struct Reindex(Vec<(Vec<String>, Vec<String>)>);
-
-/// What changes when one store takes the place of another: see [`MemoryStore::prepare_swap`].
+/// What changes when the objects of a list take the place of those that a store holds.
 #[derive(Debug)]
 pub struct Replacement<T> {
-    /// The objects that are only in the old store, ordered by key.
+    /// The objects that are not in the list, ordered by key.
     pub deleted: Vec<T>,
-    /// The objects of the new store in the order of the list, each with the object that the old one has for its key.
+    /// The objects of the list in its order, each with the object that the store had for its key.
     pub present: Vec<(Option<T>, T)>,
 }
 
 impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     /// An empty store. `key_func` gives the key of an object; it has to give the same key for the same object each time.
     pub fn new(key_func: impl Fn(&T) -> Result<K, KeyError> + Send + Sync + 'static) -> Self {
-        Self { key_func: Arc::new(key_func), transformer: None, objects: HashMap::new(), indices: Vec::new() }
+        Self { key_func: Box::new(key_func), transformer: None, objects: Keyed::new(), indices: Vec::new() }
     }
 
-    /// Changes each object that comes in through [`Store`] from now on. The key is taken from the object as it was before. What is
-    /// [prepared](Self::prepare) and committed stays as it is.
+    /// Changes each object that comes in from now on. The key is taken from the object as it was before, the values of the indices
+    /// from the object as it is then.
     pub fn set_transformer(&mut self, transformer: impl Fn(T) -> Result<T, BoxError> + Send + Sync + 'static) {
-        self.transformer = Some(Arc::new(Box::new(transformer)));
+        self.transformer = Some(Box::new(transformer));
     }
 
-    /// Adds an index: objects by the values that `function` gives for them. It includes the objects that are there already. The
-    /// function has to give the same values for the same object each time.
+    /// Adds an index: objects by the values that `function` gives for them. It includes the objects that are there already.
     ///
     /// If there is an index of that name, it returns false and does nothing.
     pub fn add_index(
@@ -87,9 +86,11 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         if self.has_index(&name) {
             return false;
         }
-        let mut index = Index { name, function: Arc::new(function), keys: HashMap::new() };
-        for (key, object) in &self.objects {
-            index.insert(key, &(index.function)(object));
+        let mut index = Index { name, function: Box::new(function), keys: HashMap::new() };
+        for (key, stored) in self.objects.iter_mut() {
+            let values = (index.function)(&stored.object);
+            index.insert(key, &values);
+            stored.values.push(values);
         }
         self.indices.push(index);
         true
@@ -105,91 +106,19 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         self.indices.iter().map(|index| index.name.as_str())
     }
 
-    /// Computes what changes in the indices if `object` is put under `key`, or if what is there is removed (`None`). Calls the
-    /// index functions.
-    pub fn prepare(&self, key: &K, object: Option<&T>) -> Reindex {
-        if self.indices.is_empty() {
-            return Reindex(Vec::new());
-        }
-        let old = self.objects.get(key);
-        let values = |index: &Index<K, T>, object: Option<&T>| object.map(|object| (index.function)(object));
-        let change = |index| (values(index, old).unwrap_or_default(), values(index, object).unwrap_or_default());
-        Reindex(self.indices.iter().map(change).collect())
-    }
-
-    /// Puts `object` under `key`, or removes what is there (`None`), and returns what was there before. `reindex` has to be what
-    /// [`prepare`](Self::prepare) gave for the same arguments, with no other write in between; the indices are wrong otherwise.
-    pub fn commit(&mut self, key: K, object: Option<T>, reindex: Reindex) -> Option<T> {
-        for (index, (old, new)) in self.indices.iter_mut().zip(reindex.0) {
-            if old != new {
-                index.remove(&key, &old);
-                index.insert(&key, &new);
-            }
-        }
-        match object {
-            Some(object) => self.objects.insert(key, object),
-            None => self.objects.remove(&key),
-        }
-    }
-
-    /// Builds a store with the same indices that holds `objects`, and computes what changes if it takes the place of this one. Of
-    /// several objects with one key the last one counts.
-    ///
-    /// # Errors
-    ///
-    /// The key function's, if an object has no key.
-    pub fn prepare_swap(&self, objects: Vec<T>) -> Result<(Self, Replacement<T>), KeyError> {
-        let with_key = |object| Ok(((self.key_func)(&object)?, object));
-        let objects = objects.into_iter().map(with_key).collect::<Result<_, KeyError>>()?;
-        let (next, order) = self.filled(objects);
-        let mut gone: Vec<_> = self.objects.iter().filter(|(key, _)| !next.objects.contains_key(*key)).collect();
-        gone.sort_unstable_by_key(|(key, _)| *key);
-        let deleted = gone.into_iter().map(|(_, object)| object.clone()).collect();
-        let pair = |key| Some((self.objects.get(key).cloned(), next.objects.get(key)?.clone()));
-        let present = order.iter().filter_map(pair).collect();
-        Ok((next, Replacement { deleted, present }))
-    }
-
-    /// A store with the same indices that holds these objects, and their keys in the order of the list.
-    fn filled(&self, objects: Vec<(K, T)>) -> (Self, Vec<K>) {
-        let emptied = |index: &Index<K, T>| Index {
-            name: index.name.clone(),
-            function: index.function.clone(),
-            keys: HashMap::new(),
-        };
-        let mut next = Self {
-            key_func: self.key_func.clone(),
-            transformer: self.transformer.clone(),
-            objects: HashMap::with_capacity(objects.len()),
-            indices: self.indices.iter().map(emptied).collect(),
-        };
-        let mut order = Vec::with_capacity(objects.len());
-        for (key, object) in objects {
-            if next.objects.insert(key.clone(), object).is_none() {
-                order.push(key);
-            }
-        }
-        for (key, object) in &next.objects {
-            for index in &mut next.indices {
-                index.insert(key, &(index.function)(object));
-            }
-        }
-        (next, order)
-    }
-
     /// The object of that key.
     pub fn by_key(&self, key: &K) -> Option<&T> {
-        self.objects.get(key)
+        Some(&self.objects[self.objects.find(self.objects.hash(key), key)?].object)
     }
 
     /// All objects, in no particular order.
-    pub fn objects(&self) -> impl ExactSizeIterator<Item = &T> {
-        self.objects.values()
+    pub fn objects(&self) -> impl Iterator<Item = &T> {
+        self.objects.iter().map(|(_, stored)| &stored.object)
     }
 
     /// All keys, in no particular order.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> {
-        self.objects.keys()
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.objects.iter().map(|(key, _)| key)
     }
 
     /// The keys of the objects that have `value` in the index `name`, in order. None: there is no such index.
@@ -199,7 +128,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
 
     /// The objects that have `value` in the index `name`, ordered by key. None: there is no such index.
     pub fn objects_by_index(&self, name: &str, value: &str) -> Option<impl Iterator<Item = &T>> {
-        Some(self.keys_by_index(name, value)?.filter_map(|key| self.objects.get(key)))
+        Some(self.keys_by_index(name, value)?.filter_map(|key| self.by_key(key)))
     }
 
     /// The values that the index `name` knows, in no particular order. None: there is no such index.
@@ -214,21 +143,39 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
+        self.len() == 0
     }
 
-    fn put(&mut self, object: T) -> Result<(), StoreError> {
-        let (key, object) = self.taken_in(object)?;
-        let reindex = self.prepare(&key, Some(&object));
-        self.commit(key, Some(object), reindex);
-        Ok(())
-    }
-
-    fn taken_in(&self, object: T) -> Result<(K, T), StoreError> {
+    /// What is to be kept of an object. Only here does the user's code run, so a store is whole before and after.
+    fn taken_in(&self, object: T) -> Result<(K, Stored<T>), StoreError> {
         let key = (self.key_func)(&object)?;
-        match &self.transformer {
-            Some(transformer) => Ok((key, transformer(object).map_err(StoreError::Transform)?)),
-            None => Ok((key, object)),
+        let object = match &self.transformer {
+            Some(transformer) => transformer(object).map_err(StoreError::Transform)?,
+            None => object,
+        };
+        let values = self.indices.iter().map(|index| (index.function)(&object)).collect();
+        Ok((key, Stored { object, values }))
+    }
+
+    fn put(&mut self, key: K, stored: Stored<T>) {
+        let hash: KeyHash = self.objects.hash(&key);
+        match self.objects.find(hash, &key) {
+            Some(place) => {
+                let old = std::mem::replace(&mut self.objects[place], stored);
+                let new = &self.objects[place].values;
+                for (index, (old, new)) in self.indices.iter_mut().zip(old.values.iter().zip(new)) {
+                    if old != new {
+                        index.remove(&key, old);
+                        index.insert(&key, new);
+                    }
+                }
+            }
+            None => {
+                for (index, values) in self.indices.iter_mut().zip(&stored.values) {
+                    index.insert(&key, values);
+                }
+                self.objects.insert(hash, key, stored);
+            }
         }
     }
 
@@ -237,28 +184,39 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
     }
 }
 
-/// Adding and updating are the same here. Deleting what is not there does nothing, and neither does a resync.
+/// Adding and updating are the same here. Deleting what is not there does nothing, and neither does a resync. Of several objects with
+/// one key in a list the last one counts; if one of them is refused, nothing is replaced.
 impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     type Entry = T;
 
     fn add(&mut self, object: T) -> Result<(), StoreError> {
-        self.put(object)
+        let (key, stored) = self.taken_in(object)?;
+        self.put(key, stored);
+        Ok(())
     }
 
     fn update(&mut self, object: T) -> Result<(), StoreError> {
-        self.put(object)
+        self.add(object)
     }
 
     fn delete(&mut self, object: T) -> Result<(), StoreError> {
         let key = (self.key_func)(&object)?;
-        let reindex = self.prepare(&key, None);
-        self.commit(key, None, reindex);
+        let place = self.objects.find(self.objects.hash(&key), &key);
+        if let Some((key, stored)) = place.and_then(|place| self.objects.remove(place)) {
+            for (index, values) in self.indices.iter_mut().zip(&stored.values) {
+                index.remove(&key, values);
+            }
+        }
         Ok(())
     }
 
     fn replace(&mut self, objects: Vec<T>, _resource_version: &str) -> Result<(), StoreError> {
-        let objects = objects.into_iter().map(|object| self.taken_in(object)).collect::<Result<_, _>>()?;
-        *self = self.filled(objects).0;
+        let objects = objects.into_iter().map(|object| self.taken_in(object)).collect::<Result<Vec<_>, _>>()?;
+        self.objects = Keyed::new();
+        self.indices.iter_mut().for_each(|index| index.keys.clear());
+        for (key, stored) in objects {
+            self.put(key, stored);
+        }
         Ok(())
     }
 
@@ -312,10 +270,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> KeyGetter<K, T> for MemoryStore<K, T>
 impl<K: Clone + Eq + Hash + Ord, T> Index<K, T> {
     fn insert(&mut self, key: &K, values: &[String]) {
         for value in values {
-            match self.keys.get_mut(value) {
-                Some(keys) => _ = keys.insert(key.clone()),
-                None => _ = self.keys.insert(value.clone(), BTreeSet::from([key.clone()])),
-            }
+            self.keys.entry_ref(value.as_str()).or_default().insert(key.clone());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use crate::{Batch, DeltaFifo, Heap, Latest, LatestFifo, Popped, RealFifo};
+use crate::{DeltaFifo, Heap, Latest, LatestFifo, Popped, PoppedItem, RealFifo};
 
 /// A queue, as a [`SharedFifo`](crate::SharedFifo) needs it. How something comes in differs from one to the other.
 pub trait Queue {
@@ -78,7 +78,7 @@ macro_rules! queue {
 
 queue!(DeltaFifo, Popped<K, T>);
 queue!(LatestFifo, Latest<K, T>);
-queue!(RealFifo, Batch<K, T>);
+queue!(RealFifo, PoppedItem<K, T>);
 
 /// It has no lists, so there is none to wait for.
 impl<K: Clone + Eq + Hash, T: Clone> Queue for Heap<K, T> {

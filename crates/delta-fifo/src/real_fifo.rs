@@ -78,6 +78,15 @@ pub enum Item<K, T> {
     },
 }
 
+/// One item that a [`RealFifo`] delivers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoppedItem<K, T> {
+    /// The item.
+    pub item: Item<K, T>,
+    /// Whether it belongs to the first list.
+    pub is_in_initial_list: bool,
+}
+
 /// Items that may be processed in one step: at least one, and no two of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<K, T> {
@@ -183,8 +192,10 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
 
     /// Takes out the oldest item. The call also says that the one before has been [processed](Self::processed). None: nothing
     /// waits.
-    pub fn pop(&mut self) -> Option<Batch<K, T>> {
-        self.pop_batch(1)
+    pub fn pop(&mut self) -> Option<PoppedItem<K, T>> {
+        self.progress.processed();
+        let item = self.items.pop_front()?;
+        Some(PoppedItem { item, is_in_initial_list: self.progress.popped(1) })
     }
 
     /// Takes out the oldest items, as many as may be processed in one step, and at most `most`, but at least one. The call also
@@ -195,7 +206,9 @@ impl<K: Clone + Eq + Hash, T: Clone> RealFifo<K, T> {
     pub fn pop_batch(&mut self, most: usize) -> Option<Batch<K, T>> {
         self.progress.processed();
         let most = self.progress.initial().map_or(most, |initial| most.min(initial));
-        let mut items = vec![self.items.pop_front()?];
+        // A batch that ends early does not hold on to much more than it has.
+        let mut items = Vec::with_capacity(most.min(self.items.len()).clamp(1, 128));
+        items.push(self.items.pop_front()?);
         self.keys.clear();
         while items.len() < most
             && let Some(next) = self.items.front()

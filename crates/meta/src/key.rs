@@ -36,11 +36,19 @@ impl ObjectKey {
         if namespace.is_empty() {
             return Self::cluster(name);
         }
-        let mut text = String::with_capacity(namespace.len() + 1 + name.len());
-        text.push_str(namespace);
-        text.push('/');
-        text.push_str(name);
-        Self { text: text.into(), name_at: namespace.len() as u32 + 1 }
+        let name_at = namespace.len() + 1;
+        // What Kubernetes allows fits, and then a key is one allocation and not two.
+        let mut buffer = [0; 320];
+        let text = match buffer.get_mut(..name_at + name.len()) {
+            Some(text) => {
+                text[..namespace.len()].copy_from_slice(namespace.as_bytes());
+                text[namespace.len()] = b'/';
+                text[name_at..].copy_from_slice(name.as_bytes());
+                std::str::from_utf8(text).expect("two texts and a slash are a text").into()
+            }
+            None => format!("{namespace}/{name}").into(),
+        };
+        Self { text, name_at: name_at as u32 }
     }
 
     /// The key of a cluster-scoped object.
@@ -181,6 +189,11 @@ mod tests {
         check("/blog", Err(()));
         check("team-a/", Err(()));
         check("a/b/c", Err(()));
+        // Whether they fit into what Kubernetes allows or not.
+        for length in [1, 317, 318, 319, 1000] {
+            let name = "ö".repeat(length / 2) + &"x".repeat(length % 2);
+            check(&format!("a/{name}"), Ok((Some("a"), name.as_str())));
+        }
     }
 
     proptest! {

@@ -35,7 +35,7 @@ fn text(item: &Item<String, Thing>) -> String {
 
 /// Empties the queue: one entry an item.
 fn pops(fifo: &mut Fifo) -> Vec<String> {
-    std::iter::from_fn(|| fifo.pop()).map(|batch| text(&batch.items[0])).collect()
+    std::iter::from_fn(|| fifo.pop()).map(|popped| text(&popped.item)).collect()
 }
 
 /// Empties the queue: one entry a batch, with `!` if it is initial.
@@ -62,7 +62,7 @@ fn r3_r9_each_change_comes_out_by_itself_and_in_order() {
     for next in things("foo10 bar1 foo11 foo13 zab30") {
         fifo.add(next).unwrap();
     }
-    assert_eq!(text(&fifo.pop().unwrap().items[0]), "A foo10");
+    assert_eq!(text(&fifo.pop().unwrap().item), "A foo10");
     fifo.add(thing("foo", 14)).unwrap();
     assert_eq!(pops(&mut fifo), ["A bar1", "A foo11", "A foo13", "A zab30", "A foo14"]);
 
@@ -178,8 +178,8 @@ fn r8_the_initial_list_ends_when_its_last_item_has_been_processed() {
     fifo.add(thing("late", 1)).unwrap();
     let expected = [("D T(bar0)", true), ("D T(baz0)", true), ("R foo1", true), ("A late1", false)];
     for (item, is_initial) in expected {
-        let batch = fifo.pop().unwrap();
-        assert_eq!((text(&batch.items[0]).as_str(), batch.is_in_initial_list), (item, is_initial));
+        let popped = fifo.pop().unwrap();
+        assert_eq!((text(&popped.item).as_str(), popped.is_in_initial_list), (item, is_initial));
         assert_eq!(fifo.has_synced(), !is_initial, "{item} is still at work on");
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crossbeam_channel::unbounded;
 use pintle_delta_fifo::{
-    Batch, DeltaFifo, FifoClosed, FifoMetrics, Heap, Item, LatestFifo, Popped, Queue, RealFifo, RealFifoConfig,
+    DeltaFifo, FifoClosed, FifoMetrics, Heap, Item, LatestFifo, Popped, PoppedItem, Queue, RealFifo, RealFifoConfig,
     SharedFifo, SharedFifoConfig,
 };
 
@@ -35,12 +35,11 @@ fn pop(fifo: &SharedFifo<Deltas>) -> Result<String, FifoClosed> {
     fifo.process(DeltaFifo::pop, |_, popped| shorthands(&popped.deltas)).wait()
 }
 
-fn text(batch: &Batch<String, Thing>) -> Vec<String> {
-    let text = |item: &Item<_, _>| match item {
+fn text(popped: &PoppedItem<String, Thing>) -> String {
+    match &popped.item {
         Item::One { delta, .. } => shorthand(delta),
         other => format!("{other:?}"),
-    };
-    batch.items.iter().map(text).collect()
+    }
 }
 
 /// Counts how often it is woken.
@@ -93,7 +92,7 @@ fn d1_r1_s1_the_order_of_each_producer_is_kept() {
     check_order_of_producers(
         atomic(),
         |fifo, thing| fifo.add(thing).unwrap(),
-        |fifo| match fifo.take(RealFifo::pop).wait().unwrap().popped.items.remove(0) {
+        |fifo| match fifo.take(RealFifo::pop).wait().unwrap().popped.item {
             Item::One { delta, .. } => delta.object().cloned().unwrap(),
             other => panic!("{other:?}"),
         },
@@ -235,14 +234,14 @@ fn what_is_taken_is_taken_by_one_at_a_time() {
     fifo.lock().close();
     let mut context = Context::from_waker(Waker::noop());
     let first = fifo.take(RealFifo::pop).wait().unwrap();
-    assert_eq!(text(&first.popped), ["A a1"]);
+    assert_eq!(text(&first.popped), "A a1");
     let mut second = pin!(fifo.take(RealFifo::pop));
     assert!(second.as_mut().poll(&mut context).is_pending());
     drop(first);
     let Poll::Ready(Ok(second)) = second.as_mut().poll(&mut context) else { panic!("it waits still") };
-    assert_eq!(text(&second.popped), ["A a2"]);
+    assert_eq!(text(&second.popped), "A a2");
     drop(second);
-    assert_eq!(text(&fifo.take(RealFifo::pop).wait().unwrap().popped), ["A a3"]);
+    assert_eq!(text(&fifo.take(RealFifo::pop).wait().unwrap().popped), "A a3");
     assert!(matches!(fifo.take(RealFifo::pop).wait(), Err(FifoClosed)));
 }
 
