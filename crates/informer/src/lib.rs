@@ -100,6 +100,7 @@ mod recorder;
 pub mod reflector;
 mod reflector_config;
 mod scan;
+mod selection;
 mod shared_informer;
 mod snapshot;
 mod state;
@@ -121,7 +122,7 @@ pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
 pub use snapshot::{Difference, Iter, Snapshot, View, Viewed};
 pub use state::{InformerState, ListProgress, StopCause};
-pub use subscription::{Subscription, SyncHandle};
+pub use subscription::{EventChannel, NewestSubscription, Subscription, SubscriptionStatus, SyncHandle};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]
