@@ -198,7 +198,7 @@ impl<T: Object> SharedInformer<T> {
 }
 
 impl HandlerGuard {
-    /// Whether the handler has been through all objects that were there at the beginning.
+    /// Whether the handler has been through all objects that were there at the beginning, those on which it panicked included.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }

@@ -58,7 +58,8 @@
 //!   at some revision, and at no earlier one than before. A list takes its place in one step.
 //! - The cache and its indices change first, and then subscribers hear.
 //! - Events of one object come in order, each from where the last one ended. States in between may be skipped.
-//! - A subscriber that is slow holds up nobody, and has at most one event a key in store.
+//! - A subscriber that is slow holds up nobody, and has at most one event a key in store, unless it wants [more](SharedInformer::subscribe_ordered)
+//!   or [less](NewestSubscription). To subscribe holds up nobody either.
 //! - What keeps an informer from being up to date shows in its state. It is never tried again in a hot loop.
 //! - An object that cannot be decoded is one object: it shows among the [`undecodable`](Lister::undecodable) ones, and the others go on.
 //! - A panic of a user's code costs what it was called for. Of a `Deserialize`, a transform or an index function, that is an object, which
@@ -80,7 +81,7 @@
 //! 4. A batch changes the [`Cache`] under one short lock, a list all of it at once, and a large one on a blocking thread. What was
 //!    there before decides what is new, what changed and what is gone.
 //! 5. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
-//!    here on it is on the listener's time, and nobody waits for anybody.
+//!    here on it is on the listener's time, and nobody waits for anybody. What was there at its beginning, it reads as it goes.
 
 mod cache;
 mod config;

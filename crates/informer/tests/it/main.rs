@@ -9,6 +9,7 @@ mod factory;
 mod faults;
 mod handler;
 mod informer;
+mod informer_rows;
 mod liveness;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;

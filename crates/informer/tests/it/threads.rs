@@ -84,6 +84,7 @@ async fn the_removal_of_a_handler_waits_for_its_call_and_not_for_the_rest_after_
     informer.wait_for_sync().await.unwrap();
     of_calm.recv().unwrap();
     of_panics.recv().unwrap();
+    drop(informer.handle_on_thread(informer.subscribe(), |_: &ResourceEvent<Pod>| {}).unwrap());
     let mut removal = Box::pin(calm.remove());
     tokio::select! {
         biased;
