@@ -47,6 +47,7 @@
 //!   the same resource. [`InformerState`] tells what keeps one from being up to date.
 //! - A [`Subscription`] yields [`ResourceEvent`]s: what changed, after it has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
+//! - An [`Overlay`] is a lister that sees its own writes at once.
 //! - A [`Cache`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
 //! - A [`Projection`] says what of each object is kept. Mind it where objects of the cache are written back.
 //! - A [`Recorder`] writes down what a source tells, and a [`Recording`] tells it once more, to an informer in a test.
@@ -94,6 +95,7 @@ mod factory;
 mod handler;
 mod lister;
 mod metrics;
+mod overlay;
 mod panic;
 mod projection;
 mod publisher;
@@ -117,6 +119,7 @@ pub use event::ResourceEvent;
 pub use factory::InformerFactory;
 pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHandler};
 pub use lister::{Lister, NamespaceLister};
+pub use overlay::{Overlay, OverlayConfig};
 pub use projection::Projection;
 pub use recorder::{Recorded, Recorder, Recording, Replayed};
 pub use reflector_config::ReflectorConfig;

@@ -14,6 +14,7 @@ mod liveness;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;
 mod metrics;
+mod overlay;
 mod panics;
 mod pipeline;
 mod prefix;
