@@ -203,20 +203,27 @@ impl<T: Object> Publisher<T> {
 
     /// Writes to the store, and gives those who are to hear of it: all who subscribed before.
     fn write<R>(&self, write: impl FnOnce(&Cache<T>) -> R) -> (R, Vec<Arc<Queue<T>>>) {
-        self.lock().is_writing = true;
+        let present = {
+            let mut audience = self.lock();
+            audience.is_writing = true;
+            audience.present()
+        };
+        let writing = Writing(self);
         let written = write(&self.cache);
-        let mut audience = self.lock();
-        let present = audience.present();
-        self.end_write(&mut audience);
+        drop(writing);
         (written, present)
     }
 
     /// Who came during the write begins with what came of it.
-    fn end_write(&self, audience: &mut Audience<T>) {
+    fn end_write(&self) {
+        let mut audience = self.lock();
         audience.is_writing = false;
         for joining in std::mem::take(&mut audience.joining) {
             if let Some(queue) = joining.upgrade() {
                 self.admit(&queue);
+                if audience.is_closed {
+                    queue.close();
+                }
                 audience.queues.push(joining);
             }
         }
@@ -262,8 +269,6 @@ impl<T: Object> Publisher<T> {
 
     pub(crate) fn close(&self) {
         let mut audience = self.lock();
-        // A write that panicked has not ended.
-        self.end_write(&mut audience);
         audience.is_closed = true;
         let queues = audience.present();
         drop(audience);
@@ -274,6 +279,15 @@ impl<T: Object> Publisher<T> {
     /// Nothing panics under this lock but what has changed nothing yet, so poison says nothing.
     fn lock(&self) -> MutexGuard<'_, Audience<T>> {
         self.audience.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A write that is under way; it ends with a panic as well.
+struct Writing<'a, T: Object>(&'a Publisher<T>);
+
+impl<T: Object> Drop for Writing<'_, T> {
+    fn drop(&mut self) {
+        self.0.end_write();
     }
 }
 
