@@ -146,14 +146,7 @@ impl<T: Object> SharedInformer<T> {
         let runtime = tokio::runtime::Handle::current();
         let launch = self.owner.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(launch) = launch {
-            let end = End { publisher: self.owner.publisher.clone(), state: self.owner.state.clone() };
-            let run = launch(self.owner.stop.child_token());
-            let run = async move {
-                // Moved in, so that it comes to its end also where this is never polled.
-                let _end = end;
-                run.await;
-            };
-            self.owner.tasks.spawn_on(run, &runtime);
+            self.owner.tasks.spawn_on(launch(self.owner.stop.child_token()), &runtime);
         }
     }
 
@@ -234,7 +227,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Errors
     ///
-    /// [`NotSynced`] if the informer ends before, or has ended.
+    /// [`NotSynced`] if the informer ends before, or has ended, be it after it had synced.
     ///
     /// # Cancel safety
     ///
@@ -243,12 +236,10 @@ impl<T: Object> SharedInformer<T> {
         let mut states = self.states();
         // The sender is in our hands, so this cannot fail.
         let _ = states.wait_for(|state| self.has_synced() || state.has_ended()).await;
-        let panic = match self.state() {
-            InformerState::Stopped { cause: StopCause::Panicked { message } } => Some(message),
-            InformerState::Stopped { .. } => None,
-            _ => return Ok(()),
-        };
-        Err(NotSynced { informer: self.owner.name.clone(), panic })
+        match self.state() {
+            InformerState::Stopped { cause } => Err(NotSynced { informer: self.owner.name.clone(), cause }),
+            _ => Ok(()),
+        }
     }
 
     /// How it is getting on.
@@ -372,22 +363,6 @@ impl<T> PartialEq for Scope<T> {
         };
         let place = |scope: &Self| (scope.resource.clone(), scope.namespace.clone(), scope.projection.clone());
         is_one && place(self) == place(other)
-    }
-}
-
-/// Ends what depends on a driver that did not, since its runtime went before it began.
-struct End<T: Object> {
-    publisher: Arc<Publisher<T>>,
-    state: watch::Sender<InformerState>,
-}
-
-impl<T: Object> Drop for End<T> {
-    fn drop(&mut self) {
-        let has_ended = self.state.borrow().has_ended();
-        if !has_ended {
-            self.state.send_replace(InformerState::Stopped { cause: StopCause::ShutDown });
-            self.publisher.close();
-        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pintle_informer::{InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer, StopCause, Transform};
+use pintle_informer::{
+    InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer, StopCause, Transform,
+};
 use pintle_meta::{ApiResource, ListWatch, Scope};
 use pintle_testing::{Client, Collection, CollectionConfig, Outcome, Verb};
 

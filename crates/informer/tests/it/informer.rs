@@ -505,9 +505,10 @@ fn a_runtime_that_goes_ends_the_informer_also_before_it_began() {
         }
         drop(first);
         assert_eq!(std::iter::from_fn(|| events.blocking_next()).count(), usize::from(begins));
-        assert!(informer.state().has_ended());
+        assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::RuntimeGone }));
         runtime().block_on(async {
-            informer.wait_for_sync().await.unwrap_err();
+            let error = informer.wait_for_sync().await.unwrap_err().to_string();
+            assert_eq!(error, r#"the informer "Pod" has ended: its runtime is gone"#);
             assert_eq!(informer.lister().wait_for("9").await, Err(NotReached::Stopped));
             informer.shutdown().await;
         });

@@ -244,5 +244,5 @@ async fn i14_a_wait_for_all_ends_with_the_last_or_tells_who_is_late() {
     starts.await.unwrap();
     factory.shutdown().await;
     let error = factory.wait_for_sync().await.unwrap_err().to_string();
-    assert!(error.contains("stopped"), "{error}");
+    assert!(error.contains("has ended: it was shut down"), "{error}");
 }
