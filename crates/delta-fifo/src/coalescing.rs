@@ -166,6 +166,27 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         }
     }
 
+    /// What the listener is to be told of a key of which it is to hear for the first time, where a change from there on waits: the newest
+    /// state of the object, or `Some(None)` if it is gone. That change is then done with, but for another object of that key, which
+    /// will be added. None: no change of the key waits, or each is told by itself.
+    pub fn overtake(&mut self, key: &K) -> Option<Option<T>> {
+        if matches!(self.delivery, Delivery::Ordered { .. }) {
+            return None;
+        }
+        let place = self.line.find(self.line.hash(key), key)?;
+        match &self.line[place] {
+            Waiting::Added { .. } => None,
+            Waiting::Recreated { object, .. } => {
+                self.line[place] = Waiting::Added { object: object.clone(), is_initial: false };
+                Some(None)
+            }
+            Waiting::Updated { .. } | Waiting::Deleted { .. } => match self.remove(place)?.1 {
+                Waiting::Updated { new, .. } => Some(Some(new)),
+                _ => Some(None),
+            },
+        }
+    }
+
     /// Takes out the change that has waited longest. None: nothing waits.
     pub fn pop(&mut self) -> Option<(K, Change<T>)> {
         let (place, key) = self.line.front()?;

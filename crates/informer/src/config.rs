@@ -14,6 +14,8 @@ use crate::{Projection, ReflectorConfig, ReflectorError};
 /// # Examples
 ///
 /// ```
+/// use std::sync::Arc;
+///
 /// use pintle_informer::{InformerConfig, ReflectorConfig, SharedInformer};
 /// use pintle_meta::{ApiResource, PartialObject, Scope};
 /// use pintle_testing::{Collection, CollectionConfig};
@@ -30,7 +32,7 @@ use crate::{Projection, ReflectorConfig, ReflectorError};
 ///     let config = InformerConfig {
 ///         name: "web pods".into(),
 ///         reflector: ReflectorConfig { label_selector: "app=web".parse()?, ..ReflectorConfig::default() },
-///         transform: Some(Box::new(|pod: &mut PartialObject| pod.metadata.annotations.clear())),
+///         transform: Some(Arc::new(|pod: &mut PartialObject| pod.metadata.annotations.clear())),
 ///         ..InformerConfig::default()
 ///     };
 ///     let informer = SharedInformer::new(pods, config);
@@ -86,8 +88,9 @@ pub struct InformerConfig<T> {
     pub seed: Option<u64>,
 }
 
-/// Changes an object before it is cached: see [`InformerConfig::transform`].
-pub type Transform<T> = Box<dyn Fn(&mut T) + Send + Sync>;
+/// Changes an object before it is cached: see [`InformerConfig::transform`]. It is told from others by where it is, not by what it does:
+/// an [`InformerFactory`](crate::InformerFactory) shares an informer between those who hand in clones of one.
+pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 
 /// Hears of failures: see [`InformerConfig::on_error`].
 pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;

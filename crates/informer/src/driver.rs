@@ -46,14 +46,20 @@ type Fifo<T> = RealFifo<ObjectKey, Told<Arc<T>>>;
 const BATCH: usize = 500;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
-    /// Runs until told to stop. However it ends, a panic included, the subscriptions end with it.
-    pub(crate) async fn run(self, stop: CancellationToken) {
+    /// Runs until told to stop. However it ends, the subscriptions end with it: by a panic, or as its runtime goes, be it before the
+    /// first poll.
+    pub(crate) fn run(self, stop: CancellationToken) -> impl Future<Output = ()> + Send {
         let (publisher, state) = (self.publisher.clone(), self.state.clone());
-        let mut end = End { publisher, state, cause: StopCause::ShutDown };
-        let name = self.name.clone();
-        if let Err(message) = caught(self.drive(stop)).await {
-            tracing::error!(informer = name, panic = message, "the informer panicked, and has ended");
-            end.cause = StopCause::Panicked { message };
+        let end = End { publisher, state, cause: StopCause::RuntimeGone };
+        async move {
+            let (name, mut end) = (self.name.clone(), end);
+            end.cause = match caught(self.drive(stop)).await {
+                Ok(()) => StopCause::ShutDown,
+                Err(message) => {
+                    tracing::error!(informer = name, panic = message, "the informer panicked, and has ended");
+                    StopCause::Panicked { message }
+                }
+            };
         }
     }
 

@@ -4,6 +4,8 @@ use std::mem::discriminant;
 
 use pintle_meta::ApiError;
 
+use crate::StopCause;
+
 /// There is no index of that name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no index named {name:?}; there are {known:?}")]
@@ -27,17 +29,12 @@ pub enum NotReached {
     Stopped,
 }
 
-/// The informer ended before its cache had held the whole resource.
+/// The informer has ended, so that its cache does not become what the server has, whatever it has been.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the informer {informer:?} {} before its first list was complete", end(panic.as_deref()))]
+#[error("the informer {informer:?} has ended: {cause}")]
 pub struct NotSynced {
     pub(crate) informer: String,
-    /// What it said, if that was the end.
-    pub(crate) panic: Option<String>,
-}
-
-fn end(panic: Option<&str>) -> String {
-    panic.map_or_else(|| "stopped".into(), |panic| format!("panicked ({panic})"))
+    pub(crate) cause: StopCause,
 }
 
 /// Why a reflector has to wait before it goes on.

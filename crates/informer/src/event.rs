@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pintle_delta_fifo::Change;
 use pintle_meta::{Object, ObjectKey};
 
 /// What a subscriber hears of an object, after the cache has changed.
@@ -108,16 +107,6 @@ impl<T: Object> fmt::Debug for ResourceEvent<T> {
             Self::Deleted { final_state_known, .. } => {
                 write!(f, "Deleted({key}@{version}, final_state_known: {final_state_known})")
             }
-        }
-    }
-}
-
-impl<T> From<Change<Arc<T>>> for ResourceEvent<T> {
-    fn from(change: Change<Arc<T>>) -> Self {
-        match change {
-            Change::Added { object, is_initial } => Self::Added { object, is_initial },
-            Change::Updated { old, new } => Self::Updated { old: old.unwrap_or_else(|| new.clone()), new },
-            Change::Deleted { object, final_state_known } => Self::Deleted { object, final_state_known },
         }
     }
 }

@@ -1,21 +1,24 @@
 //! Informers that are shared between those who want the same.
 
-use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Object};
+use pintle_meta::{ListWatch, Object};
 use serde::de::DeserializeOwned;
 
+use crate::selection::Selectors;
+use crate::shared_informer::Scope;
 use crate::{InformerConfig, NotSynced, SharedInformer};
 
-/// Shares informers: whoever asks for a type, a resource and a namespace that somebody asked for before gets the same one.
+/// Shares informers: whoever asks for a type, a resource, a namespace, selectors, a projection and a transform that somebody asked for
+/// before gets the same one.
 ///
-/// The informers run until [`shutdown`](Self::shutdown), or until the factory and all handles to them are dropped. Clones
-/// are handles to one factory.
+/// The informers run until [`shutdown`](Self::shutdown), or until the factory and all handles to them are dropped, or until
+/// [`stop_unused`](Self::stop_unused) finds no other handle. Who asks for one that was stopped gets another, which lives. Clones are
+/// handles to one factory.
 ///
 /// # Examples
 ///
@@ -47,17 +50,14 @@ pub struct InformerFactory {
 
 #[derive(Default)]
 struct Inner {
-    informers: HashMap<Key, Arc<dyn AnyInformer>>,
+    informers: Vec<Arc<dyn AnyInformer>>,
     is_shut_down: bool,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    object: TypeId,
-    resource: ApiResource,
-    namespace: Option<String>,
-    label_selector: LabelSelector,
-    field_selector: FieldSelector,
+/// What somebody asks for.
+struct Wanted<T> {
+    scope: Scope<T>,
+    selectors: Selectors,
 }
 
 impl InformerFactory {
@@ -66,8 +66,13 @@ impl InformerFactory {
         Self::default()
     }
 
-    /// The informer of the resource of `list_watch`, in its namespace or in all, with these selectors. It is the one that somebody
-    /// asked for before, if there is one: then `list_watch` and what else the configuration says count for nothing.
+    /// The informer of the resource of `list_watch`, in its namespace or in all, with these selectors, this projection and this transform.
+    /// It is the one that somebody asked for before, if there is one: then `list_watch` and what else the configuration says count for
+    /// nothing.
+    ///
+    /// A transform is the same if it is a clone of that one; what another does is not known, so that who asks with it gets an informer
+    /// of its own. So does who asks for what an informer followed until its
+    /// [selectors were changed](SharedInformer::set_selectors).
     ///
     /// An informer that is asked for after a shutdown never runs.
     pub fn informer<T: Object + DeserializeOwned>(
@@ -75,19 +80,10 @@ impl InformerFactory {
         list_watch: impl ListWatch<Object = T>,
         config: InformerConfig<T>,
     ) -> SharedInformer<T> {
-        let key = Key {
-            object: TypeId::of::<T>(),
-            resource: list_watch.api_resource(),
-            namespace: list_watch.namespace().map(str::to_owned),
-            label_selector: config.reflector.label_selector.clone(),
-            field_selector: config.reflector.field_selector.clone(),
-        };
-        let found = self.lock().find(&key);
-        let shared = found.unwrap_or_else(|| self.share(key, Arc::new(SharedInformer::new(list_watch, config))));
-        match shared.as_any().downcast_ref::<SharedInformer<T>>() {
-            Some(informer) => informer.clone(),
-            None => unreachable!("the key names the type"),
-        }
+        let scope = Scope::new(&list_watch, config.projection.clone(), config.transform.clone());
+        let wanted = Wanted { scope, selectors: Selectors::of(&config.reflector) };
+        let found = self.lock().find(&wanted);
+        found.unwrap_or_else(|| self.share(&wanted, SharedInformer::new(list_watch, config)))
     }
 
     /// Starts all informers that do not run yet. After a shutdown it starts nothing.
@@ -98,7 +94,7 @@ impl InformerFactory {
     pub fn start(&self) {
         let inner = self.lock();
         if !inner.is_shut_down {
-            inner.informers.values().for_each(|informer| informer.start());
+            inner.informers.iter().for_each(|informer| informer.start());
         }
     }
 
@@ -127,6 +123,21 @@ impl InformerFactory {
         names
     }
 
+    /// Stops the informers that nobody but the factory has a handle to, and answers with their names, in order. Subscriptions and listers
+    /// are no handles.
+    pub fn stop_unused(&self) -> Vec<String> {
+        let mut inner = self.lock();
+        let (used, unused) =
+            std::mem::take(&mut inner.informers).into_iter().partition(|informer| informer.is_shared());
+        inner.informers = used;
+        drop(inner);
+        let unused: Vec<Arc<dyn AnyInformer>> = unused;
+        unused.iter().for_each(|informer| informer.stop());
+        let mut names: Vec<String> = unused.iter().map(|informer| informer.name().to_owned()).collect();
+        names.sort();
+        names
+    }
+
     /// Stops all informers, for everybody who shares them, and waits until their tasks have ended.
     ///
     /// # Cancel safety
@@ -143,21 +154,24 @@ impl InformerFactory {
 
     /// Takes an informer in, unless another was quicker. It is neither made nor dropped under the lock, since its source, its
     /// transform and its provider of metrics are a user's.
-    fn share(&self, key: Key, made: Arc<dyn AnyInformer>) -> Arc<dyn AnyInformer> {
+    fn share<T: Object>(&self, wanted: &Wanted<T>, made: SharedInformer<T>) -> SharedInformer<T> {
         let mut inner = self.lock();
-        match inner.find(&key) {
-            Some(quicker) => quicker,
-            None => {
-                let stopped = inner.informers.insert(key, made.clone());
-                drop(inner);
-                drop(stopped);
-                made
-            }
+        if let Some(quicker) = inner.find(wanted) {
+            return quicker;
         }
+        // One that somebody stopped does not come back.
+        let (stopped, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
+            .into_iter()
+            .partition(|informer| informer.has_stopped() && wanted.is(&**informer).is_some());
+        kept.push(Arc::new(made.clone()));
+        inner.informers = kept;
+        drop(inner);
+        drop(stopped);
+        made
     }
 
     fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
-        self.lock().informers.values().cloned().collect()
+        self.lock().informers.clone()
     }
 
     /// Nothing panics half-way under this lock, so poison says nothing.
@@ -167,10 +181,18 @@ impl InformerFactory {
 }
 
 impl Inner {
-    /// The informer for those who ask now. One that somebody stopped does not come back; who asks wants one that lives.
-    fn find(&self, key: &Key) -> Option<Arc<dyn AnyInformer>> {
-        let found = self.informers.get(key);
-        found.filter(|informer| self.is_shut_down || !informer.has_stopped()).cloned()
+    /// The informer for those who ask now, who want one that lives, unless none does any more.
+    fn find<T: Object>(&self, wanted: &Wanted<T>) -> Option<SharedInformer<T>> {
+        let mut informers = self.informers.iter().filter_map(|informer| wanted.is(&**informer));
+        informers.find(|informer| self.is_shut_down || !informer.state().has_ended()).cloned()
+    }
+}
+
+impl<T: Object> Wanted<T> {
+    /// That informer, if it is what is wanted.
+    fn is<'a>(&self, informer: &'a dyn AnyInformer) -> Option<&'a SharedInformer<T>> {
+        let informer = informer.as_any().downcast_ref::<SharedInformer<T>>()?;
+        (*informer.scope() == self.scope && informer.selectors() == self.selectors).then_some(informer)
     }
 }
 
@@ -189,6 +211,7 @@ trait AnyInformer: Send + Sync {
     fn stop(&self);
     fn has_synced(&self) -> bool;
     fn has_stopped(&self) -> bool;
+    fn is_shared(&self) -> bool;
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>>;
     fn shutdown(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
@@ -216,6 +239,10 @@ impl<T: Object> AnyInformer for SharedInformer<T> {
 
     fn has_stopped(&self) -> bool {
         self.state().has_ended()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared()
     }
 
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>> {

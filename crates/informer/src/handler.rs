@@ -1,10 +1,14 @@
 //! Handlers: what is called with the events of an informer.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
+use crossbeam_channel::bounded;
 use pintle_meta::Object;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -13,8 +17,8 @@ use crate::{ResourceEvent, SharedInformer, Subscription, SyncHandle};
 
 /// Is called with what changes: client-go's `ResourceEventHandler`.
 ///
-/// One call at a time, in order. A handler should be quick, since it runs on a thread of the runtime: to do more, put the key
-/// into a queue.
+/// One call at a time, in order. A handler should be quick where it runs on a thread of the runtime: to do more, put the key into a
+/// queue, or let it have [a thread of its own](SharedInformer::handle_on_thread).
 ///
 /// # Examples
 ///
@@ -123,7 +127,13 @@ where
 #[must_use = "dropping the guard removes the handler"]
 pub struct HandlerGuard {
     synced: SyncHandle,
-    task: JoinHandle<()>,
+    worker: Worker,
+}
+
+/// Who calls a handler.
+enum Worker {
+    Task(JoinHandle<()>),
+    Thread { dismiss: Box<dyn Fn() + Send + Sync>, ended: oneshot::Receiver<()> },
 }
 
 impl<T: Object> SharedInformer<T> {
@@ -148,12 +158,47 @@ impl<T: Object> SharedInformer<T> {
     pub fn handle(&self, subscription: Subscription<T>, handler: impl ResourceEventHandler<T>) -> HandlerGuard {
         let synced = subscription.sync_handle();
         let task = tokio::spawn(handle(self.name().to_owned(), subscription, handler));
-        HandlerGuard { synced, task }
+        HandlerGuard { synced, worker: Worker::Task(task) }
+    }
+
+    /// Calls `handler` with the events of this subscription to the informer on a thread of its own, where it may block. It needs no
+    /// runtime. What waits meanwhile waits in the subscription, by whose rules it is bounded.
+    ///
+    /// # Errors
+    ///
+    /// That of the operating system, if it gives no thread.
+    pub fn handle_on_thread(
+        &self,
+        mut subscription: Subscription<T>,
+        handler: impl ResourceEventHandler<T>,
+    ) -> io::Result<HandlerGuard> {
+        let synced = subscription.sync_handle();
+        let queue = Arc::downgrade(&subscription.queue());
+        let informer = self.name().to_owned();
+        let ((dismissal, dismissed), (end, ended)) = (bounded(1), oneshot::channel());
+        thread::Builder::new().name("informer-handler".into()).spawn(move || {
+            while let Some(event) = subscription.blocking_next() {
+                if !call(&informer, &handler, &event) && dismissed.recv_timeout(AFTER_PANIC).is_ok() {
+                    break;
+                }
+            }
+            drop((subscription, handler));
+            // Nobody need wait for it.
+            let _ = end.send(());
+        })?;
+        let dismiss = Box::new(move || {
+            if let Some(queue) = queue.upgrade() {
+                queue.hang_up();
+            }
+            // There is room for the one that counts.
+            let _ = dismissal.try_send(());
+        });
+        Ok(HandlerGuard { synced, worker: Worker::Thread { dismiss, ended } })
     }
 }
 
 impl HandlerGuard {
-    /// Whether the handler has been through all objects that were there at the beginning.
+    /// Whether the handler has been through all objects that were there at the beginning, those on which it panicked included.
     pub fn has_synced(&self) -> bool {
         self.synced.has_synced()
     }
@@ -173,15 +218,28 @@ impl HandlerGuard {
     ///
     /// The handler is removed at the first poll, even if the future is dropped then.
     pub async fn remove(mut self) {
-        self.task.abort();
-        // The task was aborted, and what it says of that is no news.
-        let _ = (&mut self.task).await;
+        self.worker.dismiss();
+        match &mut self.worker {
+            // It was aborted, and what it says of that is no news.
+            Worker::Task(task) => _ = task.await,
+            // It has ended either way.
+            Worker::Thread { ended, .. } => _ = ended.await,
+        }
+    }
+}
+
+impl Worker {
+    fn dismiss(&self) {
+        match self {
+            Self::Task(task) => task.abort(),
+            Self::Thread { dismiss, .. } => dismiss(),
+        }
     }
 }
 
 impl Drop for HandlerGuard {
     fn drop(&mut self) {
-        self.task.abort();
+        self.worker.dismiss();
     }
 }
 
@@ -191,18 +249,27 @@ impl fmt::Debug for HandlerGuard {
     }
 }
 
+/// How long a handler that panicked is left alone.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
+
 async fn handle<T: Object>(informer: String, mut events: Subscription<T>, handler: impl ResourceEventHandler<T>) {
-    const AFTER_PANIC: Duration = Duration::from_secs(1);
     while let Some(event) = events.next().await {
-        let handled = catch(|| match &event {
-            ResourceEvent::Added { object, is_initial } => handler.on_add(object, *is_initial),
-            ResourceEvent::Updated { old, new } => handler.on_update(old, new),
-            ResourceEvent::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
-        });
-        if let Err(panic) = handled {
-            tracing::error!(%informer, ?event, panic, "an event handler panicked, and the event is skipped");
+        if !call(&informer, &handler, &event) {
             sleep(AFTER_PANIC).await;
         }
         tokio::task::coop::consume_budget().await;
     }
+}
+
+/// Whether the handler came through it.
+fn call<T: Object>(informer: &str, handler: &impl ResourceEventHandler<T>, event: &ResourceEvent<T>) -> bool {
+    let handled = catch(|| match event {
+        ResourceEvent::Added { object, is_initial } => handler.on_add(object, *is_initial),
+        ResourceEvent::Updated { old, new } => handler.on_update(old, new),
+        ResourceEvent::Deleted { object, final_state_known } => handler.on_delete(object, *final_state_known),
+    });
+    if let Err(panic) = &handled {
+        tracing::error!(%informer, ?event, panic, "an event handler panicked, and the event is skipped");
+    }
+    handled.is_ok()
 }

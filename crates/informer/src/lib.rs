@@ -47,6 +47,7 @@
 //!   the same resource. [`InformerState`] tells what keeps one from being up to date.
 //! - A [`Subscription`] yields [`ResourceEvent`]s: what changed, after it has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
+//! - An [`Overlay`] is a lister that sees its own writes at once.
 //! - A [`Cache`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
 //! - A [`Projection`] says what of each object is kept. Mind it where objects of the cache are written back.
 //! - A [`Recorder`] writes down what a source tells, and a [`Recording`] tells it once more, to an informer in a test.
@@ -58,7 +59,8 @@
 //!   at some revision, and at no earlier one than before. A list takes its place in one step.
 //! - The cache and its indices change first, and then subscribers hear.
 //! - Events of one object come in order, each from where the last one ended. States in between may be skipped.
-//! - A subscriber that is slow holds up nobody, and has at most one event a key in store.
+//! - A subscriber that is slow holds up nobody, and has at most one event a key in store, unless it wants [more](SharedInformer::subscribe_ordered)
+//!   or [less](NewestSubscription). To subscribe holds up nobody either.
 //! - What keeps an informer from being up to date shows in its state. It is never tried again in a hot loop.
 //! - An object that cannot be decoded is one object: it shows among the [`undecodable`](Lister::undecodable) ones, and the others go on.
 //! - A panic of a user's code costs what it was called for. Of a `Deserialize`, a transform or an index function, that is an object, which
@@ -80,7 +82,7 @@
 //! 4. A batch changes the [`Cache`] under one short lock, a list all of it at once, and a large one on a blocking thread. What was
 //!    there before decides what is new, what changed and what is gone.
 //! 5. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
-//!    here on it is on the listener's time, and nobody waits for anybody.
+//!    here on it is on the listener's time, and nobody waits for anybody. What was there at its beginning, it reads as it goes.
 
 mod cache;
 mod config;
@@ -93,6 +95,7 @@ mod factory;
 mod handler;
 mod lister;
 mod metrics;
+mod overlay;
 mod panic;
 mod projection;
 mod publisher;
@@ -100,6 +103,7 @@ mod recorder;
 pub mod reflector;
 mod reflector_config;
 mod scan;
+mod selection;
 mod shared_informer;
 mod snapshot;
 mod state;
@@ -115,13 +119,14 @@ pub use event::ResourceEvent;
 pub use factory::InformerFactory;
 pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHandler};
 pub use lister::{Lister, NamespaceLister};
+pub use overlay::{Overlay, OverlayConfig};
 pub use projection::Projection;
 pub use recorder::{Recorded, Recorder, Recording, Replayed};
 pub use reflector_config::ReflectorConfig;
 pub use shared_informer::SharedInformer;
 pub use snapshot::{Difference, Iter, Snapshot, View, Viewed};
 pub use state::{InformerState, ListProgress, StopCause};
-pub use subscription::{Subscription, SyncHandle};
+pub use subscription::{EventChannel, NewestSubscription, Subscription, SubscriptionStatus, SyncHandle};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

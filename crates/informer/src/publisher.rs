@@ -4,18 +4,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use pintle_delta_fifo::{Batch, Delta, Item};
+use pintle_delta_fifo::{Batch, Delivery, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::Notify;
 
 use crate::decode::{Decoded, Told};
-use crate::subscription::Queue;
-use crate::{Cache, Subscription, Undecodable};
+use crate::subscription::{News, Queue, Walk};
+use crate::{Cache, SubscriptionStatus, Undecodable};
 
 /// The store of an informer, and those who want to hear of it.
 ///
-/// A change goes to the store first and then to all subscribers, both under the lock of `audience`. So who subscribes gets
-/// the store's content and then each later change, none of them twice.
+/// Its driver alone writes, and reminds: one change after the other. A change goes to the store first, and then to all who
+/// subscribed before. Who subscribes begins with a snapshot of the store: at once, or as soon as a write under way is done.
+/// So everybody gets the store's content and then each later change, none of them twice; and no lock is held for longer than it
+/// takes to go through the subscribers, however much there is to write or to tell.
 pub(crate) struct Publisher<T> {
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
@@ -25,17 +27,29 @@ pub(crate) struct Publisher<T> {
     pub(crate) resyncs_changed: Arc<Notify>,
 }
 
+struct Audience<T> {
+    queues: Vec<Weak<Queue<T>>>,
+    /// Who came during a write: a snapshot taken now may or may not have it.
+    joining: Vec<Weak<Queue<T>>>,
+    is_writing: bool,
+    is_closed: bool,
+}
+
 type Change<T> = Delta<ObjectKey, Told<Arc<T>>>;
+
+/// How many changes a subscriber is told in one go, during which it can take none.
+const CHUNK: usize = 256;
 
 /// What a delta makes of its key.
 enum Next<T> {
-    Present(Arc<T>),
+    Present { object: Arc<T>, is_relisted: bool },
     Gone { last: Option<Arc<T>>, final_state_known: bool },
     Undecodable(Undecodable),
 }
 
 impl<T: Object> Next<T> {
     fn of(delta: Change<T>) -> Self {
+        let is_relisted = matches!(delta, Delta::Replaced(_) | Delta::Sync(_));
         match delta {
             Delta::Deleted(deleted) => {
                 let is_tombstone = deleted.is_tombstone();
@@ -46,7 +60,7 @@ impl<T: Object> Next<T> {
             }
             Delta::Added(told) | Delta::Updated(told) | Delta::Replaced(told) | Delta::Sync(told) => {
                 match told.object {
-                    Decoded::Object(object) => Self::Present(object),
+                    Decoded::Object(object) => Self::Present { object, is_relisted },
                     Decoded::Undecodable(entry) => Self::Undecodable(entry.0.clone()),
                 }
             }
@@ -55,7 +69,7 @@ impl<T: Object> Next<T> {
 
     fn object(&self) -> Option<&Arc<T>> {
         match self {
-            Self::Present(object) => Some(object),
+            Self::Present { object, .. } => Some(object),
             _ => None,
         }
     }
@@ -66,16 +80,25 @@ impl<T: Object> Next<T> {
             _ => None,
         }
     }
-}
 
-struct Audience<T> {
-    queues: Vec<Weak<Queue<T>>>,
-    is_closed: bool,
+    /// What there is to tell, if the store had that before.
+    fn news(self, old: Option<Arc<T>>) -> Option<News<T>> {
+        match (self, old) {
+            (Self::Present { object, .. }, None) => Some(News::Added(object)),
+            (Self::Present { object: new, is_relisted }, Some(old)) => update(old, new, is_relisted),
+            // Nobody was told of it.
+            (_, None) => None,
+            (Self::Gone { last: Some(last), final_state_known }, Some(known)) => {
+                Some(News::Deleted { known, last, final_state_known })
+            }
+            (_, Some(known)) => Some(gone_unseen(known)),
+        }
+    }
 }
 
 impl<T: Object> Publisher<T> {
     pub(crate) fn new() -> Self {
-        let audience = Audience { queues: Vec::new(), is_closed: false };
+        let audience = Audience { queues: Vec::new(), joining: Vec::new(), is_writing: false, is_closed: false };
         Self {
             cache: Arc::default(),
             audience: Mutex::new(audience),
@@ -84,41 +107,43 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    pub(crate) fn subscribe(&self, now: Instant, resync: Option<Duration>) -> Subscription<T> {
+    pub(crate) fn subscribe(&self, delivery: Delivery, resync: Option<Duration>) -> Arc<Queue<T>> {
+        let queue = Arc::new(Queue::new(delivery, resync));
         let mut audience = self.lock();
-        let queue = Arc::new(Queue::new(now, resync));
-        queue.replay(self.cache.list());
-        if self.has_synced() {
-            queue.upstream_synced();
+        let is_writing = audience.is_writing;
+        if is_writing { &mut audience.joining } else { &mut audience.queues }.push(Arc::downgrade(&queue));
+        if !is_writing {
+            self.admit(&queue);
         }
         if audience.is_closed {
             queue.close();
         }
-        audience.queues.push(Arc::downgrade(&queue));
+        drop(audience);
         self.resyncs_changed.notify_one();
-        Subscription::new(queue, self.resyncs_changed.clone())
+        queue
     }
 
     /// Takes up what was popped from the queue: first the store, all of it in one step, and then the subscribers.
     pub(crate) fn apply(&self, batch: Batch<ObjectKey, Told<Arc<T>>>) {
-        let mut audience = self.lock();
-        let queues = audience.present();
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
                 // These come alone.
-                Item::ReplacedAll { objects, resource_version } => {
-                    self.replace(&queues, objects, &resource_version);
-                }
+                Item::ReplacedAll { objects, resource_version } => self.replace(objects, &resource_version),
                 Item::Bookmark { resource_version } => self.cache.bookmark(&resource_version),
-                Item::SyncAll => queues.iter().for_each(|queue| queue.remind(self.cache.list())),
+                Item::SyncAll => {
+                    let queues = self.lock().present();
+                    queues.iter().for_each(|queue| queue.remind(self.cache.snapshot()));
+                }
             }
         }
-        self.apply_deltas(&queues, deltas);
+        if !deltas.is_empty() {
+            self.apply_deltas(deltas);
+        }
     }
 
-    fn replace(&self, queues: &[Arc<Queue<T>>], listed: Vec<Told<Arc<T>>>, resource_version: &str) {
+    fn replace(&self, listed: Vec<Told<Arc<T>>>, resource_version: &str) {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
         for told in listed {
@@ -132,21 +157,27 @@ impl<T: Object> Publisher<T> {
                 }
             }
         }
-        let replacement = self.cache.replace_all(objects, undecodable, resource_version);
-        let is_initial = !self.has_synced();
-        for object in replacement.deleted {
-            for queue in queues {
-                queue.deleted(object.key(), object.clone(), object.clone(), false);
-            }
+        let is_first = !self.has_synced() && self.cache.is_empty();
+        let (replacement, queues) = self.write(|cache| cache.replace_all(objects, undecodable, resource_version));
+        if is_first {
+            // Of an empty store nobody was told anything, so that everybody begins here, with what the list was.
+            let listed: Arc<[Arc<T>]> = replacement.present.into_iter().map(|(_, new)| new).collect();
+            queues.iter().for_each(|queue| queue.begin(Walk::listed(listed.clone())));
+        } else {
+            let deleted = replacement.deleted.into_iter().map(|object| (object.key(), gone_unseen(object)));
+            let present = replacement.present.into_iter().filter_map(|(old, new)| {
+                let key = new.key();
+                let is_relisted = true;
+                Some((key, Next::Present { object: new, is_relisted }.news(old)?))
+            });
+            tell(&queues, deleted.chain(present));
         }
-        for (old, new) in replacement.present {
-            tell(queues, &new.key(), old, &new, is_initial);
-        }
+        let mut audience = self.lock();
         self.has_synced.store(true, Ordering::Release);
-        queues.iter().for_each(|queue| queue.upstream_synced());
+        audience.present().iter().for_each(|queue| queue.upstream_synced());
     }
 
-    fn apply_deltas(&self, queues: &[Arc<Queue<T>>], deltas: Vec<(ObjectKey, Change<T>)>) {
+    fn apply_deltas(&self, deltas: Vec<(ObjectKey, Change<T>)>) {
         let last = deltas.last().and_then(|(_, delta)| delta.object());
         let resource_version = last.map(|told| told.resource_version().to_owned()).unwrap_or_default();
         let mut writes = Vec::with_capacity(deltas.len());
@@ -163,24 +194,45 @@ impl<T: Object> Publisher<T> {
             }
         }
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
-        let before = self.cache.write_all(changes, undecodable, &resource_version);
-        for ((key, next), old) in writes.into_iter().zip(before) {
-            // What an index function fails on shows elsewhere, and changes nothing.
-            let Ok(old) = old else { continue };
-            match (next, old) {
-                (Next::Present(new), old) => tell(queues, &key, old, &new, false),
-                // Nobody was told of it.
-                (_, None) => {}
-                (next, Some(old)) => {
-                    let (last, final_state_known) = match next {
-                        Next::Gone { last: Some(last), final_state_known } => (last, final_state_known),
-                        _ => (old.clone(), false),
-                    };
-                    for queue in queues {
-                        queue.deleted(key.clone(), old.clone(), last.clone(), final_state_known);
-                    }
+        let (before, queues) = self.write(|cache| cache.write_all(changes, undecodable, &resource_version));
+        let writes = writes.into_iter().zip(before);
+        // What an index function fails on shows elsewhere, and changes nothing.
+        let news = writes.filter_map(|((key, next), old)| Some((key, next.news(old.ok()?)?)));
+        tell(&queues, news);
+    }
+
+    /// Writes to the store, and gives those who are to hear of it: all who subscribed before.
+    fn write<R>(&self, write: impl FnOnce(&Cache<T>) -> R) -> (R, Vec<Arc<Queue<T>>>) {
+        let present = {
+            let mut audience = self.lock();
+            audience.is_writing = true;
+            audience.present()
+        };
+        let writing = Writing(self);
+        let written = write(&self.cache);
+        drop(writing);
+        (written, present)
+    }
+
+    /// Who came during the write begins with what came of it.
+    fn end_write(&self) {
+        let mut audience = self.lock();
+        audience.is_writing = false;
+        for joining in std::mem::take(&mut audience.joining) {
+            if let Some(queue) = joining.upgrade() {
+                self.admit(&queue);
+                if audience.is_closed {
+                    queue.close();
                 }
+                audience.queues.push(joining);
             }
+        }
+    }
+
+    fn admit(&self, queue: &Queue<T>) {
+        queue.begin(Walk::of(self.cache.snapshot()));
+        if self.has_synced() {
+            queue.upstream_synced();
         }
     }
 
@@ -195,31 +247,47 @@ impl<T: Object> Publisher<T> {
         queues.iter().map(|queue| queue.len()).sum()
     }
 
+    /// How the subscribers are getting on, in the order in which they came.
+    pub(crate) fn subscriptions(&self) -> Vec<SubscriptionStatus> {
+        let queues = self.lock().present();
+        queues.iter().map(|queue| queue.status()).collect()
+    }
+
     /// When the next subscriber wants to be reminded of all objects.
     pub(crate) fn next_resync(&self) -> Option<Instant> {
-        self.lock().present().iter().filter_map(|queue| queue.next_resync()).min()
+        let queues = self.lock().present();
+        queues.iter().filter_map(|queue| queue.next_resync()).min()
     }
 
     /// Reminds those who are due.
     pub(crate) fn resync(&self, now: Instant) {
-        let mut audience = self.lock();
-        for queue in audience.present() {
-            if queue.is_resync_due(now) {
-                queue.remind(self.cache.list());
-            }
+        let queues = self.lock().present();
+        for queue in queues.iter().filter(|queue| queue.is_resync_due(now)) {
+            queue.remind(self.cache.snapshot());
         }
     }
 
     pub(crate) fn close(&self) {
         let mut audience = self.lock();
         audience.is_closed = true;
-        audience.present().iter().for_each(|queue| queue.close());
+        let queues = audience.present();
+        drop(audience);
+        queues.iter().for_each(|queue| queue.close());
         self.cache.close();
     }
 
     /// Nothing panics under this lock but what has changed nothing yet, so poison says nothing.
     fn lock(&self) -> MutexGuard<'_, Audience<T>> {
         self.audience.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A write that is under way; it ends with a panic as well.
+struct Writing<'a, T: Object>(&'a Publisher<T>);
+
+impl<T: Object> Drop for Writing<'_, T> {
+    fn drop(&mut self) {
+        self.0.end_write();
     }
 }
 
@@ -238,12 +306,23 @@ impl<T: Object> Audience<T> {
     }
 }
 
-fn tell<T: Object>(queues: &[Arc<Queue<T>>], key: &ObjectKey, old: Option<Arc<T>>, new: &Arc<T>, is_initial: bool) {
-    match old {
-        None => queues.iter().for_each(|queue| queue.added(key.clone(), new.clone(), is_initial)),
-        Some(old) if is_same_state(&*old, &**new) => {}
-        Some(old) => queues.iter().for_each(|queue| queue.updated(key.clone(), old.clone(), new.clone())),
+fn tell<T: Object>(queues: &[Arc<Queue<T>>], news: impl Iterator<Item = (ObjectKey, News<T>)>) {
+    let mut news = news.peekable();
+    let mut chunk = Vec::new();
+    while news.peek().is_some() {
+        chunk.extend(news.by_ref().take(CHUNK));
+        queues.iter().for_each(|queue| queue.tell(&chunk));
+        chunk.clear();
     }
+}
+
+/// A list brings much that is known, of which nobody is told. What a watch brings has changed, even at an equal version.
+fn update<T: Object>(old: Arc<T>, new: Arc<T>, is_relisted: bool) -> Option<News<T>> {
+    (!is_relisted || !is_same_state(&*old, &*new)).then_some(News::Updated { old, new })
+}
+
+fn gone_unseen<T>(known: Arc<T>) -> News<T> {
+    News::Deleted { last: known.clone(), known, final_state_known: false }
 }
 
 /// Whether a relist brought what is known. Without a resourceVersion nothing can be said, and all counts as news.

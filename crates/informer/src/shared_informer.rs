@@ -6,19 +6,24 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pintle_meta::{ApiResource, ListWatch, Object};
+use pintle_delta_fifo::Delivery;
+use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Object};
 use pintle_metrics::CatchPanic;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::driver::{Driver, now};
+use crate::driver::Driver;
 use crate::metrics::Metrics;
 use crate::publisher::Publisher;
 use crate::reflector::Reflector;
-use crate::subscription::at_least_the_shortest;
-use crate::{AddIndexError, IndexValues, InformerConfig, InformerState, Lister, NotSynced, StopCause, Subscription};
+use crate::selection::{Selected, Selection, Selectors};
+use crate::subscription::{Queue, at_least_the_shortest};
+use crate::{
+    AddIndexError, IndexValues, InformerConfig, InformerState, Lister, NewestSubscription, NotSynced, Projection,
+    StopCause, Subscription, SubscriptionStatus, Transform,
+};
 
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
 ///
@@ -60,7 +65,8 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = (
 
 struct Owner<T: Object> {
     name: String,
-    resource: ApiResource,
+    scope: Scope<T>,
+    selection: Arc<Selection>,
     publisher: Arc<Publisher<T>>,
     state: watch::Sender<InformerState>,
     resync: Option<Duration>,
@@ -68,6 +74,14 @@ struct Owner<T: Object> {
     launch: Mutex<Option<Launch>>,
     stop: CancellationToken,
     tasks: TaskTracker,
+}
+
+/// What makes two informers of one type the same, but for the selectors, which may change.
+pub(crate) struct Scope<T> {
+    pub(crate) resource: ApiResource,
+    pub(crate) namespace: Option<String>,
+    pub(crate) projection: Projection,
+    pub(crate) transform: Option<Transform<T>>,
 }
 
 impl<T: Object> SharedInformer<T> {
@@ -87,16 +101,17 @@ impl<T: Object> SharedInformer<T> {
         }
         let publisher = Arc::new(Publisher::new());
         let state = watch::Sender::new(InformerState::Starting);
-        let resource = list_watch.api_resource();
+        let scope = Scope::new(&list_watch, projection.clone(), transform.clone());
+        let selection = Arc::new(Selection::new(Selectors::of(&reflector)));
         let metrics = metrics.map(|provider| {
             let provider = CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics of an informer panicked, and are told nothing more");
             });
-            Metrics::new(&provider, &name, &resource, &publisher, state.subscribe())
+            Metrics::new(&provider, &name, &scope.resource, &publisher, state.subscribe())
         });
         let driver = Driver {
             name: name.clone(),
-            list_watch,
+            list_watch: Selected::new(list_watch, selection.clone()),
             reflector: Reflector::new(reflector, seed.unwrap_or_else(|| fastrand::u64(..))),
             publisher: publisher.clone(),
             state: state.clone(),
@@ -108,7 +123,8 @@ impl<T: Object> SharedInformer<T> {
         let launch: Launch = Box::new(|stop| Box::pin(driver.run(stop)));
         let owner = Owner {
             name,
-            resource,
+            scope,
+            selection,
             publisher,
             state,
             resync,
@@ -119,11 +135,12 @@ impl<T: Object> SharedInformer<T> {
         Self { owner: Arc::new(owner) }
     }
 
-    /// Starts it, in a task of its own. Without effect if it was started or shut down before.
+    /// Starts it, in a task of its own. Without effect if it was started or shut down before. When its runtime goes, it ends, as after
+    /// a [`stop`](Self::stop).
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Outside of a tokio runtime; then it can be started yet.
     pub fn start(&self) {
         // First of all, so that a start outside of a runtime leaves it as it was.
         let runtime = tokio::runtime::Handle::current();
@@ -150,9 +167,35 @@ impl<T: Object> SharedInformer<T> {
         self.owner.tasks.wait().await;
     }
 
-    /// Subscribes, with the informer's resync period, unless the subscription [gets another](Subscription::set_resync).
+    /// Subscribes, with the informer's resync period, unless the subscription [gets another](Subscription::set_resync). It costs the
+    /// same however much there is.
     pub fn subscribe(&self) -> Subscription<T> {
-        self.owner.publisher.subscribe(now(), self.owner.resync.map(at_least_the_shortest))
+        self.subscription(Delivery::Coalesced)
+    }
+
+    /// Subscribes to each change, in the order of all, as long as no more than `bound` wait. What becomes of more,
+    /// [`Subscription`] says. Objects that are there at the beginning come in the order of
+    /// the first list, and for who comes later in no particular order.
+    pub fn subscribe_ordered(&self, bound: usize) -> Subscription<T> {
+        self.subscription(Delivery::Ordered { bound })
+    }
+
+    /// Subscribes to the newest state of each object, with the informer's resync period.
+    pub fn subscribe_newest(&self) -> NewestSubscription<T> {
+        NewestSubscription::new(self.queue(Delivery::Newest))
+    }
+
+    fn subscription(&self, delivery: Delivery) -> Subscription<T> {
+        Subscription::new(self.queue(delivery), self.owner.publisher.resyncs_changed.clone())
+    }
+
+    fn queue(&self, delivery: Delivery) -> Arc<Queue<T>> {
+        self.owner.publisher.subscribe(delivery, self.owner.resync.map(at_least_the_shortest))
+    }
+
+    /// How its subscribers are getting on, in the order in which they came.
+    pub fn subscriptions(&self) -> Vec<SubscriptionStatus> {
+        self.owner.publisher.subscriptions()
     }
 
     /// Read access to the cache.
@@ -184,7 +227,7 @@ impl<T: Object> SharedInformer<T> {
     ///
     /// # Errors
     ///
-    /// [`NotSynced`] if the informer ends before, or has ended.
+    /// [`NotSynced`] if the informer ends before, or has ended, be it after it had synced.
     ///
     /// # Cancel safety
     ///
@@ -193,12 +236,10 @@ impl<T: Object> SharedInformer<T> {
         let mut states = self.states();
         // The sender is in our hands, so this cannot fail.
         let _ = states.wait_for(|state| self.has_synced() || state.has_ended()).await;
-        let panic = match self.state() {
-            InformerState::Stopped { cause: StopCause::Panicked { message } } => Some(message),
-            InformerState::Stopped { .. } => None,
-            _ => return Ok(()),
-        };
-        Err(NotSynced { informer: self.owner.name.clone(), panic })
+        match self.state() {
+            InformerState::Stopped { cause } => Err(NotSynced { informer: self.owner.name.clone(), cause }),
+            _ => Ok(()),
+        }
     }
 
     /// How it is getting on.
@@ -211,9 +252,56 @@ impl<T: Object> SharedInformer<T> {
         self.owner.state.subscribe()
     }
 
+    /// Follows other objects from now on, for all who share it: those whose labels and fields match. It lists anew, so that those which
+    /// do not match any more are told as deleted, and the cache is what was selected before until it is what is selected now.
+    ///
+    /// An [`InformerFactory`](crate::InformerFactory) then shares it between those who ask for these.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_informer::{InformerConfig, SharedInformer};
+    /// use pintle_meta::{ApiResource, FieldSelector, PartialObject, Scope};
+    /// use pintle_testing::{Collection, CollectionConfig};
+    /// use serde_json::json;
+    ///
+    /// #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+    ///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
+    ///     pods.put_raw(json!({"metadata": {"namespace": "a", "name": "web", "labels": {"app": "web"}}}));
+    ///     pods.put_raw(json!({"metadata": {"namespace": "a", "name": "db", "labels": {"app": "db"}}}));
+    ///     let informer = SharedInformer::new(pods, InformerConfig::default());
+    ///     informer.start();
+    ///     informer.wait_for_sync().await?;
+    ///
+    ///     let mut events = informer.subscribe();
+    ///     informer.set_selectors("app=web".parse()?, FieldSelector::everything());
+    ///     while !events.next().await.is_some_and(|event| event.is_deleted()) {}
+    ///     assert_eq!(informer.lister().list()[0].metadata.name, "web");
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn set_selectors(&self, labels: LabelSelector, fields: FieldSelector) {
+        self.owner.selection.set(Selectors { labels, fields });
+    }
+
+    pub(crate) fn selectors(&self) -> Selectors {
+        self.owner.selection.selectors()
+    }
+
+    pub(crate) fn scope(&self) -> &Scope<T> {
+        &self.owner.scope
+    }
+
+    /// Whether somebody else has a handle.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.owner) > 1
+    }
+
     /// What the objects are.
     pub fn resource(&self) -> &ApiResource {
-        &self.owner.resource
+        &self.owner.scope.resource
     }
 
     /// The name it goes by in logs and metrics.
@@ -232,7 +320,11 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedInformer")
             .field("name", &self.owner.name)
-            .field("state", &*self.owner.state.borrow())
+            .field("state", &self.state())
+            .field("has_synced", &self.has_synced())
+            .field("objects", &self.owner.publisher.cache.len())
+            .field("resource_version", &self.owner.publisher.cache.resource_version())
+            .field("subscriptions", &self.subscriptions())
             .finish_non_exhaustive()
     }
 }
@@ -252,6 +344,25 @@ impl<T: Object> Owner<T> {
 impl<T: Object> Drop for Owner<T> {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+impl<T> Scope<T> {
+    pub(crate) fn new(source: &impl ListWatch, projection: Projection, transform: Option<Transform<T>>) -> Self {
+        let namespace = source.namespace().map(str::to_owned);
+        Self { resource: source.api_resource(), namespace, projection, transform }
+    }
+}
+
+impl<T> PartialEq for Scope<T> {
+    fn eq(&self, other: &Self) -> bool {
+        let is_one = match (&self.transform, &other.transform) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        let place = |scope: &Self| (scope.resource.clone(), scope.namespace.clone(), scope.projection.clone());
+        is_one && place(self) == place(other)
     }
 }
 

@@ -90,8 +90,10 @@ pub struct ListProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopCause {
-    /// It was told to stop, or nobody had a handle to it any more, or its runtime went.
+    /// It was told to stop, or nobody had a handle to it any more.
     ShutDown,
+    /// The tokio runtime in which it was started is gone.
+    RuntimeGone,
     /// Its source panicked, or an object's own `Metadata` did.
     Panicked {
         /// What the panic said.
@@ -137,6 +139,7 @@ impl fmt::Display for StopCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ShutDown => f.write_str("it was shut down"),
+            Self::RuntimeGone => f.write_str("its runtime is gone"),
             Self::Panicked { message } => write!(f, "it panicked: {message}"),
         }
     }

@@ -1,26 +1,43 @@
 //! The events of an informer for one listener.
 
+mod channel;
+mod newest;
+mod queue;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_core::Stream;
-use pintle_delta_fifo::{Change, CoalescingFifo, Delivery};
-use pintle_meta::{Object, ObjectKey};
+use pintle_delta_fifo::Change;
+use pintle_meta::Object;
 use tokio::sync::{Notify, watch};
 
+pub use self::channel::EventChannel;
+pub use self::newest::NewestSubscription;
+use self::queue::Told;
+pub(crate) use self::queue::{News, Queue, Walk};
 use crate::ResourceEvent;
-use crate::driver::now;
 
 /// The events of an informer for one listener. Dropping it unsubscribes.
 ///
 /// It begins with a [`ResourceEvent::Added`] for each object that is in the cache, and then tells each change, after the cache has
-/// changed. What it holds back for a slow listener is bounded: at most one event a key, from what the listener was told
-/// last to the newest state.
+/// changed. What was there at the beginning is read when the listener asks for it, and in the state that it has by then: until it has
+/// asked for all, what is superseded stays in memory, as for a [`Snapshot`](crate::Snapshot).
+///
+/// What is held back for a slow listener is bounded, and it holds up nobody:
+///
+/// - by default, at most one event a key, from what the listener was told last to the newest state, in the order in which the keys
+///   first changed;
+/// - if it was made by [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), each change, in the order of all, up to a bound.
+///   Beyond that, a change joins the last one of its key that waits, and comes before what was between them. So no listener misses
+///   how it ended; [`status`](Self::status) tells how many changes were joined.
+///
+/// A [`NewestSubscription`] leaves out what was before, and an [`EventChannel`] brings the events to threads without a runtime.
 ///
 /// It ends when the informer stops, after what was still to be told.
 ///
@@ -55,27 +72,40 @@ pub struct Subscription<T> {
     resyncs_changed: Arc<Notify>,
 }
 
+/// How a listener keeps up.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use pintle_informer::SharedInformer;
+/// use pintle_meta::PartialObject;
+///
+/// /// The listeners that have not come for a minute, though something waits for them.
+/// fn stuck(pods: &SharedInformer<PartialObject>) -> usize {
+///     let age = |status: &pintle_informer::SubscriptionStatus| status.age.unwrap_or_default();
+///     pods.subscriptions().iter().filter(|status| age(status) > Duration::from_secs(60)).count()
+/// }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SubscriptionStatus {
+    /// How many events wait: see [`Subscription::len`].
+    pub depth: usize,
+    /// How long something has waited for the listener to take it: since it took the last event, or since something came after that.
+    /// None: nothing waits.
+    pub age: Option<Duration>,
+    /// How many changes it does not hear of one by one, since they joined others that waited, or came and went.
+    pub joined: u64,
+    /// Whether it is through with what was there at the beginning.
+    pub has_synced: bool,
+}
+
 /// Tells whether a [`Subscription`] has handed out all that was there at its beginning. It outlives the subscription.
 #[derive(Clone, Debug)]
 pub struct SyncHandle {
     synced: watch::Receiver<bool>,
-}
-
-/// The shared side of a subscription: an informer puts in, one listener takes out.
-pub(crate) struct Queue<T> {
-    state: Mutex<State<T>>,
-    synced: watch::Sender<bool>,
-}
-
-struct State<T> {
-    fifo: CoalescingFifo<ObjectKey, Arc<T>>,
-    /// Who waits for an entry. There is one at most, since taking needs `&mut Subscription`.
-    waker: Option<Waker>,
-    upstream_synced: bool,
-    /// An initial event was handed out, and the listener has not asked for the next: it is still at work on it.
-    initial_in_hand: bool,
-    is_closed: bool,
-    resync: Option<(Duration, Instant)>,
 }
 
 impl<T: Object> Subscription<T> {
@@ -83,11 +113,16 @@ impl<T: Object> Subscription<T> {
         Self { queue, resyncs_changed }
     }
 
+    pub(crate) fn queue(&self) -> Arc<Queue<T>> {
+        self.queue.clone()
+    }
+
     /// Gives it a resync period of its own: each time that long passes, from now on, each object is told as an update of itself,
-    /// so that the listener may look at it again. This does not ask the server for anything. `None` for never; less than a
-    /// second counts as a second.
+    /// so that the listener may look at it again; but for those that change meanwhile, and not before what waits already. A listener that
+    /// is not through with its beginning or the round before is not reminded. This does not ask the server for anything. `None` for never;
+    /// less than a second counts as a second.
     pub fn set_resync(&mut self, period: Option<Duration>) {
-        self.queue.lock().set_resync(now(), period.map(at_least_the_shortest));
+        self.queue.set_resync(period.map(at_least_the_shortest));
         self.resyncs_changed.notify_one();
     }
 
@@ -97,30 +132,17 @@ impl<T: Object> Subscription<T> {
     ///
     /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<ResourceEvent<T>> {
-        poll_fn(|context| self.queue.poll_next(context)).await
+        poll_fn(|context| self.queue.poll_next(context)).await.map(event)
     }
 
     /// Waits for the next event by blocking the thread. It needs no runtime, and must not be called on one's threads.
     pub fn blocking_next(&mut self) -> Option<ResourceEvent<T>> {
-        struct Unpark(Thread);
-        impl Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        loop {
-            match self.queue.poll_next(&mut Context::from_waker(&waker)) {
-                Poll::Ready(event) => return event,
-                // To be unparked before is to return at once, so no wake-up is lost between the look and the wait.
-                Poll::Pending => thread::park(),
-            }
-        }
+        blocking(|context| self.queue.poll_next(context)).map(event)
     }
 
     /// The next event, if there is one already.
     pub fn try_next(&mut self) -> Option<ResourceEvent<T>> {
-        self.queue.lock().pop(&self.queue.synced)
+        self.queue.try_next().map(event)
     }
 
     /// Whether the listener is through with all objects that were there at the beginning: it has taken them all, and asked
@@ -131,10 +153,15 @@ impl<T: Object> Subscription<T> {
 
     /// A handle by which others can wait for [`has_synced`](Self::has_synced).
     pub fn sync_handle(&self) -> SyncHandle {
-        SyncHandle { synced: self.queue.synced.subscribe() }
+        self.queue.sync_handle()
     }
 
-    /// How many events wait.
+    /// How the listener keeps up.
+    pub fn status(&self) -> SubscriptionStatus {
+        self.queue.status()
+    }
+
+    /// How many events wait; less, where objects of the beginning or of a resync have changed since.
     pub fn len(&self) -> usize {
         self.queue.len()
     }
@@ -149,7 +176,7 @@ impl<T: Object> Stream for Subscription<T> {
     type Item = ResourceEvent<T>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ResourceEvent<T>>> {
-        self.queue.poll_next(context)
+        self.queue.poll_next(context).map(|told| told.map(event))
     }
 }
 
@@ -175,113 +202,29 @@ impl SyncHandle {
     }
 }
 
-impl<T: Object> Queue<T> {
-    /// `resync` is how often to remind the listener of all objects.
-    pub(crate) fn new(now: Instant, resync: Option<Duration>) -> Self {
-        let mut state = State {
-            fifo: CoalescingFifo::new(|old: &Arc<T>, new: &Arc<T>| old.uid() == new.uid(), Delivery::Coalesced),
-            waker: None,
-            upstream_synced: false,
-            initial_in_hand: false,
-            is_closed: false,
-            resync: None,
-        };
-        state.set_resync(now, resync);
-        Self { state: Mutex::new(state), synced: watch::Sender::new(false) }
-    }
-
-    /// Tells a listener that came late what is there.
-    pub(crate) fn replay(&self, objects: Vec<Arc<T>>) {
-        self.change(|state| objects.into_iter().for_each(|object| state.fifo.added(object.key(), object, true)));
-    }
-
-    pub(crate) fn added(&self, key: ObjectKey, object: Arc<T>, is_initial: bool) {
-        self.change(|state| state.fifo.added(key, object, is_initial));
-    }
-
-    pub(crate) fn updated(&self, key: ObjectKey, old: Arc<T>, new: Arc<T>) {
-        self.change(|state| state.fifo.updated(key, old, new));
-    }
-
-    pub(crate) fn deleted(&self, key: ObjectKey, known: Arc<T>, last: Arc<T>, final_state_known: bool) {
-        self.change(|state| state.fifo.deleted(key, known, last, final_state_known));
-    }
-
-    /// Tells the listener of all these again.
-    pub(crate) fn remind(&self, objects: Vec<Arc<T>>) {
-        self.change(|state| objects.into_iter().for_each(|object| state.fifo.sync(object.key(), object)));
-    }
-
-    /// All initial events are in.
-    pub(crate) fn upstream_synced(&self) {
-        self.change(|state| state.upstream_synced = true);
-    }
-
-    /// Nothing more will come.
-    pub(crate) fn close(&self) {
-        self.change(|state| state.is_closed = true);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.lock().fifo.len()
-    }
-
-    pub(crate) fn next_resync(&self) -> Option<Instant> {
-        self.lock().resync.map(|(_, next)| next)
-    }
-
-    /// Whether the time has come; and if so, sets the next one.
-    pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
-        let mut state = self.lock();
-        let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
-        state.resync = now.checked_add(period).map(|next| (period, next));
-        true
-    }
-
-    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<ResourceEvent<T>>> {
-        let mut state = self.lock();
-        if let Some(event) = state.pop(&self.synced) {
-            return Poll::Ready(Some(event));
-        }
-        if state.is_closed {
-            return Poll::Ready(None);
-        }
-        state.waker = Some(context.waker().clone());
-        Poll::Pending
-    }
-
-    fn change(&self, change: impl FnOnce(&mut State<T>)) {
-        let mut state = self.lock();
-        change(&mut state);
-        state.note_synced(&self.synced);
-        let waker = if state.fifo.is_empty() && !state.is_closed { None } else { state.waker.take() };
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+fn event<T: Object>((_, change): Told<T>) -> ResourceEvent<T> {
+    match change {
+        Change::Added { object, is_initial } => ResourceEvent::Added { object, is_initial },
+        // The queue of a subscription knows what was before.
+        Change::Updated { old, new } => ResourceEvent::Updated { old: old.unwrap_or_else(|| new.clone()), new },
+        Change::Deleted { object, final_state_known } => ResourceEvent::Deleted { object, final_state_known },
     }
 }
 
-impl<T> State<T> {
-    /// A period so long that the clock cannot count it is never.
-    fn set_resync(&mut self, now: Instant, period: Option<Duration>) {
-        self.resync = period.and_then(|period| Some((period, now.checked_add(period)?)));
+/// Waits by blocking the thread.
+fn blocking<R>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<R>) -> R {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
     }
-
-    fn pop(&mut self, synced: &watch::Sender<bool>) -> Option<ResourceEvent<T>> {
-        let popped = self.fifo.pop();
-        self.initial_in_hand = matches!(popped, Some((_, Change::Added { is_initial: true, .. })));
-        self.note_synced(synced);
-        popped.map(|(_, change)| change.into())
-    }
-
-    fn note_synced(&self, synced: &watch::Sender<bool>) {
-        if self.upstream_synced && !self.initial_in_hand && self.fifo.initial_len() == 0 {
-            synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(ready) => return ready,
+            // To be unparked before is to return at once, so no wake-up is lost between the look and the wait.
+            Poll::Pending => thread::park(),
         }
     }
 }

@@ -180,7 +180,7 @@ impl Cluster {
     }
 
     /// The informer of the objects of `api` that the selectors in `config` match: the same one for everybody who asks for the same
-    /// resource, namespace and selectors; what else is set counts for who asks first. It runs, as
+    /// resource, namespace, selectors, projection and transform; what else is set counts for who asks first. It runs, as
     /// [`informer`](Self::informer)'s does. `api` is [`api`](Self::api), [`namespaced`](Self::namespaced), or a dynamic one of the
     /// cluster's [`client`](Self::client).
     ///

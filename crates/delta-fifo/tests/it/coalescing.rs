@@ -157,3 +157,23 @@ fn initial_objects_are_counted_until_they_are_told_or_gone() {
     assert_eq!(pops(&mut fifo), ["A! a2", "A! c1", "A d1"]);
     assert_eq!(fifo.initial_len(), 0);
 }
+
+#[test]
+fn who_hears_of_a_key_for_the_first_time_overtakes_what_waits_for_it() {
+    for delivery in [Delivery::Coalesced, Delivery::Newest] {
+        let mut fifo = fifo(delivery);
+        update(&mut fifo, "changed", 1, 2);
+        update(&mut fifo, "anew", 1, 101);
+        delete(&mut fifo, "gone", 1, 1);
+        let mut overtake = |name: &str| fifo.overtake(&name.to_owned()).map(|newest| newest.map(|newest| newest.value));
+        assert_eq!(
+            ["same", "changed", "gone", "anew"].map(&mut overtake),
+            [None, Some(Some(2)), Some(None), Some(None)]
+        );
+        assert_eq!(pops(&mut fifo), ["A anew101"], "another object is none of what is told now");
+    }
+    let mut fifo = fifo(Delivery::Ordered { bound: 9 });
+    update(&mut fifo, "changed", 1, 2);
+    assert_eq!(fifo.overtake(&"changed".to_owned()), None);
+    assert_eq!(pops(&mut fifo), ["U changed1>changed2"]);
+}

@@ -118,7 +118,7 @@ async fn a_list_takes_what_has_not_changed_from_the_cache_undecoded_and_changes_
             counted.fetch_add(1, Ordering::Relaxed);
             told.number += 1_000_000;
         };
-        let config = InformerConfig { transform: Some(Box::new(transform)), ..config(streaming_list) };
+        let config = InformerConfig { transform: Some(Arc::new(transform)), ..config(streaming_list) };
         let informer = SharedInformer::new(source.clone(), config);
         informer.start();
         informer.wait_for_sync().await.unwrap();

@@ -1,6 +1,10 @@
 //! Sharing informers.
 
-use pintle_informer::{InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer, StopCause};
+use std::sync::Arc;
+
+use pintle_informer::{
+    InformerConfig, InformerFactory, InformerState, ReflectorConfig, SharedInformer, StopCause, Transform,
+};
 use pintle_meta::{ApiResource, ListWatch, Scope};
 use pintle_testing::{Client, Collection, CollectionConfig, Outcome, Verb};
 
@@ -128,4 +132,45 @@ async fn who_asks_after_somebody_stopped_one_gets_one_that_lives() {
     factory.start();
     second.wait_for_sync().await.unwrap();
     assert_eq!((first.lister().len(), second.lister().len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_transform_is_another_informer() {
+    let source = pods(&["a"]);
+    let factory = InformerFactory::new();
+    let marked = |mark: &'static str| -> Transform<Pod> { Arc::new(move |pod: &mut Pod| pod.node.push_str(mark)) };
+    let (left, right) = (marked("left"), marked("right"));
+    let transformed = |transform: Option<&Transform<Pod>>| {
+        let config = InformerConfig { transform: transform.cloned(), ..InformerConfig::default() };
+        factory.informer(source.clone(), config)
+    };
+    let informers = [Some(&left), Some(&right), Some(&left), None].map(transformed);
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    let nodes = informers.each_ref().map(|informer| informer.lister().list()[0].node.clone());
+    assert_eq!(nodes, ["left", "right", "left", ""]);
+    settle().await;
+    assert_eq!(source.open_watches(), 3, "clones of one transform share");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_uses_is_stopped_on_demand_and_comes_back() {
+    let source = pods(&["a"]);
+    let factory = InformerFactory::new();
+    let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
+    let used = factory.informer(source.clone(), named("used"));
+    let unused = factory.informer(within(&source, "ns"), named("unused"));
+    let mut events = unused.subscribe();
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    assert!(factory.stop_unused().is_empty());
+    drop(unused);
+    assert_eq!(factory.stop_unused(), ["unused"]);
+    assert!(events.next().await.is_some() && events.next().await.is_none());
+    settle().await;
+    assert_eq!((source.open_watches(), used.state().is_synced()), (1, true));
+    let again = factory.informer(within(&source, "ns"), named("again"));
+    factory.start();
+    again.wait_for_sync().await.unwrap();
+    assert_eq!((again.name(), again.lister().len()), ("again", 1));
 }

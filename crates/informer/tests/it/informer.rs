@@ -1,6 +1,7 @@
 //! The shared informer over a source that works.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_informer::{
@@ -209,7 +210,7 @@ async fn everything_is_transformed_once() {
     let informer = SharedInformer::new(
         source.clone(),
         InformerConfig {
-            transform: Some(Box::new(|pod: &mut Pod| pod.node.push('!'))),
+            transform: Some(Arc::new(|pod: &mut Pod| pod.node.push('!'))),
             resync: Some(Duration::from_secs(1)),
             ..InformerConfig::default()
         },
@@ -237,7 +238,7 @@ async fn a_transform_may_rename() {
     let informer = SharedInformer::new(
         source.clone(),
         InformerConfig {
-            transform: Some(Box::new(|pod: &mut Pod| pod.metadata.name.insert_str(0, "x-"))),
+            transform: Some(Arc::new(|pod: &mut Pod| pod.metadata.name.insert_str(0, "x-"))),
             ..InformerConfig::default()
         },
     );
@@ -457,7 +458,7 @@ async fn a_transform_that_panics_costs_that_object_and_no_other() {
     let informer = SharedInformer::new(
         source.clone(),
         InformerConfig {
-            transform: Some(Box::new(|pod: &mut Pod| assert_ne!(pod.node, "bad", "a panic that the test wants"))),
+            transform: Some(Arc::new(|pod: &mut Pod| assert_ne!(pod.node, "bad", "a panic that the test wants"))),
             ..InformerConfig::default()
         },
     );
@@ -487,6 +488,31 @@ fn a_start_outside_of_a_runtime_leaves_the_informer_as_it_was() {
         informer.shutdown().await;
         informer.wait_for_sync().await.unwrap_err();
     });
+}
+
+#[test]
+fn a_runtime_that_goes_ends_the_informer_also_before_it_began() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    for begins in [false, true] {
+        let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
+        let mut events = informer.subscribe();
+        let first = runtime();
+        let guard = first.enter();
+        informer.start();
+        drop(guard);
+        if begins {
+            first.block_on(informer.wait_for_sync()).unwrap();
+        }
+        drop(first);
+        assert_eq!(std::iter::from_fn(|| events.blocking_next()).count(), usize::from(begins));
+        assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::RuntimeGone }));
+        runtime().block_on(async {
+            let error = informer.wait_for_sync().await.unwrap_err().to_string();
+            assert_eq!(error, r#"the informer "Pod" has ended: its runtime is gone"#);
+            assert_eq!(informer.lister().wait_for("9").await, Err(NotReached::Stopped));
+            informer.shutdown().await;
+        });
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

@@ -259,7 +259,7 @@ async fn a_source_that_panics_ends_its_informer_which_says_why() {
         );
         assert!(state.has_ended() && informer.has_synced() == has_synced);
         let error = factory.wait_for_sync().await.unwrap_err().to_string();
-        assert_eq!(error, r#"the informer "web" panicked (wanted) before its first list was complete"#);
+        assert_eq!(error, r#"the informer "web" has ended: it panicked: wanted"#);
         informer.lister().wait_for("9").await.unwrap_err();
         let another = factory.informer(source(), config());
         assert!(matches!(another.state(), InformerState::Starting), "who asks now wants one that lives");

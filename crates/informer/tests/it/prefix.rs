@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_informer::{InformerConfig, ReflectorConfig, ResourceEvent, SharedInformer, Subscription};
+use pintle_informer::{
+    InformerConfig, NewestSubscription, ReflectorConfig, ResourceEvent, SharedInformer, Subscription,
+    SubscriptionStatus,
+};
 use pintle_meta::{Object, ObjectKey, Reason};
 use pintle_testing::{Break, Collection, Outcome, Verb};
 use proptest::collection::vec;
@@ -75,7 +78,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         2 => watch_fault.prop_map(Operation::FailWatch),
         1 => list_fault.prop_map(Operation::FailList),
         4 => (0..40_u64).prop_map(Operation::Pass),
-        6 => (0..4_usize, 0..4_usize).prop_map(|(who, many)| Operation::Take(who, many)),
+        6 => (0..7_usize, 0..4_usize).prop_map(|(who, many)| Operation::Take(who, many)),
         1 => Just(Operation::Subscribe),
     ];
     vec(operation, 1..80)
@@ -153,14 +156,43 @@ impl Recorded {
 
 /// A subscriber and what it makes of its events.
 struct Folder {
-    events: Subscription<Pod>,
+    events: Events,
     known: BTreeMap<ObjectKey, Arc<Pod>>,
+    is_ordered: bool,
+}
+
+/// So many changes may wait for a subscriber that wants each.
+const BOUND: usize = 4;
+
+enum Events {
+    Each(Subscription<Pod>),
+    Newest(NewestSubscription<Pod>),
+}
+
+impl Events {
+    fn status(&self) -> SubscriptionStatus {
+        match self {
+            Self::Each(events) => events.status(),
+            Self::Newest(newest) => newest.status(),
+        }
+    }
 }
 
 impl Folder {
     fn take(&mut self, source: &Recorded, many: usize) -> Result<(), TestCaseError> {
         for _ in 0..many {
-            let Some(event) = self.events.try_next() else { break };
+            let events = match &mut self.events {
+                Events::Each(events) => events,
+                Events::Newest(newest) => {
+                    let Some((key, object)) = newest.try_next() else { break };
+                    match object {
+                        Some(object) => _ = self.known.insert(key, object),
+                        None => prop_assert!(self.known.remove(&key).is_some(), "gone, and was not told"),
+                    }
+                    continue;
+                }
+            };
+            let Some(event) = events.try_next() else { break };
             let key = event.key();
             match event {
                 ResourceEvent::Added { object, .. } => {
@@ -184,7 +216,8 @@ impl Folder {
                 }
             }
         }
-        prop_assert!(self.events.len() <= 10, "at most one event a key that is there or was told");
+        let most = 10 + if self.is_ordered { BOUND } else { 0 };
+        prop_assert!(self.events.status().depth <= most, "at most one event a key that is there or was told");
         Ok(())
     }
 }
@@ -214,12 +247,19 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
         },
     );
     let resync = seed.is_multiple_of(4).then_some(Duration::from_secs(60));
-    let subscribe = || {
-        let mut events = informer.subscribe();
-        events.set_resync(resync);
-        Folder { events, known: BTreeMap::new() }
+    let subscribe = |number: usize| {
+        let is_ordered = number % 3 == 1;
+        let events = match number % 3 {
+            2 => Events::Newest(informer.subscribe_newest()),
+            _ => {
+                let mut events = if is_ordered { informer.subscribe_ordered(BOUND) } else { informer.subscribe() };
+                events.set_resync(resync);
+                Events::Each(events)
+            }
+        };
+        Folder { events, known: BTreeMap::new(), is_ordered }
     };
-    let mut folders = vec![subscribe()];
+    let mut folders: Vec<Folder> = (0..3).map(subscribe).collect();
     let mut told_of = 0;
     informer.start();
     for operation in operations {
@@ -248,7 +288,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
                 let who = who % folders.len();
                 folders[who].take(&source, many)?;
             }
-            Operation::Subscribe if folders.len() < 4 => folders.push(subscribe()),
+            Operation::Subscribe if folders.len() < 7 => folders.push(subscribe(folders.len())),
             Operation::Subscribe => {}
         }
         told_of += 1;
@@ -267,7 +307,7 @@ async fn run(operations: Vec<Operation>, streaming_list: bool, seed: u64) -> Res
     for folder in &mut folders {
         folder.take(&source, usize::MAX)?;
         prop_assert_eq!(&folder.known, &cached);
-        prop_assert!(folder.events.has_synced());
+        prop_assert!(folder.events.status().has_synced);
     }
     prop_assert!(informer.state().is_synced(), "{:?}", informer.state());
     informer.shutdown().await;

@@ -1,5 +1,6 @@
 //! Revisions: from the server to the cache, and never back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_informer::reflector::Command;
@@ -147,7 +148,7 @@ async fn no_cache_begins_before_what_was_seen() {
 async fn the_version_of_the_cache_comes_from_the_server_whatever_a_transform_makes_of_objects() {
     let source = pods(&["a"]);
     let transform = |pod: &mut Pod| pod.metadata.resource_version = String::new();
-    let config = InformerConfig { transform: Some(Box::new(transform)), ..InformerConfig::default() };
+    let config = InformerConfig { transform: Some(Arc::new(transform)), ..InformerConfig::default() };
     let informer = SharedInformer::new(source.clone(), config);
     informer.start();
     informer.wait_for_sync().await.unwrap();

@@ -1,0 +1,148 @@
+//! Which objects of its source an informer follows; it may change while the informer runs.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use pintle_meta::{
+    ApiError, ApiResource, FieldSelector, LabelSelector, ListOptions, ListWatch, RawObject, Reason, Status, WatchEvent,
+    WatchOptions,
+};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use crate::ReflectorConfig;
+
+/// What the objects have to match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selectors {
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+}
+
+/// The present selection.
+pub(crate) struct Selection {
+    state: Mutex<State>,
+}
+
+struct State {
+    selectors: Selectors,
+    /// Cancelled when the selectors change.
+    changed: CancellationToken,
+}
+
+/// A source, of which only what is selected is seen. After a change its watch has expired, and so has each that is asked for before
+/// a list has told what is selected now: so a reflector lists, and what does not match any more is missing from the list.
+pub(crate) struct Selected<L> {
+    source: L,
+    selection: Arc<Selection>,
+    /// By which the last list was begun.
+    listed: Mutex<Option<(Selectors, CancellationToken)>>,
+}
+
+/// The events of a watch, until the selectors change.
+pub(crate) struct Events<E> {
+    events: E,
+    changed: Pin<Box<WaitForCancellationFutureOwned>>,
+    has_expired: bool,
+}
+
+impl Selectors {
+    pub(crate) fn of(config: &ReflectorConfig) -> Self {
+        Self { labels: config.label_selector.clone(), fields: config.field_selector.clone() }
+    }
+}
+
+impl Selection {
+    pub(crate) fn new(selectors: Selectors) -> Self {
+        Self { state: Mutex::new(State { selectors, changed: CancellationToken::new() }) }
+    }
+
+    pub(crate) fn selectors(&self) -> Selectors {
+        self.lock().selectors.clone()
+    }
+
+    pub(crate) fn set(&self, selectors: Selectors) {
+        let mut state = self.lock();
+        if state.selectors != selectors {
+            let next = State { selectors, changed: CancellationToken::new() };
+            let before = std::mem::replace(&mut *state, next);
+            drop(state);
+            before.changed.cancel();
+        }
+    }
+
+    fn present(&self) -> (Selectors, CancellationToken) {
+        let state = self.lock();
+        (state.selectors.clone(), state.changed.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<L> Selected<L> {
+    pub(crate) fn new(source: L, selection: Arc<Selection>) -> Self {
+        Self { source, selection, listed: Mutex::new(None) }
+    }
+
+    /// The selectors for what follows: those of now where something begins, and else those of the last list.
+    fn selectors(&self, begins: bool) -> (Selectors, CancellationToken) {
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if begins {
+            *listed = None;
+        }
+        listed.get_or_insert_with(|| self.selection.present()).clone()
+    }
+}
+
+impl<L: ListWatch> ListWatch for Selected<L> {
+    type Object = L::Object;
+    type Page = L::Page;
+    type Events = Events<L::Events>;
+
+    fn api_resource(&self) -> ApiResource {
+        self.source.api_resource()
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.source.namespace()
+    }
+
+    async fn list(&self, options: &ListOptions) -> Result<L::Page, ApiError> {
+        let (Selectors { labels, fields }, _) = self.selectors(options.continue_token.is_empty());
+        let options = ListOptions { label_selector: labels, field_selector: fields, ..options.clone() };
+        self.source.list(&options).await
+    }
+
+    async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
+        let (Selectors { labels, fields }, changed) = self.selectors(options.send_initial_events);
+        if changed.is_cancelled() {
+            return Err(expired());
+        }
+        let options = WatchOptions { label_selector: labels, field_selector: fields, ..options.clone() };
+        let events = self.source.watch(&options).await?;
+        Ok(Events { events, changed: Box::pin(changed.cancelled_owned()), has_expired: false })
+    }
+}
+
+impl<E: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Unpin> Stream for Events<E> {
+    type Item = E::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<E::Item>> {
+        if self.has_expired {
+            return Poll::Ready(None);
+        }
+        if self.changed.as_mut().poll(context).is_ready() {
+            self.has_expired = true;
+            return Poll::Ready(Some(Err(expired())));
+        }
+        Pin::new(&mut self.events).poll_next(context)
+    }
+}
+
+fn expired() -> ApiError {
+    Status::failure(410, Reason::Expired, "other objects were selected meanwhile").into()
+}

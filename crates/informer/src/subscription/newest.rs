@@ -1,0 +1,104 @@
+//! A subscription without a past.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use pintle_delta_fifo::Change;
+use pintle_meta::{Object, ObjectKey};
+
+use super::queue::Told;
+use super::{Queue, blocking};
+use crate::{SubscriptionStatus, SyncHandle};
+
+/// What has become of each object, for a listener that wants nothing else: its newest state, or `None` when it is gone.
+///
+/// It is as a [`Subscription`](crate::Subscription), but for what was before, which is neither told nor kept in memory. Dropping it
+/// unsubscribes. It ends when the informer stops, after what was still to be told.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_informer::{InformerConfig, SharedInformer};
+/// use pintle_meta::{ApiResource, ObjectKey, PartialObject, Scope};
+/// use pintle_testing::{Collection, CollectionConfig};
+/// use serde_json::json;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let resource = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+///     let pods = Collection::<PartialObject>::dynamic(resource, CollectionConfig::default());
+///     pods.put_raw(json!({"metadata": {"namespace": "team-a", "name": "web-1"}}));
+///     let informer = SharedInformer::new(pods.clone(), InformerConfig::default());
+///     let mut newest = informer.subscribe_newest();
+///     informer.start();
+///
+///     let web = ObjectKey::new("team-a", "web-1");
+///     assert!(matches!(newest.next().await, Some((key, Some(_))) if key == web));
+///     pods.remove(&web);
+///     assert!(matches!(newest.next().await, Some((key, None)) if key == web));
+///     Ok(())
+/// }
+/// ```
+pub struct NewestSubscription<T> {
+    queue: Arc<Queue<T>>,
+}
+
+impl<T: Object> NewestSubscription<T> {
+    pub(crate) fn new(queue: Arc<Queue<T>>) -> Self {
+        Self { queue }
+    }
+
+    /// Waits for the next object. None: the informer has stopped, and everything has been told.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
+        poll_fn(|context| self.queue.poll_next(context)).await.map(newest)
+    }
+
+    /// Waits for the next object by blocking the thread. It needs no runtime, and must not be called on one's threads.
+    pub fn blocking_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
+        blocking(|context| self.queue.poll_next(context)).map(newest)
+    }
+
+    /// The next object, if there is one already.
+    pub fn try_next(&mut self) -> Option<(ObjectKey, Option<Arc<T>>)> {
+        self.queue.try_next().map(newest)
+    }
+
+    /// Tells whether the listener is through with all that was there at the beginning.
+    pub fn sync_handle(&self) -> SyncHandle {
+        self.queue.sync_handle()
+    }
+
+    /// How the listener keeps up.
+    pub fn status(&self) -> SubscriptionStatus {
+        self.queue.status()
+    }
+}
+
+impl<T: Object> Stream for NewestSubscription<T> {
+    type Item = (ObjectKey, Option<Arc<T>>);
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.queue.poll_next(context).map(|told| told.map(newest))
+    }
+}
+
+impl<T: Object> fmt::Debug for NewestSubscription<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewestSubscription").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+fn newest<T>((key, change): Told<T>) -> (ObjectKey, Option<Arc<T>>) {
+    match change {
+        Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, Some(object)),
+        Change::Deleted { .. } => (key, None),
+    }
+}

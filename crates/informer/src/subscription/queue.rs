@@ -1,0 +1,354 @@
+//! The shared side of a subscription: an informer puts in, one listener takes out.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pintle_delta_fifo::{Change, CoalescingFifo, Delivery};
+use pintle_meta::{Object, ObjectKey};
+use tokio::sync::watch;
+
+use crate::driver::now;
+use crate::snapshot::Iter;
+use crate::{Snapshot, SubscriptionStatus, SyncHandle};
+
+/// The shared side of a subscription.
+///
+/// What was there at its beginning, it reads from a snapshot when the listener asks, so that to begin costs the same however
+/// much there is. Until the listener is through with that, changes wait; where one waits for an object that was not told yet, that
+/// object is told in its newest state, and the change is not, unless each change is wanted.
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    pub(super) synced: watch::Sender<bool>,
+}
+
+/// What happened to an object, as all listeners are told.
+pub(crate) enum News<T> {
+    Added(Arc<T>),
+    Updated {
+        old: Arc<T>,
+        new: Arc<T>,
+    },
+    /// `known` is what the cache had, `last` the last state that was seen.
+    Deleted {
+        known: Arc<T>,
+        last: Arc<T>,
+        final_state_known: bool,
+    },
+}
+
+struct State<T> {
+    has_begun: bool,
+    beginning: Option<Beginning<T>>,
+    /// The walks that have come to their end. To drop one may drop objects, which are a user's, and is done under no lock.
+    ended: Vec<Walk<T>>,
+    pending: CoalescingFifo<ObjectKey, Arc<T>>,
+    reminder: Option<Reminder<T>>,
+    /// Who waits for an entry. There is one at most, since taking needs `&mut Subscription`.
+    waker: Option<Waker>,
+    upstream_synced: bool,
+    /// An initial event was handed out, and the listener has not asked for the next: it is still at work on it.
+    initial_in_hand: bool,
+    is_closed: bool,
+    /// The listener is gone, and what comes is for nobody.
+    is_gone: bool,
+    resync: Option<(Duration, Instant)>,
+    /// When something came for a listener that had taken everything, or when it last took something and left more.
+    waits_since: Option<Instant>,
+}
+
+/// What was there at the beginning, and was not told yet.
+struct Beginning<T> {
+    /// In its newest state.
+    next: Arc<T>,
+    rest: Walk<T>,
+}
+
+/// What the listener is to be reminded of.
+struct Reminder<T> {
+    rest: Walk<T>,
+    /// What has changed since, of which it hears anyway.
+    changed: HashSet<ObjectKey>,
+}
+
+/// What a listener is told: a change of the object of that key.
+pub(super) type Told<T> = (ObjectKey, Change<Arc<T>>);
+
+/// Objects, one after the other.
+pub(crate) struct Walk<T> {
+    objects: Objects<T>,
+    left: usize,
+}
+
+enum Objects<T> {
+    Snapshot(Iter<T>),
+    /// Those of a list, in its order.
+    Listed(Arc<[Arc<T>]>),
+}
+
+impl<T: Object> Queue<T> {
+    /// `resync` is how often to remind the listener of all objects.
+    pub(crate) fn new(delivery: Delivery, resync: Option<Duration>) -> Self {
+        let mut state = State {
+            has_begun: false,
+            beginning: None,
+            ended: Vec::new(),
+            pending: pending(delivery),
+            reminder: None,
+            waker: None,
+            upstream_synced: false,
+            initial_in_hand: false,
+            is_closed: false,
+            is_gone: false,
+            resync: None,
+            waits_since: None,
+        };
+        state.set_resync(resync);
+        Self { state: Mutex::new(state), synced: watch::Sender::new(false) }
+    }
+
+    /// Tells the listener what is there, before all changes. Nothing may have been told to it before.
+    pub(crate) fn begin(&self, walk: Walk<T>) {
+        self.change(|state| {
+            state.has_begun = true;
+            state.go_on(walk);
+        });
+    }
+
+    pub(crate) fn tell(&self, news: &[(ObjectKey, News<T>)]) {
+        self.change(|state| {
+            for (key, news) in news {
+                state.push(key.clone(), news);
+                if let Some(reminder) = &mut state.reminder {
+                    reminder.changed.insert(key.clone());
+                }
+            }
+        });
+    }
+
+    /// Tells the listener of all these again, unless it is still busy with such a round, or with its beginning.
+    pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
+        let rest = Walk::of(snapshot);
+        self.change(|state| {
+            if state.beginning.is_none() && state.reminder.is_none() && rest.left > 0 {
+                state.reminder = Some(Reminder { rest, changed: HashSet::new() });
+            }
+        });
+    }
+
+    /// All initial events are in.
+    pub(crate) fn upstream_synced(&self) {
+        self.change(|state| state.upstream_synced = true);
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn close(&self) {
+        self.change(|state| state.is_closed = true);
+    }
+
+    /// The listener is gone: what waits is for nobody.
+    pub(crate) fn hang_up(&self) {
+        let mut left = None;
+        self.change(|state| {
+            let none = pending(Delivery::Coalesced);
+            left = Some((state.beginning.take(), state.reminder.take(), std::mem::replace(&mut state.pending, none)));
+            state.is_gone = true;
+        });
+        // The objects are a user's, and are dropped here, under no lock.
+        drop(left);
+    }
+
+    pub(super) fn sync_handle(&self) -> SyncHandle {
+        SyncHandle { synced: self.synced.subscribe() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(crate) fn status(&self) -> SubscriptionStatus {
+        let has_synced = *self.synced.borrow();
+        let state = self.lock();
+        SubscriptionStatus {
+            depth: state.len(),
+            age: state.waits_since.map(|since| now().saturating_duration_since(since)),
+            joined: state.pending.joined(),
+            has_synced,
+        }
+    }
+
+    pub(crate) fn next_resync(&self) -> Option<Instant> {
+        self.lock().resync.map(|(_, next)| next)
+    }
+
+    /// Whether the time has come; and if so, sets the next one.
+    pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
+        let mut state = self.lock();
+        let Some((period, _)) = state.resync.filter(|(_, next)| *next <= now) else { return false };
+        state.resync = now.checked_add(period).map(|next| (period, next));
+        true
+    }
+
+    pub(super) fn set_resync(&self, period: Option<Duration>) {
+        self.lock().set_resync(period);
+    }
+
+    pub(super) fn try_next(&self) -> Option<Told<T>> {
+        let mut state = self.lock();
+        let told = self.pop(&mut state);
+        let ended = std::mem::take(&mut state.ended);
+        drop(state);
+        drop(ended);
+        told
+    }
+
+    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Told<T>>> {
+        let mut state = self.lock();
+        let told = self.pop(&mut state);
+        let ended = std::mem::take(&mut state.ended);
+        let has_ended = state.is_gone || (state.is_closed && state.has_begun);
+        if told.is_none() && !has_ended {
+            state.waker = Some(context.waker().clone());
+        }
+        drop(state);
+        drop(ended);
+        if told.is_none() && !has_ended { Poll::Pending } else { Poll::Ready(told) }
+    }
+
+    fn pop(&self, state: &mut State<T>) -> Option<Told<T>> {
+        let event = state.pop();
+        state.waits_since = if state.len() == 0 { None } else { Some(now()) };
+        self.note_synced(state);
+        event
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+        let mut state = self.lock();
+        if state.is_gone {
+            return;
+        }
+        change(&mut state);
+        state.renew();
+        self.note_synced(&state);
+        let has_news = state.len() > 0;
+        if has_news && state.waits_since.is_none() {
+            state.waits_since = Some(now());
+        }
+        let waker = if has_news || state.is_closed || state.is_gone { state.waker.take() } else { None };
+        let ended = std::mem::take(&mut state.ended);
+        drop(state);
+        drop(ended);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn note_synced(&self, state: &State<T>) {
+        let is_through = state.has_begun && state.beginning.is_none() && !state.initial_in_hand;
+        if state.upstream_synced && is_through && !state.is_gone {
+            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Object> State<T> {
+    /// A period so long that the clock cannot count it is never.
+    fn set_resync(&mut self, period: Option<Duration>) {
+        self.resync = period.and_then(|period| Some((period, now().checked_add(period)?)));
+    }
+
+    fn push(&mut self, key: ObjectKey, news: &News<T>) {
+        match news {
+            News::Added(object) => self.pending.added(key, object.clone(), false),
+            News::Updated { old, new } => self.pending.updated(key, old.clone(), new.clone()),
+            News::Deleted { known, last, final_state_known } => {
+                self.pending.deleted(key, known.clone(), last.clone(), *final_state_known);
+            }
+        }
+    }
+
+    /// The beginning first, then what has changed, and only then reminders.
+    fn pop(&mut self) -> Option<Told<T>> {
+        if let Some(Beginning { next, rest }) = self.beginning.take() {
+            self.go_on(rest);
+            self.renew();
+            self.initial_in_hand = true;
+            return Some((next.key(), Change::Added { object: next, is_initial: true }));
+        }
+        self.initial_in_hand = false;
+        let Some(reminder) = &mut self.reminder else { return self.pending.pop() };
+        if let Some((key, change)) = self.pending.pop() {
+            reminder.changed.insert(key.clone());
+            return Some((key, change));
+        }
+        let object = reminder.rest.find(|object| !reminder.changed.contains(&object.key()));
+        if reminder.rest.left == 0 {
+            self.ended.extend(self.reminder.take().map(|reminder| reminder.rest));
+        }
+        object.map(|object| (object.key(), Change::Updated { old: Some(object.clone()), new: object }))
+    }
+
+    fn go_on(&mut self, mut rest: Walk<T>) {
+        match rest.next() {
+            Some(next) => self.beginning = Some(Beginning { next, rest }),
+            None => self.ended.push(rest),
+        }
+    }
+
+    /// Brings what is next of the beginning to its newest state. What is gone is left out, so that there is something to tell as
+    /// long as there is a beginning; and another object by the same name is none of the beginning.
+    fn renew(&mut self) {
+        while let Some(beginning) = &mut self.beginning {
+            match self.pending.overtake(&beginning.next.key()) {
+                None => return,
+                Some(Some(newest)) => return beginning.next = newest,
+                Some(None) => {
+                    if let Some(beginning) = self.beginning.take() {
+                        self.go_on(beginning.rest);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How much waits: an upper bound as long as there is a beginning or a reminder, of which some may have changed.
+    fn len(&self) -> usize {
+        let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
+        let reminder = self.reminder.as_ref().map_or(0, |reminder| reminder.rest.left);
+        beginning + self.pending.len() + reminder
+    }
+}
+
+fn pending<T: Object>(delivery: Delivery) -> CoalescingFifo<ObjectKey, Arc<T>> {
+    CoalescingFifo::new(|old, new| old.uid() == new.uid(), delivery)
+}
+
+impl<T> Walk<T> {
+    pub(crate) fn of(snapshot: Snapshot<T>) -> Self {
+        let left = snapshot.len();
+        Self { objects: Objects::Snapshot(snapshot.into_iter()), left }
+    }
+
+    pub(crate) fn listed(list: Arc<[Arc<T>]>) -> Self {
+        let left = list.len();
+        Self { objects: Objects::Listed(list), left }
+    }
+}
+
+impl<T> Iterator for Walk<T> {
+    type Item = Arc<T>;
+
+    fn next(&mut self) -> Option<Arc<T>> {
+        let object = match &mut self.objects {
+            Objects::Snapshot(objects) => objects.next(),
+            Objects::Listed(list) => list.get(list.len() - self.left).cloned(),
+        };
+        self.left -= usize::from(object.is_some());
+        object
+    }
+}

@@ -1,0 +1,162 @@
+//! Reads of one's own writes, before the watch brings them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_informer::{Cache, Lister, Overlay, OverlayConfig};
+use pintle_meta::Object;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::support::{Pod, key, pod};
+
+/// A pod at a version, written as its `node` says.
+fn at(name: &str, uid: &str, version: u64) -> Pod {
+    let mut pod = pod(name, &version.to_string());
+    pod.metadata.uid = uid.into();
+    pod.metadata.resource_version = version.to_string();
+    pod
+}
+
+fn overlay(config: OverlayConfig) -> (Arc<Cache<Pod>>, Overlay<Pod>) {
+    let cache = Arc::new(Cache::new());
+    (cache.clone(), Overlay::new(Lister::new(cache), config))
+}
+
+/// The version that a read gives, by key and in the list, where it must be the same.
+#[track_caller]
+fn read(overlay: &Overlay<Pod>, name: &str) -> Option<u64> {
+    let version = |pod: &Arc<Pod>| pod.node.parse().unwrap();
+    let listed = overlay.list().iter().find(|pod| pod.key() == key(name)).map(version);
+    let read = overlay.get(&key(name)).as_ref().map(version);
+    assert_eq!(read, listed);
+    read
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_read_until_the_cache_has_it_or_something_later() {
+    let (cache, overlay) = overlay(OverlayConfig::default());
+    cache.upsert(Arc::new(at("a", "1", 5))).unwrap();
+    assert!(overlay.wrote(at("a", "1", 8)) && overlay.wrote(at("new", "2", 9)));
+    assert_eq!((read(&overlay, "a"), read(&overlay, "new"), overlay.len()), (Some(8), Some(9), 2));
+    cache.upsert(Arc::new(at("a", "1", 7))).unwrap();
+    assert_eq!(read(&overlay, "a"), Some(8), "what others wrote before is not seen");
+    cache.upsert(Arc::new(at("a", "1", 8))).unwrap();
+    cache.delete(&key("new"), "10");
+    assert_eq!((read(&overlay, "a"), read(&overlay, "new")), (Some(8), None), "somebody deleted it since");
+    cache.upsert(Arc::new(at("a", "1", 11))).unwrap();
+    assert_eq!((read(&overlay, "a"), overlay.is_empty()), (Some(11), true));
+    assert!(overlay.wrote(at("a", "1", 10)));
+    assert_eq!(read(&overlay, "a"), Some(11), "an answer that comes late changes nothing");
+
+    let mut opaque = at("a", "1", 12);
+    opaque.metadata.resource_version = "x".into();
+    assert!(!overlay.wrote(opaque));
+    let mut labelled = at("b", "3", 12);
+    labelled.metadata.labels.insert("app".into(), "web".into());
+    overlay.wrote(labelled);
+    assert_eq!(overlay.select(&"app=web".parse().unwrap()).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_is_gone_and_stays_so() {
+    let (cache, overlay) = overlay(OverlayConfig::default());
+    cache.upsert(Arc::new(at("a", "1", 5))).unwrap();
+    overlay.deleted(at("a", "1", 6));
+    assert_eq!(read(&overlay, "a"), None);
+    cache.upsert(Arc::new(at("a", "1", 6))).unwrap();
+    assert_eq!(read(&overlay, "a"), None, "its end has not come yet");
+    overlay.wrote(at("a", "1", 6));
+    assert_eq!(read(&overlay, "a"), None, "an answer that comes late brings nothing back");
+    cache.upsert(Arc::new(at("a", "2", 8))).unwrap();
+    assert_eq!(read(&overlay, "a"), Some(8), "another object by its name");
+
+    overlay.wrote(at("brief", "3", 9));
+    overlay.deleted(at("brief", "3", 9));
+    assert_eq!(read(&overlay, "brief"), None);
+    cache.upsert(Arc::new(at("brief", "3", 9))).unwrap();
+    assert_eq!(read(&overlay, "brief"), None, "that it came is seen later than that it went");
+    overlay.wrote(at("brief", "4", 11));
+    assert_eq!(read(&overlay, "brief"), Some(11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_bounded_in_keys_and_in_time() {
+    let config = OverlayConfig { capacity: 2, max_age: Duration::from_secs(10) };
+    let (cache, overlay) = overlay(config);
+    cache.upsert(Arc::new(at("a", "1", 1))).unwrap();
+    for (name, version) in [("a", 2), ("b", 3), ("c", 4)] {
+        overlay.wrote(at(name, name, version));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(["a", "b", "c"].map(|name| read(&overlay, name)), [Some(1), Some(3), Some(4)], "the oldest went");
+    tokio::time::sleep(Duration::from_millis(8500)).await;
+    assert_eq!((read(&overlay, "b"), read(&overlay, "c"), overlay.len()), (None, Some(4), 1));
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Write { own: bool, at: usize },
+    Delete { own: bool, at: usize },
+    Deliver(usize),
+}
+
+proptest! {
+    #[test]
+    fn a_read_is_the_cache_or_ones_own_last_write_whichever_is_newer(operations in vec(prop_oneof![
+        3 => (any::<bool>(), 0..3_usize).prop_map(|(own, at)| Operation::Write { own, at }),
+        2 => (any::<bool>(), 0..3_usize).prop_map(|(own, at)| Operation::Delete { own, at }),
+        3 => (0..4_usize).prop_map(Operation::Deliver),
+    ], 1..60)) {
+        let (cache, overlay) = overlay(OverlayConfig::default());
+        let names = ["a", "b", "c"];
+        // What the server has, what the watch has yet to bring, and one's own last writes with what they left.
+        let mut server: BTreeMap<&str, Pod> = BTreeMap::new();
+        let mut log: Vec<(u64, &str, Option<Pod>)> = Vec::new();
+        let mut own_writes: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
+        let (mut delivered, mut seen) = (0, 0);
+        for operation in operations {
+            let version = log.len() as u64 + 1;
+            match operation {
+                Operation::Write { own, at: place } => {
+                    let name = names[place];
+                    let uid = server.get(name).map_or(version.to_string(), |pod| pod.metadata.uid.clone());
+                    let pod = at(name, &uid, version);
+                    server.insert(name, pod.clone());
+                    log.push((version, name, Some(pod.clone())));
+                    if own {
+                        own_writes.insert(name, (version, Some(version)));
+                        prop_assert!(overlay.wrote(pod));
+                    }
+                }
+                Operation::Delete { own, at } => {
+                    let name = names[at];
+                    let Some(pod) = server.remove(name) else { continue };
+                    log.push((version, name, None));
+                    if own {
+                        own_writes.insert(name, (version, None));
+                        prop_assert!(overlay.deleted(pod));
+                    }
+                }
+                Operation::Deliver(many) => {
+                    for (version, name, pod) in log.iter().skip(delivered).take(many) {
+                        match pod {
+                            Some(pod) => _ = cache.upsert(Arc::new(pod.clone())).unwrap(),
+                            None => _ = cache.delete(&key(name), &version.to_string()),
+                        }
+                        (delivered, seen) = (delivered + 1, *version);
+                    }
+                }
+            }
+            for name in names {
+                let cached = cache.get(&key(name)).map(|pod| pod.node.parse().unwrap());
+                let expected = match own_writes.get(name) {
+                    Some((version, left)) if seen < *version => *left,
+                    _ => cached,
+                };
+                prop_assert_eq!(read(&overlay, name), expected, "{} at {}", name, seen);
+            }
+        }
+    }
+}

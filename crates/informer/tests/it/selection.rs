@@ -1,0 +1,99 @@
+//! Selectors that change while an informer runs.
+
+use pintle_informer::{InformerConfig, InformerFactory, ReflectorConfig, SharedInformer};
+use pintle_meta::{FieldSelector, LabelSelector};
+use pintle_testing::{Collection, Outcome, Verb};
+
+use crate::support::{Pod, cut, drain_sorted, pod, requests};
+
+/// With the label `app`.
+fn labelled(app: char) -> Pod {
+    let mut pod = pod(&app.to_string(), "");
+    pod.metadata.labels.insert("app".into(), app.into());
+    pod
+}
+
+/// One pod a letter.
+fn labelled_all(apps: &str) -> Collection<Pod> {
+    apps.chars().map(labelled).collect()
+}
+
+fn selector(text: &str) -> LabelSelector {
+    text.parse().unwrap()
+}
+
+fn config(label_selector: &str, streaming_list: bool) -> InformerConfig<Pod> {
+    let reflector =
+        ReflectorConfig { label_selector: selector(label_selector), streaming_list, ..ReflectorConfig::default() };
+    InformerConfig { reflector, ..InformerConfig::default() }
+}
+
+fn names(informer: &SharedInformer<Pod>) -> String {
+    let mut names: Vec<String> = informer.lister().list().iter().map(|pod| pod.metadata.name.clone()).collect();
+    names.sort();
+    names.concat()
+}
+
+/// As long as a new round may take.
+async fn round() {
+    tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_match_any_more_is_deleted_and_what_does_now_is_added() {
+    for streaming_list in [false, true] {
+        let source = labelled_all("abc");
+        let informer = SharedInformer::new(source.clone(), config("app in (a,b)", streaming_list));
+        let mut events = informer.subscribe();
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        assert_eq!(drain_sorted(&mut events).await, ["A! a@1", "A! b@2"]);
+        informer.set_selectors(selector("app in (b,c)"), FieldSelector::everything());
+        round().await;
+        assert_eq!(drain_sorted(&mut events).await, ["A c@3", "D? a@1"]);
+        assert!(informer.state().is_synced());
+
+        requests(&source);
+        informer.set_selectors(selector("app in (c,b)"), FieldSelector::everything());
+        round().await;
+        assert!(requests(&source).is_empty(), "these are the same");
+        source.put(labelled('b'));
+        assert_eq!(drain_sorted(&mut events).await, ["U b@2..4"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_during_a_list_is_followed_by_another_list() {
+    let source = labelled_all("abc");
+    let mut config = config("app=a", false);
+    config.reflector.page_size = Some(1);
+    let informer = SharedInformer::new(source.clone(), config);
+    informer.set_selectors(selector("app=b"), FieldSelector::everything());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(names(&informer), "b", "before the start");
+    // Between the list and its watch.
+    source.faults().next_of(Verb::Watch, [Outcome::Fails(cut())]);
+    informer.set_selectors(selector("app=a"), FieldSelector::everything());
+    tokio::task::yield_now().await;
+    informer.set_selectors(selector("app=c"), FieldSelector::everything());
+    round().await;
+    round().await;
+    assert_eq!(names(&informer), "c");
+    assert!(informer.state().is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factory_shares_what_is_followed_now() {
+    let source = labelled_all("ab");
+    let factory = InformerFactory::new();
+    let informer = |selector: &str, name: &str| {
+        let config = InformerConfig { name: name.into(), ..config(selector, false) };
+        factory.informer(source.clone(), config).name().to_owned()
+    };
+    assert_eq!(informer("app=a", "first"), "first");
+    let first = factory.informer(source.clone(), config("app=a", false));
+    first.set_selectors(selector("app=b"), FieldSelector::everything());
+    assert_eq!(informer("app=b", "second"), "first");
+    assert_eq!(informer("app=a", "third"), "third");
+}

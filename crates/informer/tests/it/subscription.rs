@@ -1,0 +1,281 @@
+//! What a subscription costs, what it holds back, and how it is told of.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pintle_informer::{InformerConfig, ResourceEvent, SharedInformer, Subscription};
+use pintle_meta::{Metadata, NamespaceScope, Object, ObjectMeta, Resource, WatchEvent};
+use pintle_testing::{Break, Collection};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::support::scripted::{Scripted, list, raw};
+use crate::support::{Pod, drain, drain_sorted, key, pod, pods, settle, shorthand};
+
+async fn synced(source: &Collection<Pod>) -> SharedInformer<Pod> {
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    informer
+}
+
+thread_local! {
+    /// How often somebody has looked at an object.
+    static LOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
+#[derive(Deserialize)]
+struct Watched {
+    metadata: ObjectMeta,
+}
+
+impl Object for Watched {
+    fn metadata(&self) -> &dyn Metadata {
+        LOOKS.set(LOOKS.get() + 1);
+        &self.metadata
+    }
+}
+
+impl Resource for Watched {
+    type Scope = NamespaceScope;
+    const API_VERSION: &'static str = "v1";
+    const KIND: &'static str = "Watched";
+    const PLURAL: &'static str = "watched";
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_subscribe_and_to_be_reminded_cost_the_same_however_much_there_is() {
+    const OBJECTS: usize = 300;
+    let looks = |subscribers: usize| async move {
+        let source = Collection::<Watched>::default();
+        for number in 0..OBJECTS {
+            source.put_raw(json!({"metadata": {"namespace": "ns", "name": number.to_string()}}));
+        }
+        let informer = SharedInformer::new(source, InformerConfig::default());
+        let mut all: Vec<_> = (0..subscribers).map(|_| informer.subscribe()).collect();
+        LOOKS.set(0);
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        let of_the_list = LOOKS.replace(0);
+        let late = informer.subscribe();
+        assert_eq!(late.len(), OBJECTS);
+        let of_a_late_one = LOOKS.get();
+        all.iter_mut().for_each(|events| while events.try_next().is_some() {});
+        all.iter_mut().for_each(|events| events.set_resync(Some(Duration::from_secs(1))));
+        LOOKS.set(0);
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert!(all.iter().all(|events| events.len() == OBJECTS));
+        (of_the_list, of_a_late_one, LOOKS.get())
+    };
+    let ((without, ..), (with, late, resync)) = (looks(0).await, looks(8).await);
+    assert!(with - without < OBJECTS && late < OBJECTS && resync < OBJECTS, "{without} {with} {late} {resync}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_before_it_was_told_is_told_once_and_as_it_is() {
+    let source = pods(&["changed", "gone", "anew", "same"]);
+    let informer = synced(&source).await;
+    let mut late = informer.subscribe();
+    source.put(pod("changed", "1"));
+    settle().await;
+    source.put(pod("changed", "2"));
+    for name in ["gone", "anew"] {
+        source.remove(&key(name));
+    }
+    settle().await;
+    source.put(pod("anew", ""));
+    source.put(pod("new", ""));
+    settle().await;
+    let told = drain(&mut late).await;
+    let (initial, later) = told.split_at(2);
+    assert!(initial == ["A! changed@6", "A! same@4"] || initial == ["A! same@4", "A! changed@6"], "{told:?}");
+    let mut later = later.to_vec();
+    later.sort();
+    assert_eq!(later, ["A anew@9", "A new@10"], "another object by a name is none of the beginning");
+    assert!(late.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_while_the_cache_is_written_hears_of_everything_once() {
+    let source = pods(&["a"]);
+    let informer = Arc::new(SharedInformer::new(source.clone(), InformerConfig::default()));
+    let subscriptions: Arc<Mutex<Vec<Subscription<Pod>>>> = Arc::default();
+    let (weak, all) = (Arc::downgrade(&informer), subscriptions.clone());
+    let subscribe = move |_: &Pod| {
+        all.lock().unwrap().extend(weak.upgrade().map(|informer| informer.subscribe()));
+        vec![]
+    };
+    informer.add_index("subscribes", subscribe).unwrap();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    source.put(pod("b", ""));
+    settle().await;
+    source.put(pod("a", "changed"));
+    settle().await;
+    source.remove(&key("b"));
+    settle().await;
+    informer.shutdown().await;
+    let subscriptions = std::mem::take(&mut *subscriptions.lock().unwrap());
+    assert!(subscriptions.len() >= 6, "before each of three writes, and during it");
+    for mut events in subscriptions {
+        let mut known = BTreeMap::new();
+        while let Some(event) = events.next().await {
+            match event {
+                ResourceEvent::Added { object, .. } => assert!(known.insert(object.key(), object).is_none()),
+                ResourceEvent::Updated { old, new } => assert_eq!(known.insert(new.key(), new), Some(old)),
+                ResourceEvent::Deleted { object, .. } => assert!(known.remove(&object.key()).is_some()),
+            }
+        }
+        assert!(events.has_synced());
+        assert_eq!(known.into_values().collect::<Vec<_>>(), informer.lister().list());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_changes_an_object_at_an_equal_version_is_told() {
+    let a = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "resourceVersion": "1"}, "node": node});
+    let (listed, modified) = (a("before"), a("after"));
+    let source = Scripted::new(
+        move || Ok(list(std::slice::from_ref(&listed), "1")),
+        move || Ok(Box::new(std::iter::once(WatchEvent::Modified(raw(&modified))))),
+    );
+    let informer = SharedInformer::new(source, InformerConfig::default());
+    let mut events = informer.subscribe_ordered(1);
+    informer.start();
+    assert!(matches!(events.next().await, Some(ResourceEvent::Added { object, .. }) if object.node == "before"));
+    settle().await;
+    assert_eq!(informer.lister().list()[0].node, "after");
+    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("nobody was told") };
+    assert_eq!((old.node.as_str(), new.node.as_str()), ("before", "after"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_each_change_gets_each_in_the_order_of_all() {
+    let source = pods(&["a", "b"]);
+    let informer = synced(&source).await;
+    let (mut each, mut merged) = (informer.subscribe_ordered(100), informer.subscribe());
+    assert_eq!(drain_sorted(&mut merged).await, ["A! a@1", "A! b@2"]);
+    for name in ["a", "b", "a", "c"] {
+        source.put(pod(name, ""));
+    }
+    source.remove(&key("c"));
+    let told = drain(&mut each).await;
+    assert_eq!(told[2..], ["U a@1..3", "U b@2..4", "U a@3..5", "A c@6", "D c@7"], "after what was at the beginning");
+    assert_eq!(drain(&mut merged).await, ["U a@1..5", "U b@2..4"]);
+
+    source.break_watches(Break::Silent);
+    source.remove(&key("a"));
+    source.put(pod("a", ""));
+    source.compact();
+    source.break_watches(Break::End);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(drain(&mut each).await, ["D? a@5", "A a@9"], "another object by the same name");
+    assert_eq!(each.status().joined, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_without_room_joins_the_last_one_of_its_key() {
+    let source = pods(&["a", "b"]);
+    let informer = synced(&source).await;
+    let mut events = informer.subscribe_ordered(2);
+    assert_eq!(drain(&mut events).await.len(), 2);
+    for name in ["a", "b", "a", "c", "a"] {
+        source.put(pod(name, ""));
+    }
+    settle().await;
+    let status = events.status();
+    assert_eq!((status.depth, status.joined), (3, 2));
+    assert_eq!(events.try_next().map(|event| shorthand(&event)).unwrap(), "U a@1..7");
+    source.put(pod("a", ""));
+    assert_eq!(drain(&mut events).await, ["U b@2..4", "A c@6", "U a@7..8"], "it has not caught up");
+    for name in ["b", "b"] {
+        source.put(pod(name, ""));
+    }
+    assert_eq!(drain(&mut events).await, ["U b@4..9", "U b@9..10"], "and now it is");
+    assert_eq!(events.status().joined, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reminder_comes_after_the_news_and_not_of_what_has_changed() {
+    let source = pods(&["a", "b", "c"]);
+    let informer = synced(&source).await;
+    let mut events = informer.subscribe();
+    events.set_resync(Some(Duration::from_secs(60)));
+    drain(&mut events).await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    source.put(pod("a", ""));
+    source.remove(&key("b"));
+    source.put(pod("d", ""));
+    assert_eq!(drain(&mut events).await, ["U a@1..4", "D b@5", "A d@6", "U c@3..3"]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let first = events.try_next().map(|event| shorthand(&event)).unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut rest = drain(&mut events).await;
+    assert_eq!(rest.len(), 2, "who is not through with a round has no other");
+    rest.push(first);
+    rest.sort();
+    assert_eq!(rest, ["U a@4..4", "U c@3..3", "U d@6..6"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_subscribers_keep_up_shows() {
+    let source = pods(&["a", "b"]);
+    let informer = synced(&source).await;
+    let (mut quick, mut slow) = (informer.subscribe(), informer.subscribe());
+    assert_eq!(drain(&mut quick).await.len(), 2);
+    slow.try_next().unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    source.put(pod("c", "1"));
+    settle().await;
+    source.put(pod("c", "2"));
+    drain(&mut quick).await;
+    let [of_quick, of_slow] = &informer.subscriptions()[..] else { panic!("there are two") };
+    assert_eq!((of_quick.depth, of_quick.age, of_quick.joined, of_quick.has_synced), (0, None, 1, true));
+    assert_eq!((of_slow.depth, of_slow.joined, of_slow.has_synced), (2, 1, false));
+    assert!(of_slow.age.unwrap() >= Duration::from_secs(30), "{of_slow:?}");
+    let dump = format!("{informer:?}");
+    for part in ["Pod", "Synced", "objects: 3", "depth: 2", "joined: 1"] {
+        assert!(dump.contains(part), "{part} is not in {dump}");
+    }
+    drop(slow);
+    assert_eq!(informer.subscriptions().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_the_newest_state_gets_that_and_keeps_no_other() {
+    let source = pods(&["a", "b"]);
+    let informer = synced(&source).await;
+    let mut newest = informer.subscribe_newest();
+    let mut taken = async || {
+        settle().await;
+        let next = std::iter::from_fn(|| newest.try_next());
+        let version = |pod: Arc<Pod>| pod.metadata.resource_version.clone();
+        let mut taken: Vec<_> = next.map(|(key, pod)| (key.name().to_owned(), pod.map(version))).collect();
+        taken.sort();
+        taken
+    };
+    let at = |name: &str, version: &str| (name.to_owned(), Some(version.to_owned()));
+    assert_eq!(taken().await, [at("a", "1"), at("b", "2")]);
+    let old = Arc::downgrade(&informer.lister().get(&key("a")).unwrap());
+    source.put(pod("a", ""));
+    settle().await;
+    assert!(old.upgrade().is_none(), "what was before is not kept for it");
+    source.put(pod("a", ""));
+    source.remove(&key("b"));
+    source.put(pod("c", ""));
+    assert_eq!(taken().await, [at("a", "4"), ("b".into(), None), at("c", "6")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_was_seen_is_told_as_seen_though_a_re_creation_met_it() {
+    let source = pods(&["a"]);
+    let informer = synced(&source).await;
+    let (mut merged, mut each) = (informer.subscribe(), informer.subscribe_ordered(10));
+    assert_eq!(drain(&mut merged).await, drain(&mut each).await);
+    source.remove(&key("a"));
+    source.put(pod("a", ""));
+    assert_eq!(drain(&mut merged).await, ["D a@2", "A a@3"]);
+    assert_eq!(drain(&mut each).await, ["D a@2", "A a@3"]);
+}

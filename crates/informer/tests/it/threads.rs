@@ -1,0 +1,101 @@
+//! Events for threads without a runtime.
+
+use std::sync::mpsc;
+
+use pintle_informer::{HandlerGuard, InformerConfig, ResourceEvent, SharedInformer};
+
+use crate::support::{Pod, pods, settle, shorthand};
+
+#[tokio::test]
+async fn a_channel_brings_everything_to_several_threads_and_ends_with_the_informer() {
+    let names: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
+    let source = pods(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let informer = SharedInformer::new(source, InformerConfig::default());
+    let channel = informer.subscribe().into_channel(1).unwrap();
+    let mut synced = channel.sync_handle();
+    let workers = [(); 3].map(|()| {
+        let events = channel.receiver().clone();
+        std::thread::spawn(move || events.iter().map(|event| event.object().metadata.name.clone()).collect::<Vec<_>>())
+    });
+    informer.start();
+    assert!(synced.synced().await, "all has gone into the channel");
+    informer.shutdown().await;
+    let mut told: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+    told.sort();
+    assert_eq!(told, names);
+    assert_eq!(channel.status().depth, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_that_is_dropped_takes_nothing_more() {
+    let informer = SharedInformer::new(pods(&["a", "b", "c"]), InformerConfig::default());
+    let never = informer.subscribe().into_channel(1).unwrap();
+    let mut idle = never.sync_handle();
+    drop(never);
+    assert!(!idle.synced().await, "a thread that waited for an event has ended");
+    let full = informer.subscribe().into_channel(1).unwrap();
+    let (mut handle, events) = (full.sync_handle(), full.receiver().clone());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let mut told = vec![events.recv().unwrap()];
+    drop(full);
+    assert!(!handle.synced().await, "a thread that waited for room has ended");
+    told.extend(events.iter());
+    assert!(told.len() < 3, "{told:?}");
+    settle().await;
+    assert!(informer.subscriptions().is_empty());
+}
+
+/// A handler that tells of each call, and ends it when it is let.
+fn blocking(informer: &SharedInformer<Pod>) -> (HandlerGuard, mpsc::Receiver<String>, mpsc::Sender<()>) {
+    let ((told, tells), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
+    let let_go = std::sync::Mutex::new(let_go);
+    let handler = move |event: &ResourceEvent<Pod>| {
+        told.send(shorthand(event)).unwrap();
+        let_go.lock().unwrap().recv().expect("wanted, where nobody lets it go");
+    };
+    (informer.handle_on_thread(informer.subscribe(), handler).unwrap(), tells, lets)
+}
+
+#[tokio::test]
+async fn a_handler_with_a_thread_of_its_own_may_block_and_holds_up_nobody() {
+    let informer = SharedInformer::new(pods(&["a", "b"]), InformerConfig::default());
+    let (mut guard, tells, lets) = blocking(&informer);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let mut told = vec![tells.recv().unwrap()];
+    assert!(!guard.has_synced(), "it is at work on the first one");
+    lets.send(()).unwrap();
+    told.push(tells.recv().unwrap());
+    assert!(!guard.has_synced(), "it is at work on the last one");
+    lets.send(()).unwrap();
+    assert!(guard.synced().await);
+    told.sort();
+    assert_eq!(told, ["A! a@1", "A! b@2"]);
+    guard.remove().await;
+    assert!(tells.recv().is_err(), "the handler is gone");
+}
+
+#[tokio::test]
+async fn the_removal_of_a_handler_waits_for_its_call_and_not_for_the_rest_after_a_panic() {
+    let informer = SharedInformer::new(pods(&["a", "b"]), InformerConfig::default());
+    let ((calm, of_calm, lets), (panics, of_panics, nobody_lets)) = (blocking(&informer), blocking(&informer));
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    of_calm.recv().unwrap();
+    of_panics.recv().unwrap();
+    drop(informer.handle_on_thread(informer.subscribe(), |_: &ResourceEvent<Pod>| {}).unwrap());
+    let mut removal = Box::pin(calm.remove());
+    tokio::select! {
+        biased;
+        () = &mut removal => panic!("its call is under way"),
+        () = settle() => {}
+    }
+    lets.send(()).unwrap();
+    removal.await;
+    assert!(of_calm.recv().is_err(), "no other call followed");
+
+    drop(nobody_lets);
+    panics.remove().await;
+    assert!(of_panics.recv().is_err());
+}
