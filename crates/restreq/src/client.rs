@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Method};
-use pintle_meta::{ClientConfig, GroupVersion};
+use pintle_meta::{ClientConfig, GroupVersion, redacted_url};
 use pintle_metrics::Provider;
 
 use crate::Request;
@@ -25,7 +25,7 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{ClientConfig, GroupVersion};
+/// use pintle_meta::{ClientConfig, GroupVersion, redacted_url};
 /// use pintle_restreq::RestClient;
 ///
 /// let client = RestClient::new(ClientConfig::new("https://10.0.0.1:6443"))?;
@@ -191,6 +191,12 @@ impl RestClient {
         let tls = &config.tls;
         let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
         let base = Base::parse(&config.server, has_tls)?;
+        let has_secret = config.basic.is_some() || config.token.is_some() || config.token_file.is_some();
+        if !has_tls && (has_secret || config.exec.is_some()) && !config.server.contains("://") {
+            let why =
+                "without a scheme it would be http, and who asks would be sent in the open; write https:// before it";
+            return Err(ConfigError::Server { server: redacted_url(&config.server), why: why.into() });
+        }
         let header = |field, text: &str| {
             let value = HeaderValue::from_str(text);
             value.map_err(|_| ConfigError::Value { field, why: "it holds what a header may not hold".into() })

@@ -67,6 +67,16 @@ fn a_replaced_entry_stays_in_its_file_and_a_deleted_one_is_gone_for_good() {
 }
 
 #[test]
+fn the_last_entry_of_a_file_can_be_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, missing) = (dir.path().join("a"), dir.path().join("missing"));
+    std::fs::write(&a, "users: [{name: me, user: {token: t}}]").unwrap();
+    files(&[&a, &missing]).modify(|config| config.users.clear()).unwrap();
+    assert!(read(&a).is_empty());
+    assert!(!missing.exists());
+}
+
+#[test]
 fn nothing_changed_is_nothing_written() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
