@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pintle_meta::{Secret, redacted_url};
+use serde_json::Value;
 
 use crate::{Data, Error, Kubeconfig};
 
@@ -46,8 +47,8 @@ impl Kubeconfig {
         Ok(flat)
     }
 
-    /// The same without secrets, to be printed: no tokens, passwords and keys, nothing of what credential programs are told, and
-    /// URLs without user and password.
+    /// The same without secrets, to be printed: no tokens, passwords and keys, nothing of what credential programs are told, URLs
+    /// without user and password, and no value of a member that has no name here, or of other programs' data.
     ///
     /// # Examples
     ///
@@ -65,11 +66,17 @@ impl Kubeconfig {
                 *secret = Some(Secret::new(REDACTED));
             }
         };
+        cover(shown.extensions.values_mut().chain(shown.other.values_mut()));
         for cluster in shown.clusters.values_mut() {
             cluster.server = redacted_url(&cluster.server);
             cluster.proxy_url = redacted_url(&cluster.proxy_url);
+            cover(cluster.extensions.values_mut().chain(cluster.other.values_mut()));
+        }
+        for context in shown.contexts.values_mut() {
+            cover(context.extensions.values_mut().chain(context.other.values_mut()));
         }
         for user in shown.users.values_mut() {
+            cover(user.extensions.values_mut().chain(user.other.values_mut()));
             hide(&mut user.token);
             hide(&mut user.password);
             if user.client_key_data.is_some() {
@@ -79,6 +86,7 @@ impl Kubeconfig {
                 provider.config.values_mut().for_each(|value| *value = Secret::new(REDACTED));
             }
             if let Some(exec) = &mut user.exec {
+                cover(exec.other.values_mut());
                 exec.args.iter_mut().for_each(|argument| *argument = REDACTED.into());
                 exec.env.iter_mut().for_each(|variable| hide(&mut variable.value));
             }
@@ -101,6 +109,10 @@ impl Kubeconfig {
         }
         short
     }
+}
+
+fn cover<'a>(values: impl Iterator<Item = &'a mut Value>) {
+    values.for_each(|value| *value = REDACTED.into());
 }
 
 fn inline(file: &mut Option<PathBuf>, data: &mut Option<Data>) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! Which files make up a configuration, and how they are read and merged.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::{Environment, Error, Kubeconfig, relative, yaml};
@@ -89,12 +90,19 @@ impl Files {
 
     /// The content of one file as it stands; `None` if it need not be there and is not.
     pub(crate) fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, Error> {
-        match std::fs::read_to_string(path) {
+        match read_bounded(path) {
             Ok(text) => yaml::parse(&text, path).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.explicit => Ok(None),
             Err(cause) => Err(Error::Read { path: path.into(), cause }),
         }
     }
+}
+
+/// Not the whole of a file that never ends: a byte more than is taken, so that it is refused for its size.
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(yaml::LARGEST as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The directory that relative paths in `file` mean.

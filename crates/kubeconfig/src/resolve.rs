@@ -128,6 +128,7 @@ impl Kubeconfig {
         if !user_name.is_empty() || user != AuthInfo::default() {
             report.user(user_name, &user);
         }
+        report.scheme(cluster_name, &cluster, &user);
         report.finish()?;
 
         let mut config = ClientConfig::new(&cluster.server);

@@ -1,10 +1,12 @@
 //! What a kubeconfig holds.
 
+mod debug;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use pintle_meta::{Secret, redacted_url};
+use pintle_meta::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -33,7 +35,7 @@ use crate::de::{self, null_default};
 /// assert_eq!(Kubeconfig::parse(&kubeconfig.to_yaml()?)?.users, kubeconfig.users);
 /// # Ok::<(), pintle_kubeconfig::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Kubeconfig {
     /// `v1`; some programs leave it out.
@@ -98,27 +100,8 @@ pub struct ClusterInfo {
     pub origin: Option<PathBuf>,
 }
 
-impl fmt::Debug for ClusterInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, tls_server_name, insecure_skip_tls_verify, certificate_authority, .. } = self;
-        let Self { certificate_authority_data, proxy_url, disable_compression, extensions, other, origin, .. } = self;
-        f.debug_struct("ClusterInfo")
-            .field("server", &redacted_url(server))
-            .field("tls_server_name", tls_server_name)
-            .field("insecure_skip_tls_verify", insecure_skip_tls_verify)
-            .field("certificate_authority", certificate_authority)
-            .field("certificate_authority_data", certificate_authority_data)
-            .field("proxy_url", &redacted_url(proxy_url))
-            .field("disable_compression", disable_compression)
-            .field("extensions", extensions)
-            .field("other", other)
-            .field("origin", origin)
-            .finish()
-    }
-}
-
 /// Credentials, and the user to act as.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AuthInfo {
     /// A file with the client's certificate chain.
@@ -180,7 +163,7 @@ pub struct AuthInfo {
 }
 
 /// A cluster, a user and a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Context {
     /// The name of the cluster.
@@ -231,19 +214,6 @@ pub struct Exec {
     /// Members without a name here.
     #[serde(flatten)]
     pub other: Map<String, Value>,
-}
-
-impl fmt::Debug for Exec {
-    /// Arguments and variables may hold secrets: only their number and names show.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exec")
-            .field("api_version", &self.api_version)
-            .field("command", &self.command)
-            .field("args", &format_args!("[{} redacted]", self.args.len()))
-            .field("env", &self.env.iter().map(|variable| &variable.name).collect::<Vec<_>>())
-            .field("interactive_mode", &self.interactive_mode)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A variable for a credential program.

@@ -141,6 +141,19 @@ impl Report {
         }
     }
 
+    /// client-go takes a server without a scheme as http, and drops the credentials without a word.
+    pub(crate) fn scheme(&mut self, name: &str, cluster: &ClusterInfo, user: &AuthInfo) {
+        let is_told = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+        if is_told || cluster.server.is_empty() || cluster.server.contains("://") || !user.has_credentials() {
+            return;
+        }
+        self.file.clone_from(&cluster.origin);
+        let server = redacted_url(&cluster.server);
+        let message =
+            format!("{server:?} has no scheme, and credentials are sent over https alone; write https://{server}");
+        self.add(format!("clusters[{name:?}].server"), message);
+    }
+
     pub(crate) fn user(&mut self, name: &str, user: &AuthInfo) {
         self.file.clone_from(&user.origin);
         let at = |member: &str| format!("users[{name:?}].{member}");
@@ -203,6 +216,15 @@ impl Report {
         if let Err(error) = open(file) {
             self.add(field, format!("{} cannot be read: {error}", file.display()));
         }
+    }
+}
+
+impl AuthInfo {
+    fn has_credentials(&self) -> bool {
+        let has_token = self.token.is_some() || self.token_file.is_some();
+        let has_certificate = self.client_certificate.is_some() || self.client_certificate_data.is_some();
+        let has_basic = !self.username.is_empty() || self.password.is_some();
+        has_token || has_certificate || has_basic || self.exec.is_some() || self.auth_provider.is_some()
     }
 }
 

@@ -43,7 +43,8 @@ impl Files {
         for (path, content) in &contents {
             let mut fresh = content.clone().unwrap_or_default();
             apply(&mut fresh, &before, &after, path, &main);
-            if Some(&fresh) != content.as_ref() && fresh != Kubeconfig::default() {
+            // A file that is not there is not made to hold nothing; one that is there may come to.
+            if fresh != content.clone().unwrap_or_default() {
                 if fresh.kind.is_empty() {
                     (fresh.api_version, fresh.kind) = ("v1".into(), "Config".into());
                 }

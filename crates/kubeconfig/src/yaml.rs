@@ -1,14 +1,18 @@
-//! The one place that knows the YAML library.
+//! The one place that knows the YAML libraries.
+
+mod budget;
 
 use std::path::Path;
 
+pub(crate) use self::budget::LARGEST;
 use crate::{Error, Kubeconfig};
 
 /// Reads a kubeconfig. An empty text is an empty one. `path` is for the error only.
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Kubeconfig, Error> {
-    let fault =
-        |error: serde_yaml::Error| Error::Parse { path: path.into(), message: without_values(&error.to_string()) };
-    let config: Option<Kubeconfig> = serde_yaml::from_str(text).map_err(fault)?;
+    let fault = |message| Error::Parse { path: path.into(), message };
+    budget::check(text).map_err(fault)?;
+    let config: Result<Option<Kubeconfig>, _> = serde_yaml::from_str(text);
+    let config = config.map_err(|error| fault(without_values(&error.to_string())))?;
     Ok(config.unwrap_or_default())
 }
 

@@ -74,6 +74,8 @@ pub enum ErrorKind {
     Transport(Cause),
     /// The credentials could not be had, which may be another matter a moment later. Nothing was sent.
     Unauthenticated(Cause),
+    /// The connection failed, or the server refused the request's stream, before it looked at the request. Nothing was done.
+    Unprocessed(Cause),
 }
 
 /// The error beneath an [`ApiError`]. It does not name the request, which stands beside it.
@@ -149,7 +151,10 @@ impl ApiError {
     /// come from whoever stands in between, and prove nothing: Envoy says 503 of a connection that broke after the request.
     pub fn may_have_acted(&self) -> bool {
         let this = match &self.kind {
-            ErrorKind::Connect { .. } | ErrorKind::InvalidRequest(_) | ErrorKind::Unauthenticated(_) => false,
+            ErrorKind::Connect { .. }
+            | ErrorKind::InvalidRequest(_)
+            | ErrorKind::Unauthenticated(_)
+            | ErrorKind::Unprocessed(_) => false,
             ErrorKind::Decode(_) | ErrorKind::Timeout(_) | ErrorKind::Transport(_) => true,
             ErrorKind::Status(status) => match status.code {
                 501 => false,
@@ -172,7 +177,10 @@ impl ApiError {
 
     /// No answer came: no connection, a broken one, or none in time.
     pub fn is_unanswered(&self) -> bool {
-        matches!(self.kind, ErrorKind::Connect { .. } | ErrorKind::Timeout(_) | ErrorKind::Transport(_))
+        matches!(
+            self.kind,
+            ErrorKind::Connect { .. } | ErrorKind::Timeout(_) | ErrorKind::Transport(_) | ErrorKind::Unprocessed(_)
+        )
     }
 
     /// 404: no such object or resource.
@@ -315,6 +323,7 @@ impl fmt::Display for ApiError {
             ErrorKind::Timeout(cause) => write!(f, "no answer in time: {cause}"),
             ErrorKind::Transport(cause) => write!(f, "the connection failed: {cause}"),
             ErrorKind::Unauthenticated(cause) => write!(f, "the credentials cannot be had: {cause}"),
+            ErrorKind::Unprocessed(cause) => write!(f, "the server did not look at the request: {cause}"),
         }?;
         match self.earlier_may_have_acted {
             true => f.write_str(" (an earlier attempt of the request may have been done)"),
@@ -332,7 +341,8 @@ impl Error for ApiError {
             | ErrorKind::InvalidRequest(cause)
             | ErrorKind::Timeout(cause)
             | ErrorKind::Transport(cause)
-            | ErrorKind::Unauthenticated(cause) => Some(&**cause),
+            | ErrorKind::Unauthenticated(cause)
+            | ErrorKind::Unprocessed(cause) => Some(&**cause),
         }
     }
 }
@@ -390,6 +400,7 @@ mod tests {
             (ApiError::timeout("late"), true),
             (ApiError::connection_refused("nobody"), false),
             (ApiError::invalid_request("no name"), false),
+            (ErrorKind::Unprocessed(Arc::new(std::io::Error::other("refused"))).into(), false),
             (ApiError { earlier_may_have_acted: true, ..answer(409, Some(Reason::Conflict)) }, true),
         ] {
             assert_eq!(error.may_have_acted(), expected, "{error}");

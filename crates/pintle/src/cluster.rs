@@ -283,7 +283,10 @@ impl Cluster {
         let mut own = self.inner.config.clone();
         own.qps = None;
         own.timeout = Some((config.renew_deadline / 2).max(Duration::from_secs(1)));
-        let own = client(own, self.inner.metrics.as_ref())?;
+        let metrics = self.inner.metrics.clone();
+        // A renewal that comes to nothing does not wait for the connection to be found dead.
+        let own = RestClient::new(RestClientConfig { metrics, drop_on_timeout: true, ..own.into() });
+        let own = own.map_err(Error::Client)?;
         let leases: Api<Lease> = Api::namespaced(own, lease.namespace().unwrap_or_default());
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let watch = Some(LeaseWatch::new(leases.clone()));

@@ -17,17 +17,26 @@ use crate::error::{AuthError, ConfigError};
 use crate::transport::ClientPair;
 
 /// What proves who is asking.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub(crate) struct Login {
     /// The `Authorization` header.
     pub(crate) header: Option<HeaderValue>,
     /// The certificate to show, where it is not the configured one.
     pub(crate) pair: Option<ClientPair>,
+    /// Of a credential program: which run gave it, counted from 1.
+    pub(crate) run: u64,
+}
+
+impl Login {
+    /// Whether it proves the same, whoever gave it.
+    fn is_same(&self, other: &Self) -> bool {
+        self.header == other.header && self.pair == other.pair
+    }
 }
 
 impl From<HeaderValue> for Login {
     fn from(header: HeaderValue) -> Self {
-        Self { header: Some(header), pair: None }
+        Self { header: Some(header), pair: None, run: 0 }
     }
 }
 
@@ -80,7 +89,7 @@ impl Credentials {
             Self::TokenFile(file) => file.reread().await.ok().map(Login::from),
             Self::Exec(plugin) => Some(plugin.renew(used).await?),
         };
-        Ok(fresh.filter(|fresh| fresh != used))
+        Ok(fresh.filter(|fresh| !fresh.is_same(used)))
     }
 }
 

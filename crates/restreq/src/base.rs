@@ -51,6 +51,35 @@ impl Base {
     pub(crate) fn scheme(&self) -> &'static str {
         if self.https { "https" } else { "http" }
     }
+
+    /// The host without brackets, and the port, which the scheme says where the address does not.
+    pub(crate) fn host_and_port(&self) -> (String, u16) {
+        let (host, port) = split_port(&self.authority);
+        (host.to_owned(), port.unwrap_or(self.default_port()))
+    }
+
+    /// What goes into a `Host` header.
+    pub(crate) fn host_header(&self) -> &str {
+        let default = match self.https {
+            true => ":443",
+            false => ":80",
+        };
+        self.authority.strip_suffix(default).unwrap_or(&self.authority)
+    }
+
+    fn default_port(&self) -> u16 {
+        if self.https { 443 } else { 80 }
+    }
+}
+
+/// A host without its brackets, and the port if there is one.
+pub(crate) fn split_port(authority: &str) -> (&str, Option<u16>) {
+    let (host, port) = match authority.rsplit_once(':') {
+        // The last colon of an address in brackets is one of its own.
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
+        _ => (authority, None),
+    };
+    (host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host), port)
 }
 
 #[cfg(test)]
@@ -80,6 +109,20 @@ mod tests {
             let base = Base::parse(server, tls).ok();
             let shown = base.map(|base| format!("{} {} {}", base.scheme(), base.authority, base.path));
             assert_eq!(shown.as_deref(), expected, "{server}");
+        }
+    }
+
+    #[test]
+    fn the_port_is_that_of_the_address_or_of_the_scheme() {
+        for (server, host, port, header) in [
+            ("http://host", "host", 80, "host"),
+            ("https://host:443", "host", 443, "host"),
+            ("https://host:80", "host", 80, "host:80"),
+            ("https://[::1]:6443", "::1", 6443, "[::1]:6443"),
+            ("http://[::1]", "::1", 80, "[::1]"),
+        ] {
+            let base = Base::parse(server, false).unwrap();
+            assert_eq!((base.host_and_port(), base.host_header()), ((host.into(), port), header), "{server}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Method};
-use pintle_meta::{ClientConfig, GroupVersion};
+use pintle_meta::{ClientConfig, GroupVersion, redacted_url};
 use pintle_metrics::Provider;
 
 use crate::Request;
@@ -25,7 +25,7 @@ use crate::warning::{LogWarnings, WarningHandler};
 /// # Examples
 ///
 /// ```
-/// use pintle_meta::{ClientConfig, GroupVersion};
+/// use pintle_meta::{ClientConfig, GroupVersion, redacted_url};
 /// use pintle_restreq::RestClient;
 ///
 /// let client = RestClient::new(ClientConfig::new("https://10.0.0.1:6443"))?;
@@ -131,6 +131,11 @@ pub struct RestClientConfig {
     /// The largest answer to take as a whole, in bytes: 1 GiB, so that a list of 150 000 large pods fits. Lists that are read item
     /// by item and watches have no such limit, but one for each object: [`ClientConfig::max_object`].
     pub max_body: usize,
+    /// Whether a request that is given up before its end takes its connection along, so that the next one begins on another. Over
+    /// HTTP/1.1 it is so in any case. Over HTTP/2 others share the connection, and one that has lost its peer is given up only after
+    /// 45 s: too late for the few requests that may not be late, such as the renewals of a lease, which want a client of their own
+    /// with this set. Not set by default.
+    pub drop_on_timeout: bool,
     /// Who hears of the server's warnings. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
     /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody. After a
@@ -152,6 +157,7 @@ impl From<ClientConfig> for RestClientConfig {
             server,
             accept: "application/json, */*".into(),
             max_body: 1 << 30,
+            drop_on_timeout: false,
             warning_handler: Arc::new(LogWarnings),
             metrics: None,
         }
@@ -165,6 +171,7 @@ impl fmt::Debug for RestClientConfig {
             .field("timeouts", &self.timeouts)
             .field("accept", &self.accept)
             .field("max_body", &self.max_body)
+            .field("drop_on_timeout", &self.drop_on_timeout)
             .field("metrics", &self.metrics)
             .finish_non_exhaustive()
     }
@@ -179,10 +186,17 @@ impl RestClient {
     /// The configuration contradicts itself, or a certificate or key in it cannot be used. Nothing is sent yet: whether the
     /// server is there, the first request tells.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
-        let RestClientConfig { server: config, timeouts, accept, max_body, warning_handler, metrics } = config.into();
+        let RestClientConfig { server: config, timeouts, accept, max_body, drop_on_timeout, warning_handler, metrics } =
+            config.into();
         let tls = &config.tls;
         let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
         let base = Base::parse(&config.server, has_tls)?;
+        let has_secret = config.basic.is_some() || config.token.is_some() || config.token_file.is_some();
+        if !has_tls && (has_secret || config.exec.is_some()) && !config.server.contains("://") {
+            let why =
+                "without a scheme it would be http, and who asks would be sent in the open; write https:// before it";
+            return Err(ConfigError::Server { server: redacted_url(&config.server), why: why.into() });
+        }
         let header = |field, text: &str| {
             let value = HeaderValue::from_str(text);
             value.map_err(|_| ConfigError::Value { field, why: "it holds what a header may not hold".into() })
@@ -190,7 +204,7 @@ impl RestClient {
         let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
         let shared = Shared {
             default_namespace: config.default_namespace().to_owned(),
-            transport: Transport::new(&base, &config, timeouts.connect)?,
+            transport: Transport::new(&base, &config, timeouts.connect, drop_on_timeout)?,
             credentials: Credentials::new(&config)?,
             impersonation: Impersonation::new(config.impersonate.as_ref())?,
             throttle: Throttle::new(config.qps, config.burst),

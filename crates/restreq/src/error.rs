@@ -127,6 +127,16 @@ pub enum Error {
         /// The error beneath.
         source: Arc<dyn StdError + Send + Sync>,
     },
+    /// The connection failed, or the server refused the stream, before it looked at the request. Nothing was done.
+    #[error("{request}: the server did not look at the request: {message}")]
+    Unprocessed {
+        /// The request.
+        request: Arc<RequestLine>,
+        /// What went wrong, from the outside in.
+        message: Box<str>,
+        /// The error beneath.
+        source: Arc<dyn StdError + Send + Sync>,
+    },
 }
 
 impl Error {
@@ -141,7 +151,8 @@ impl Error {
             | Self::Throttled { request, .. }
             | Self::Timeout { request, .. }
             | Self::TooLarge { request, .. }
-            | Self::Transport { request, .. } => request,
+            | Self::Transport { request, .. }
+            | Self::Unprocessed { request, .. } => request,
             Self::Retried { last, .. } => last.request(),
         }
     }
@@ -191,6 +202,9 @@ impl From<Error> for ApiError {
             }
             Error::Transport { request, message, source } => {
                 (request, ErrorKind::Transport(beneath(message, Some(source))))
+            }
+            Error::Unprocessed { request, message, source } => {
+                (request, ErrorKind::Unprocessed(beneath(message, Some(source))))
             }
         };
         Self { request: Some(request), ..Self::from(kind) }

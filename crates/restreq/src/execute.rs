@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{Method, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
 use pintle_meta::RequestLine;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use crate::auth::Login;
 use crate::error::{AuthError, Phase};
 use crate::metrics::Timer;
-use crate::retry::{Outcome, Retry};
+use crate::retry::{Outcome, Repetition, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
-use crate::transport::{Failure, in_one_line};
+use crate::transport::{AnswerBody, Failure, Shown, Span, in_one_line};
 use crate::{Error, ListStream, RawWatch, Request, Response, Watch, warning};
 
 /// What the head of an answer may take, and what it has to be.
@@ -200,10 +200,9 @@ impl Request {
         line: &Arc<RequestLine>,
         mode: Mode,
         deadline: Option<(Instant, Duration)>,
-    ) -> Result<http::Response<Incoming>, Error> {
-        let idempotent = mode != Mode::Stream && matches!(self.method, Method::GET | Method::HEAD);
+    ) -> Result<http::Response<AnswerBody>, Error> {
         let is_write = !matches!(self.method, Method::GET | Method::HEAD);
-        let mut retry = Retry::new(self.max_retries, idempotent, self.body.is_replayable());
+        let mut retry = Retry::new(self.max_retries, self.body.is_replayable());
         // Of a write: the last attempt that may have been done, although it failed.
         let mut doubt = None;
         let mut renewed = None;
@@ -222,13 +221,21 @@ impl Request {
                     may_renew = false;
                     if let Some(fresh) = self.renew(line, &used).await.map_err(|last| in_doubt(doubt.clone(), last))? {
                         renewed = Some(fresh);
+                        if let Ok(answer) = outcome {
+                            drain(answer.into_body()).await;
+                        }
                         continue;
                     }
                 }
             }
-            let wait = retry.step(match &outcome {
-                Ok(answer) => Outcome::Answer(answer.status(), answer.headers()),
-                Err(error) => Outcome::Failure(error),
+            let outcome_told = match &outcome {
+                Ok(answer) => Outcome::of_answer(answer.status(), answer.headers()),
+                Err(error) => Outcome::of_failure(error),
+            };
+            let wait = retry.step(outcome_told, || match mode {
+                // What has been read of a stream is not read again.
+                Mode::Stream if !is_write => Repetition::Unsafe,
+                _ => Repetition::of(&self.method, &self.headers, &self.body),
             });
             match wait.filter(|wait| deadline.is_none_or(|(at, _)| Instant::now() + *wait < at)) {
                 Some(wait) => {
@@ -241,7 +248,12 @@ impl Request {
                                 drain(answer.into_body()).await;
                             }
                         }
-                        Err(error) => tracing::debug!(?wait, "trying again: {error}"),
+                        Err(error) => {
+                            tracing::debug!(?wait, "trying again: {error}");
+                            if is_write && matches!(error, Error::Transport { .. }) {
+                                doubt = Some(error);
+                            }
+                        }
                     }
                     tokio::time::sleep(wait).await;
                     self.throttle(line).await.map_err(|last| in_doubt(doubt.clone(), last))?;
@@ -264,27 +276,30 @@ impl Request {
         mode: Mode,
         renewed: Option<Login>,
         used: &mut Login,
-    ) -> Result<http::Response<Incoming>, Error> {
-        let mut request = self.to_http(line)?;
-        if !request.headers().contains_key(AUTHORIZATION) {
+    ) -> Result<http::Response<AnswerBody>, Error> {
+        // Before the body, which may be there only once.
+        if !self.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
             *used = match renewed {
                 Some(login) => login,
                 None => self.client.credentials().login().await.map_err(unavailable)?,
             };
-            if let Some(header) = &used.header {
-                request.headers_mut().insert(AUTHORIZATION, header.clone());
-            }
-            if let Some(pair) = &used.pair {
-                let shown = self.client.transport().show(pair).await;
+            if used.run > 0 {
+                let shown = Shown { run: used.run, pair: used.pair.as_ref() };
+                let shown = self.client.transport().show(shown).await;
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
+        let mut request = self.to_http(line)?;
+        if let Some(header) = &used.header {
+            request.headers_mut().insert(AUTHORIZATION, header.clone());
+        }
+        let span = if mode == Mode::Unary { Span::Short } else { Span::Long };
         let timeouts = *self.client.timeouts();
         let patience = timeouts.headers.filter(|_| mode != Mode::Stream);
         let patience =
             patience.and_then(|patience| Some((from_now(patience.saturating_add(timeouts.connect))?.0, patience)));
-        match within(patience, self.client.transport().round_trip(request)).await {
+        match within(patience, self.client.transport().round_trip(request, span)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(failure)) => Err(failure.into_error(line, timeouts.connect)),
             Err(after) => Err(late(line, Phase::Headers, after)),
@@ -305,8 +320,6 @@ impl Request {
             .map_err(invalid)?;
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
-        // The connection decides on it.
-        headers.remove(HOST);
         if !headers.contains_key(USER_AGENT) {
             headers.insert(USER_AGENT, self.client.user_agent().clone());
         }
@@ -328,8 +341,8 @@ impl Request {
         &self,
         line: &Arc<RequestLine>,
         mode: Mode,
-        answer: http::Response<Incoming>,
-    ) -> Result<http::Response<Incoming>, Error> {
+        answer: http::Response<AnswerBody>,
+    ) -> Result<http::Response<AnswerBody>, Error> {
         let good = match mode {
             Mode::Unary | Mode::Stream => status::is_success(answer.status()),
             Mode::Watch => answer.status() == StatusCode::OK,
@@ -350,7 +363,7 @@ impl Request {
         Err(Error::Status { request: line.clone(), status, body })
     }
 
-    fn hand_warnings_over(&self, answer: &http::Response<Incoming>) {
+    fn hand_warnings_over(&self, answer: &http::Response<AnswerBody>) {
         let handler = self.warnings.as_ref().unwrap_or(self.client.warnings());
         for warning in warning::parse_all(answer.headers()) {
             handler.warn(&warning);
@@ -374,12 +387,13 @@ impl Failure {
                 Error::Connect { request, refused, message: in_one_line(&*source).into(), source }
             }
             Self::ConnectTimeout => late(line, Phase::Connect, connect),
+            Self::Unprocessed(source) => Error::Unprocessed { request, message: in_one_line(&*source).into(), source },
             Self::Exchange(source) => Error::Transport { request, message: in_one_line(&*source).into(), source },
         }
     }
 }
 
-fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<Incoming>) -> Result<(), Error> {
+fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<AnswerBody>) -> Result<(), Error> {
     match answer.headers().get(CONTENT_TYPE) {
         Some(kind) if !kind.as_bytes().starts_with(b"application/json") => {
             let message = format!("{what} in {kind:?}, which is not understood; application/json is");
@@ -412,7 +426,7 @@ impl BodyFault {
     }
 }
 
-async fn read(mut body: Incoming, limit: usize, idle: Option<Duration>) -> Result<Bytes, BodyFault> {
+async fn read(mut body: AnswerBody, limit: usize, idle: Option<Duration>) -> Result<Bytes, BodyFault> {
     let expected = body.size_hint().exact().unwrap_or(0);
     if expected > limit as u64 {
         return Err(BodyFault::TooLarge(limit));
@@ -434,7 +448,7 @@ async fn read(mut body: Incoming, limit: usize, idle: Option<Duration>) -> Resul
 }
 
 /// The beginning of a body, as far as it can be had.
-async fn read_some(mut body: Incoming, limit: usize, idle: Option<Duration>) -> Bytes {
+async fn read_some(mut body: AnswerBody, limit: usize, idle: Option<Duration>) -> Bytes {
     let mut whole = BytesMut::new();
     while whole.len() < limit
         && let Ok(Some(chunk)) = chunk(&mut body, idle).await
@@ -445,7 +459,7 @@ async fn read_some(mut body: Incoming, limit: usize, idle: Option<Duration>) -> 
     whole.freeze()
 }
 
-async fn chunk(body: &mut Incoming, idle: Option<Duration>) -> Result<Option<Bytes>, BodyFault> {
+async fn chunk(body: &mut AnswerBody, idle: Option<Duration>) -> Result<Option<Bytes>, BodyFault> {
     let idle = idle.and_then(from_now);
     loop {
         match within(idle, body.frame()).await.map_err(BodyFault::Idle)? {
@@ -459,8 +473,8 @@ async fn chunk(body: &mut Incoming, idle: Option<Duration>) -> Result<Option<Byt
     }
 }
 
-async fn drain(body: Incoming) {
-    if body.size_hint().upper().is_some_and(|upper| upper <= MAX_DRAINED) {
+async fn drain(body: AnswerBody) {
+    if body.size_hint().lower() <= MAX_DRAINED {
         read_some(body, MAX_DRAINED as usize, Some(Duration::from_secs(1))).await;
     }
 }

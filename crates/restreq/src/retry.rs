@@ -2,28 +2,67 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, StatusCode};
+use serde::Deserialize;
 
 use crate::Error;
+use crate::request::Body;
 
 /// Whether to send a request again: one value for one sending. Stepped: it does not sleep.
 ///
-/// - An answer of 429 or 5xx with whole seconds in `Retry-After` is retried for every verb: the server asks for it. Whether a
-///   write that was answered 5xx was done is unknown all the same: the sender remembers it ([`Error::Retried`]).
-/// - A connection lost after the request was sent is retried for GET and HEAD only: whether a write was done is unknown.
-/// - A refused connection, a failed handshake and a missed deadline are the caller's to judge.
+/// What is sent again, by what the attempt came to and by what a repetition could do:
+///
+/// | | read | guarded write | other write | create of a generated name |
+/// |---|---|---|---|---|
+/// | 429 or 501, and a time | again | again | again | again |
+/// | 503 and a time | again | again, in doubt | again, in doubt | again, in doubt |
+/// | another 5xx and a time | again | again, in doubt | again, in doubt | told |
+/// | not looked at: a refused stream, or nothing had left | again | again | again | again |
+/// | lost after it was sent | again | again, in doubt | told | told |
+/// | anything else | told | told | told | told |
+///
+/// - "A time" is whole seconds in `Retry-After`, by which the server asks for the repetition. What it answered proves nothing where
+///   it comes from whoever stands in between: the sender remembers the doubt ([`Error::Retried`]).
+/// - A guarded write cannot be done twice: a PUT or PATCH with a resourceVersion, a DELETE with a precondition, an apply.
+/// - A create of a generated name that is done twice makes two objects, and nobody would notice.
+/// - No connection, and a missed deadline, are told: repeating the former is safe, but the caller knows better when.
 /// - A body that can be read only once is never sent again.
 #[derive(Debug)]
 pub(crate) struct Retry {
     left: u32,
-    idempotent: bool,
+    sent_again: u32,
     replayable: bool,
 }
 
+/// What it would do to send a request again that may have been done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repetition {
+    /// Nothing: it changes nothing.
+    Harmless,
+    /// Nothing more: it says which state it is about.
+    Guarded,
+    /// The same again, over what others may have done meanwhile.
+    Unsafe,
+    /// Something more: another object.
+    Another,
+}
+
 /// What came of an attempt, as far as retrying goes.
-pub(crate) enum Outcome<'a> {
-    Answer(StatusCode, &'a HeaderMap),
-    Failure(&'a Error),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// 429, or 501, and when to come back: it was not done.
+    Refused(Duration),
+    /// 503, and when to come back.
+    Unavailable(Duration),
+    /// Another 5xx, and when to come back.
+    Broken(Duration),
+    /// Nobody has looked at it.
+    Unprocessed,
+    /// The connection was lost after it was sent.
+    Lost,
+    /// Anything else, a success too.
+    Final,
 }
 
 /// A server that asks for more has its answer handed to the caller, who may have better to do than to wait in silence.
@@ -32,26 +71,35 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The pause after a lost connection.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
+/// The pauses are at least this long, twice as long each time, whatever the server asks for.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 impl Retry {
-    pub(crate) fn new(max_retries: u32, idempotent: bool, replayable: bool) -> Self {
-        Self { left: max_retries, idempotent, replayable }
+    pub(crate) fn new(max_retries: u32, replayable: bool) -> Self {
+        Self { left: max_retries, sent_again: 0, replayable }
     }
 
-    /// How long to wait before the next attempt; `None`: this outcome is the last.
-    pub(crate) fn step(&mut self, outcome: Outcome<'_>) -> Option<Duration> {
-        if !self.replayable || self.left == 0 {
+    /// How long to wait before the next attempt; `None`: this outcome is the last. What a repetition could do is asked only where
+    /// it matters.
+    pub(crate) fn step(&mut self, outcome: Outcome, repetition: impl FnOnce() -> Repetition) -> Option<Duration> {
+        if outcome == Outcome::Final || !self.replayable || self.left == 0 {
             return None;
         }
         let wait = match outcome {
-            Outcome::Answer(status, headers) => retry_after(headers).filter(|_| is_temporary(status)),
-            Outcome::Failure(Error::Transport { .. }) if self.idempotent => Some(RECONNECT_WAIT),
-            Outcome::Failure(_) => None,
+            Outcome::Refused(wait) | Outcome::Unavailable(wait) => Some(wait),
+            Outcome::Broken(wait) => Some(wait).filter(|_| repetition() != Repetition::Another),
+            Outcome::Unprocessed => Some(Duration::ZERO),
+            Outcome::Lost if matches!(repetition(), Repetition::Harmless | Repetition::Guarded) => Some(RECONNECT_WAIT),
+            Outcome::Lost | Outcome::Final => None,
         }?;
         if wait > LONGEST_WAIT {
             return None;
         }
+        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.sent_again)).min(LONGEST_PAUSE);
         self.left -= 1;
-        Some(wait)
+        self.sent_again += 1;
+        Some(wait.max(pause))
     }
 
     /// Whether the request may be sent once more after its credentials were renewed.
@@ -60,8 +108,84 @@ impl Retry {
     }
 }
 
-fn is_temporary(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+impl Outcome {
+    pub(crate) fn of_answer(status: StatusCode, headers: &HeaderMap) -> Self {
+        let Some(wait) = retry_after(headers) else { return Self::Final };
+        match status.as_u16() {
+            429 | 501 => Self::Refused(wait),
+            503 => Self::Unavailable(wait),
+            500.. => Self::Broken(wait),
+            _ => Self::Final,
+        }
+    }
+
+    pub(crate) fn of_failure(error: &Error) -> Self {
+        match error {
+            Error::Transport { .. } => Self::Lost,
+            Error::Unprocessed { .. } => Self::Unprocessed,
+            _ => Self::Final,
+        }
+    }
+}
+
+impl Repetition {
+    pub(crate) fn of(method: &Method, headers: &HeaderMap, body: &Body) -> Self {
+        let probe = || Probe::of(body).unwrap_or_default();
+        let is_guarded = match method.as_str() {
+            "GET" | "HEAD" | "OPTIONS" => return Self::Harmless,
+            "PUT" => !probe().metadata.resource_version.is_empty(),
+            "PATCH" => is_apply(headers) || !probe().metadata.resource_version.is_empty(),
+            "DELETE" => {
+                let Preconditions { uid, resource_version } = probe().preconditions;
+                !uid.is_empty() || !resource_version.is_empty()
+            }
+            "POST" => {
+                let Metadata { name, generate_name, .. } = probe().metadata;
+                if name.is_empty() && !generate_name.is_empty() {
+                    return Self::Another;
+                }
+                false
+            }
+            _ => false,
+        };
+        if is_guarded { Self::Guarded } else { Self::Unsafe }
+    }
+}
+
+fn is_apply(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch"))
+}
+
+/// What of a body says what its repetition could do.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Probe {
+    metadata: Metadata,
+    preconditions: Preconditions,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    generate_name: String,
+    resource_version: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Preconditions {
+    uid: String,
+    resource_version: String,
+}
+
+impl Probe {
+    fn of(body: &Body) -> Option<Self> {
+        match body {
+            Body::Bytes(json) => serde_json::from_slice(json).ok(),
+            Body::Empty | Body::Stream(_) => None,
+        }
+    }
 }
 
 /// The whole seconds of a `Retry-After`. Below zero counts as now; a date is not understood.
@@ -77,69 +201,132 @@ mod tests {
     use super::*;
     use crate::error::Phase;
 
-    fn answer(status: u16, after: Option<&str>) -> (StatusCode, HeaderMap) {
+    fn outcome(status: u16, after: Option<&str>) -> Outcome {
         let mut headers = HeaderMap::new();
         if let Some(after) = after {
             headers.insert("retry-after", after.parse().unwrap());
         }
-        (StatusCode::from_u16(status).unwrap(), headers)
+        Outcome::of_answer(StatusCode::from_u16(status).unwrap(), &headers)
+    }
+
+    #[test]
+    fn what_is_sent_again_depends_on_the_outcome_and_on_what_a_repetition_could_do() {
+        const REPETITIONS: [Repetition; 4] =
+            [Repetition::Harmless, Repetition::Guarded, Repetition::Unsafe, Repetition::Another];
+        let after = Duration::from_secs(7);
+        for (outcome, again) in [
+            (Outcome::Refused(after), [true, true, true, true]),
+            (Outcome::Unavailable(after), [true, true, true, true]),
+            (Outcome::Broken(after), [true, true, true, false]),
+            (Outcome::Unprocessed, [true, true, true, true]),
+            (Outcome::Lost, [true, true, false, false]),
+            (Outcome::Final, [false, false, false, false]),
+        ] {
+            for (repetition, again) in REPETITIONS.into_iter().zip(again) {
+                let wait = Retry::new(1, true).step(outcome, || repetition);
+                assert_eq!(wait.is_some(), again, "{outcome:?} {repetition:?}");
+                if matches!(outcome, Outcome::Refused(_) | Outcome::Unavailable(_) | Outcome::Broken(_)) {
+                    assert_eq!(wait, again.then_some(after));
+                }
+                assert_eq!(Retry::new(1, false).step(outcome, || repetition), None, "a body that is gone");
+                assert_eq!(Retry::new(0, true).step(outcome, || repetition), None, "none is left");
+            }
+        }
     }
 
     #[test]
     fn an_answer_is_retried_when_it_says_when() {
+        let seconds = Duration::from_secs;
         for (status, after, expected) in [
-            (429, Some("2"), Some(2)),
-            (429, Some("0"), Some(0)),
-            (429, Some("-5"), Some(0)),
-            (500, Some("1"), Some(1)),
-            (503, Some("3"), Some(3)),
-            (504, Some("60"), Some(60)),
-            (503, Some("61"), None),
-            (429, None, None),
-            (500, None, None),
-            (503, Some("Fri, 31 Dec 1999 23:59:59 GMT"), None),
-            (200, Some("1"), None),
-            (301, Some("1"), None),
-            (404, Some("1"), None),
-            (409, Some("1"), None),
+            (429, Some("2"), Outcome::Refused(seconds(2))),
+            (429, Some("0"), Outcome::Refused(seconds(0))),
+            (429, Some("-5"), Outcome::Refused(seconds(0))),
+            (501, Some("1"), Outcome::Refused(seconds(1))),
+            (500, Some("1"), Outcome::Broken(seconds(1))),
+            (502, Some("1"), Outcome::Broken(seconds(1))),
+            (503, Some("3"), Outcome::Unavailable(seconds(3))),
+            (504, Some("60"), Outcome::Broken(seconds(60))),
+            (429, None, Outcome::Final),
+            (500, None, Outcome::Final),
+            (503, Some("Fri, 31 Dec 1999 23:59:59 GMT"), Outcome::Final),
+            (200, Some("1"), Outcome::Final),
+            (301, Some("1"), Outcome::Final),
+            (404, Some("1"), Outcome::Final),
+            (409, Some("1"), Outcome::Final),
         ] {
-            let (status, headers) = answer(status, after);
-            for idempotent in [true, false] {
-                let wait = Retry::new(1, idempotent, true).step(Outcome::Answer(status, &headers));
-                assert_eq!(wait, expected.map(Duration::from_secs), "{status} {after:?}");
-            }
-            assert_eq!(Retry::new(1, true, false).step(Outcome::Answer(status, &headers)), None, "opaque body");
+            assert_eq!(outcome(status, after), expected, "{status} {after:?}");
+        }
+        for (after, again) in [("60", true), ("61", false)] {
+            let wait = Retry::new(1, true).step(outcome(503, Some(after)), || Repetition::Harmless);
+            assert_eq!(wait.is_some(), again, "{after} s");
         }
     }
 
     #[test]
-    fn only_a_read_is_sent_again_after_a_lost_connection() {
+    fn what_a_repetition_could_do_stands_in_method_and_body() {
+        let none = "";
+        let versioned = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
+        let plain = r#"{"metadata":{"name":"a"}}"#;
+        let generated = r#"{"metadata":{"generateName":"a-"}}"#;
+        for (method, kind, body, expected) in [
+            ("GET", "", none, Repetition::Harmless),
+            ("HEAD", "", none, Repetition::Harmless),
+            ("PUT", "", versioned, Repetition::Guarded),
+            ("PUT", "", plain, Repetition::Unsafe),
+            ("PUT", "", "text", Repetition::Unsafe),
+            ("POST", "", plain, Repetition::Unsafe),
+            ("POST", "", none, Repetition::Unsafe),
+            ("POST", "", generated, Repetition::Another),
+            ("POST", "", r#"{"metadata":{"name":"a","generateName":"a-"}}"#, Repetition::Unsafe),
+            ("PATCH", "application/apply-patch+yaml", "a: b", Repetition::Guarded),
+            ("PATCH", "application/merge-patch+json", plain, Repetition::Unsafe),
+            ("PATCH", "application/merge-patch+json", versioned, Repetition::Guarded),
+            ("PATCH", "application/json-patch+json", "[]", Repetition::Unsafe),
+            ("DELETE", "", none, Repetition::Unsafe),
+            ("DELETE", "", r#"{"preconditions":{"uid":"u"}}"#, Repetition::Guarded),
+            ("DELETE", "", r#"{"preconditions":{"resourceVersion":"7"}}"#, Repetition::Guarded),
+            ("TRACE", "", versioned, Repetition::Unsafe),
+        ] {
+            let mut headers = HeaderMap::new();
+            if !kind.is_empty() {
+                headers.insert(CONTENT_TYPE, kind.parse().unwrap());
+            }
+            let body = if body.is_empty() { Body::Empty } else { Body::Bytes(body.into()) };
+            let repetition = Repetition::of(&method.parse().unwrap(), &headers, &body);
+            assert_eq!(repetition, expected, "{method} {kind} {body:?}");
+        }
+    }
+
+    #[test]
+    fn failures_differ_in_whether_anything_may_have_been_done() {
         let request = Arc::new(pintle_meta::RequestLine { method: "GET".into(), url: "http://a".into() });
         let source: Arc<dyn std::error::Error + Send + Sync> = Arc::new(std::io::Error::other("reset"));
-        let lost = Error::Transport { request: request.clone(), message: "reset".into(), source: source.clone() };
-        let refused = Error::Connect {
-            request: request.clone(),
-            refused: true,
-            message: "refused".into(),
-            source: source.clone(),
-        };
-        let late = Error::Timeout { request, phase: Phase::Headers, after: Duration::from_secs(1) };
-        for (error, idempotent, expected) in [
-            (&lost, true, Some(Duration::from_secs(1))),
-            (&lost, false, None),
-            (&refused, true, None),
-            (&late, true, None),
+        let (message, refused) = ("reset".into(), true);
+        for (error, expected) in [
+            (
+                Error::Transport { request: request.clone(), message: "reset".into(), source: source.clone() },
+                Outcome::Lost,
+            ),
+            (
+                Error::Unprocessed { request: request.clone(), message: "reset".into(), source: source.clone() },
+                Outcome::Unprocessed,
+            ),
+            (Error::Connect { request: request.clone(), refused, message, source }, Outcome::Final),
+            (Error::Timeout { request, phase: Phase::Headers, after: Duration::from_secs(1) }, Outcome::Final),
         ] {
-            assert_eq!(Retry::new(1, idempotent, true).step(Outcome::Failure(error)), expected, "{error}");
+            assert_eq!(Outcome::of_failure(&error), expected, "{error}");
         }
     }
 
     #[test]
-    fn retries_are_counted() {
-        let (status, headers) = answer(429, Some("0"));
-        let mut retry = Retry::new(2, false, true);
-        let steps = [(); 3].map(|()| retry.step(Outcome::Answer(status, &headers)).is_some());
-        assert_eq!(steps, [true, true, false]);
-        assert_eq!(Retry::new(0, true, true).step(Outcome::Answer(status, &headers)), None);
+    fn retries_are_counted_and_never_come_in_a_burst() {
+        let mut retry = Retry::new(10, true);
+        let waits: Vec<_> = std::iter::from_fn(|| retry.step(outcome(429, Some("0")), || Repetition::Harmless))
+            .map(|wait| wait.as_millis())
+            .collect();
+        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
+        let mut retry = Retry::new(10, true);
+        let waits: Vec<_> = (0..3).map(|_| retry.step(outcome(429, Some("2")), || Repetition::Harmless)).collect();
+        assert_eq!(waits, [Some(Duration::from_secs(2)); 3], "the server's time is longer");
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn may_have_acted(status: StatusCode) -> bool {
 
 /// The server's own status if the body holds one, else one made from what HTTP says.
 pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subject: &Subject<'_>) -> Box<Status> {
-    let mut status = told(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
+    let mut status = told_anywhere(body).unwrap_or_else(|| Box::new(made(code, headers, body, subject)));
     // What stands in between may answer 504 with the body of another answer: then it is no refusal.
     if status.code == 0 || code.is_server_error() {
         status.code = code.as_u16();
@@ -42,9 +42,10 @@ pub(crate) fn failure(code: StatusCode, headers: &HeaderMap, body: &[u8], subjec
 
 /// The failure that a body tells, whatever HTTP says.
 pub(crate) fn told(body: &[u8]) -> Option<Box<Status>> {
-    // A status names its kind early; an object of megabytes is not read a second time to learn that it is none.
+    // A status names its kind early, or is short; an object of megabytes is not read a second time to learn that it is none.
     const EARLY: usize = 512;
-    let head = &body[..body.len().min(EARLY)];
+    const SHORT: usize = 4 << 10;
+    let head = if body.len() <= SHORT { body } else { &body[..EARLY] };
     if !head.windows(8).any(|window| window == b"\"Status\"") {
         return None;
     }
@@ -190,6 +191,22 @@ mod tests {
         }
         let unversioned = r#"{"kind":"Status","status":"Failure","reason":"NotFound","message":"m"}"#;
         check(Method::GET, 400, "application/json", unversioned, Some(Reason::NotFound), "m");
+    }
+
+    /// As whoever writes JSON with sorted keys has it: the kind comes late.
+    #[test]
+    fn a_status_is_one_wherever_its_kind_stands() {
+        let sorted = |message: &str| {
+            let causes = format!(r#"{{"causes":[{{"message":"{message}"}}]}}"#);
+            format!(
+                r#"{{"apiVersion":"v1","code":404,"details":{causes},"kind":"Status","reason":"NotFound","status":"Failure"}}"#
+            )
+        };
+        for length in [1, 600, 60_000] {
+            let body = sorted(&"x".repeat(length));
+            check(Method::GET, 400, "application/json", &body, Some(Reason::NotFound), "");
+            assert_eq!(told(body.as_bytes()).is_some(), length < 4000, "{length}: in a success");
+        }
     }
 
     /// Whoever stands in between may answer with a body that is not about this answer: what comes with 5xx is no refusal.

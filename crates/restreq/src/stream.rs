@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use hyper::body::{Body, Incoming};
+use http_body::Body;
 use pintle_meta::RequestLine;
 use tokio::time::{Instant, Sleep};
 
 use crate::Error;
 use crate::execute::BodyFault;
+use crate::transport::AnswerBody;
 
 /// The body of an answer as it comes: chunks of bytes, cut wherever the network cuts them.
 ///
@@ -36,7 +37,7 @@ use crate::execute::BodyFault;
 /// }
 /// ```
 pub struct ByteStream {
-    body: Incoming,
+    body: AnswerBody,
     line: Arc<RequestLine>,
     idle: Option<(Duration, Pin<Box<Sleep>>)>,
     /// When the whole answer has to be there, and how long that was from the start.
@@ -45,7 +46,7 @@ pub struct ByteStream {
 }
 
 impl ByteStream {
-    pub(crate) fn new(body: Incoming, line: Arc<RequestLine>, idle: Option<Duration>) -> Self {
+    pub(crate) fn new(body: AnswerBody, line: Arc<RequestLine>, idle: Option<Duration>) -> Self {
         let idle = idle.map(|idle| (idle, Box::pin(tokio::time::sleep(idle))));
         Self { body, line, idle, deadline: None, done: false }
     }

@@ -1,8 +1,13 @@
 //! The way to the server: connections, TLS, HTTP. The only place that knows hyper's client.
 
+mod answer;
 mod connect;
+mod eyeballs;
+mod lane;
+mod pool;
 mod proxy;
 mod tls;
+mod tunnel;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,48 +15,69 @@ use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use http::header::PROXY_AUTHORIZATION;
-use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use pintle_meta::ClientConfig;
+use http::header::{HOST, PROXY_AUTHORIZATION};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, Response, Uri};
+use pintle_meta::{ClientConfig, redacted_url};
 
-use self::connect::{ConnectTimeout, Connector};
+pub(crate) use self::answer::AnswerBody;
+use self::connect::Connector;
+use self::lane::Lane;
 use self::proxy::Proxy;
-pub(crate) use self::tls::ClientPair;
+pub(crate) use self::tls::{ClientPair, Shown};
 use self::tls::{TlsSettings, TlsSource};
 use crate::base::Base;
 use crate::error::ConfigError;
 use crate::request::HttpBody;
 
-type Pool = Client<Connector, HttpBody>;
-
 /// The connections to one server.
 pub(crate) struct Transport {
     tls: Option<TlsSource>,
-    proxy: Option<Proxy>,
-    connect_timeout: Duration,
-    /// The pool of the present TLS settings. New ones get a new pool: requests on the old one go on to their end.
-    pool: RwLock<Arc<Pool>>,
+    /// How to connect, but for TLS.
+    connector: Connector,
+    /// The `Host` header of HTTP/1.
+    host: HeaderValue,
+    is_wary: bool,
+    /// The connections of the present TLS settings. New ones get new connections: requests on the old ones go on to their end.
+    lanes: RwLock<Arc<Lanes>>,
+}
+
+/// Watches and the like have connections of their own, since they hold them for long: on HTTP/2 their streams would be those that
+/// short requests lack.
+struct Lanes {
+    short: Arc<Lane>,
+    long: Arc<Lane>,
+}
+
+/// For how long a request has its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Span {
+    Short,
+    /// For as long as someone listens.
+    Long,
 }
 
 /// How an exchange fails beneath HTTP.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    Connect { refused: bool, source: Arc<dyn StdError + Send + Sync> },
+    Connect {
+        refused: bool,
+        source: Arc<dyn StdError + Send + Sync>,
+    },
     ConnectTimeout,
+    /// The server has not begun to do what was asked for, and never will.
+    Unprocessed(Arc<dyn StdError + Send + Sync>),
     Exchange(Arc<dyn StdError + Send + Sync>),
 }
 
-/// As with Go's client: a peer that is silent for so long is asked whether it is there, and has so long to answer.
-const PING_AFTER: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
-const POOL_IDLE: Duration = Duration::from_secs(90);
-const POOL_SIZE: usize = 25;
-
 impl Transport {
-    pub(crate) fn new(base: &Base, config: &ClientConfig, connect_timeout: Duration) -> Result<Self, ConfigError> {
+    /// `is_wary`: a request that is given up takes its connection along.
+    pub(crate) fn new(
+        base: &Base,
+        config: &ClientConfig,
+        connect_timeout: Duration,
+        is_wary: bool,
+    ) -> Result<Self, ConfigError> {
         let (tls, settings) = match base.https {
             true => {
                 let (source, settings) = TlsSource::open(&config.tls)?;
@@ -60,28 +86,82 @@ impl Transport {
             false => (None, None),
         };
         let proxy = Proxy::choose(base, config.proxy_url.as_deref())?;
-        let pool = pool(Connector::new(settings, proxy.clone(), connect_timeout));
-        Ok(Self { tls, proxy, connect_timeout, pool: RwLock::new(Arc::new(pool)) })
+        let (host, port) = base.host_and_port();
+        let connector = Connector { host, port, proxy, tls: None, timeout: connect_timeout };
+        let header = HeaderValue::from_str(base.host_header());
+        let host = header.map_err(|_| ConfigError::Server {
+            server: redacted_url(&base.authority),
+            why: "its host holds what a header may not hold".into(),
+        })?;
+        let lanes = RwLock::new(Arc::new(Lanes::new(&connector, settings, is_wary)));
+        Ok(Self { tls, connector, host, is_wary, lanes })
     }
 
-    /// Sends a request and waits for the head of the answer.
-    pub(crate) async fn round_trip(&self, mut request: Request<HttpBody>) -> Result<Response<Incoming>, Failure> {
+    /// Sends a request, whose URI is the whole one, and waits for the head of the answer.
+    pub(crate) async fn round_trip(
+        &self,
+        mut request: Request<HttpBody>,
+        span: Span,
+    ) -> Result<Response<AnswerBody>, Failure> {
         if let Some(tls) = &self.tls
             && let Some(settings) = tls.changed().await
         {
             self.replace(settings);
         }
-        if let Some(header) = self.proxy.as_ref().filter(|_| self.tls.is_none()).and_then(Proxy::header) {
-            request.headers_mut().insert(PROXY_AUTHORIZATION, header.clone());
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let lane = match span {
+            Span::Short => &lanes.short,
+            Span::Long => &lanes.long,
+        };
+        let uri = request.uri().clone();
+        loop {
+            let mut lease = lane.lease().await?;
+            let is_fresh = !lease.has_served();
+            self.address(&mut request, &uri, lease.is_http1());
+            let mut error = match lease.send(request).await {
+                Some(Ok(answer)) => return Ok(answer.map(|incoming| AnswerBody::new(incoming, lease))),
+                Some(Err(error)) => error,
+                None => return Err(Failure::interrupted()),
+            };
+            let unsent = error.take_message();
+            if unsent.is_some() || !is_of_stream(error.error()) {
+                lease.give_up();
+            }
+            match unsent {
+                // A connection that has served may have died since, or been told to take no more.
+                Some(unsent) if !is_fresh => request = unsent,
+                unsent => return Err(Failure::of_exchange(error.into_error(), unsent.is_some())),
+            }
         }
-        let pool = self.pool.read().unwrap_or_else(PoisonError::into_inner).clone();
-        pool.request(request).await.map_err(Failure::from_hyper)
     }
 
-    /// Shows this certificate from now on, if it is another one than before: on new connections.
-    pub(crate) async fn show(&self, pair: &ClientPair) -> Result<(), ConfigError> {
+    /// Writes the URI in the form that the connection wants.
+    fn address(&self, request: &mut Request<HttpBody>, uri: &Uri, is_http1: bool) {
+        *request.uri_mut() = uri.clone();
+        request.headers_mut().remove(HOST);
+        if !is_http1 {
+            return;
+        }
+        request.headers_mut().insert(HOST, self.host.clone());
+        // A proxy that is asked for each resource wants the whole URI, and its own password.
+        match self.connector.proxy.as_ref().filter(|_| self.tls.is_none()) {
+            Some(Proxy::Http { auth, .. }) => {
+                if let Some(auth) = auth {
+                    request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
+                }
+            }
+            _ => {
+                let path = uri.path_and_query().cloned();
+                *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+            }
+        }
+    }
+
+    /// Shows a credential program's certificate from now on, or the configured one again, on new connections; unless a later
+    /// run of the program has already said what to show.
+    pub(crate) async fn show(&self, shown: Shown<'_>) -> Result<(), ConfigError> {
         if let Some(tls) = &self.tls
-            && let Some(settings) = tls.show(pair).await?
+            && let Some(settings) = tls.show(shown).await?
         {
             self.replace(settings);
         }
@@ -89,44 +169,68 @@ impl Transport {
     }
 
     fn replace(&self, settings: Arc<TlsSettings>) {
-        let connector = Connector::new(Some(settings), self.proxy.clone(), self.connect_timeout);
-        *self.pool.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pool(connector));
+        let fresh = Arc::new(Lanes::new(&self.connector, Some(settings), self.is_wary));
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *lanes, fresh);
+        drop(lanes);
+        drop(old);
     }
 }
 
-fn pool(connector: Connector) -> Pool {
-    Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(POOL_IDLE)
-        .pool_max_idle_per_host(POOL_SIZE)
-        .http2_adaptive_window(true)
-        .http2_keep_alive_interval(PING_AFTER)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .http2_keep_alive_while_idle(true)
-        .build(connector)
+impl Lanes {
+    fn new(connector: &Connector, tls: Option<Arc<TlsSettings>>, is_wary: bool) -> Self {
+        let lane = || Lane::new(Connector { tls: tls.clone(), ..connector.clone() }, is_wary);
+        Self { short: lane(), long: lane() }
+    }
 }
 
 impl Failure {
-    fn from_hyper(error: hyper_util::client::legacy::Error) -> Self {
-        let connecting = error.is_connect();
-        let error: Arc<dyn StdError + Send + Sync> = Arc::new(error);
-        if !connecting {
-            // TLS 1.3 has the server refuse a certificate after the client's last word of the handshake.
-            let refused_by_tls = causes(&*error).any(is_tls);
-            return if refused_by_tls {
-                Self::Connect { refused: false, source: error }
-            } else {
-                Self::Exchange(error)
-            };
-        }
-        if causes(&*error).any(|cause| cause.is::<ConnectTimeout>()) {
-            return Self::ConnectTimeout;
-        }
+    fn connecting(error: crate::request::BoxError) -> Self {
+        let source: Arc<dyn StdError + Send + Sync> = error.into();
         let is_refusal = |io: &io::Error| io.kind() == io::ErrorKind::ConnectionRefused;
-        let refused = causes(&*error).any(|cause| cause.downcast_ref().is_some_and(is_refusal));
-        Self::Connect { refused, source: error }
+        let refused = causes(&*source).any(|cause| cause.downcast_ref().is_some_and(is_refusal));
+        Self::Connect { refused, source }
     }
+
+    fn of_exchange(error: hyper::Error, is_unsent: bool) -> Self {
+        let is_unprocessed = is_unsent || causes(&error).any(|cause| cause.downcast_ref().is_some_and(is_refused));
+        let source: Arc<dyn StdError + Send + Sync> = Arc::new(error);
+        // TLS 1.3 has the server refuse a certificate after the client's last word of the handshake.
+        let is_about_tls = causes(&*source).any(is_tls);
+        match is_about_tls {
+            true => Self::Connect { refused: false, source },
+            false if is_unprocessed => Self::Unprocessed(source),
+            false => Self::Exchange(source),
+        }
+    }
+
+    /// Whoever was about to connect is gone.
+    fn interrupted() -> Self {
+        Self::Connect { refused: false, source: Arc::new(Interrupted) }
+    }
+}
+
+/// The runtime ended, or the client was dropped, while a connection was being made.
+#[derive(Debug)]
+struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("connecting was interrupted: the runtime that it ran on has ended")
+    }
+}
+
+impl StdError for Interrupted {}
+
+/// Whether the server says that it has not begun with the stream, and never will (RFC 9113, sections 6.8 and 8.7). h2 tells a stream
+/// of a GOAWAY only if that came from the peer and the stream is above its last one.
+fn is_refused(error: &h2::Error) -> bool {
+    error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
+}
+
+/// Whether an error is of one stream alone, so that its connection is as good as before.
+fn is_of_stream(error: &hyper::Error) -> bool {
+    causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
 fn is_tls(error: &(dyn StdError + 'static)) -> bool {

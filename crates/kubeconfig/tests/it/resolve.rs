@@ -41,6 +41,21 @@ fn the_current_context_is_used_unless_another_is_named() {
     assert!(matches!(error, Error::NoContext { .. }), "{error:?}");
 }
 
+/// It would be taken for http, and the token left out without a word.
+#[test]
+fn a_server_without_a_scheme_is_refused_where_there_are_credentials() {
+    for user in ["token: t", "username: me", "client-certificate-data: aGk=, client-key-data: aGk=", "tokenFile: t"] {
+        let Err(Error::Invalid(problems)) = config("server: 'host:6443'", user).client_config(&Overrides::default())
+        else {
+            panic!("accepted with {user}")
+        };
+        assert_eq!(problems[0].field, "clusters[\"eu\"].server");
+        assert!(problems[0].message.contains("write https://host:6443"), "{}", problems[0].message);
+    }
+    assert_eq!(resolve("server: 'host:6443'", "as: you", &Overrides::default()).server, "host:6443");
+    assert_eq!(token(&resolve("server: 'http://host'", "token: t", &Overrides::default())), None);
+}
+
 #[test]
 fn cluster_user_and_server_can_be_chosen_apart() {
     let chosen = Overrides { cluster: Some("us".into()), user: Some("you".into()), ..Overrides::default() };

@@ -67,6 +67,16 @@ fn a_replaced_entry_stays_in_its_file_and_a_deleted_one_is_gone_for_good() {
 }
 
 #[test]
+fn the_last_entry_of_a_file_can_be_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, missing) = (dir.path().join("a"), dir.path().join("missing"));
+    std::fs::write(&a, "users: [{name: me, user: {token: t}}]").unwrap();
+    files(&[&a, &missing]).modify(|config| config.users.clear()).unwrap();
+    assert!(read(&a).is_empty());
+    assert!(!missing.exists());
+}
+
+#[test]
 fn nothing_changed_is_nothing_written() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = two(dir.path());
@@ -193,17 +203,23 @@ fn flattened_stands_alone() {
 
 #[test]
 fn redacted_and_debug_show_no_secret() {
-    let text = "clusters: [{name: a, cluster: {server: 'https://me:hush@a', proxy-url: 'http://me:hush@p', certificate-authority-data: Y2E=}}]\n\
-        users: [{name: u, user: {token: hush, password: hush, client-key-data: aHVzaA==, \
-        auth-provider: {name: oidc, config: {id-token: hush}}, \
-        exec: {command: login, args: [hush], env: [{name: A, value: hush}]}}}]\n";
-    let config = Kubeconfig::parse(text).unwrap();
+    let more = "tokn: hush, extensions: [{name: e, extension: {key: hush}}]";
+    let text = format!(
+        "{{clusters: [{{name: a, cluster: {{server: 'https://me:hush@a', proxy-url: 'http://me:hush@p', \
+         certificate-authority-data: Y2E=, {more}}}}}], \
+         users: [{{name: u, user: {{token: hush, password: hush, client-key-data: aHVzaA==, \
+         auth-provider: {{name: oidc, config: {{id-token: hush}}}}, {more}, \
+         exec: {{command: login, args: [hush], env: [{{name: A, value: hush}}], tokn: hush}}}}}}], \
+         contexts: [{{name: c, context: {{cluster: a, user: u, {more}}}}}], {more}}}"
+    );
+    let config = Kubeconfig::parse(&text).unwrap();
     let shown = config.redacted().to_yaml().unwrap();
     assert!(!shown.contains("hush") && !shown.contains("aHVzaA"), "{shown}");
-    assert!(shown.contains("login") && shown.contains("Y2E="), "{shown}");
+    assert!(shown.contains("login") && shown.contains("Y2E=") && shown.contains("tokn"), "{shown}");
     let short = config.shortened().to_yaml().unwrap();
     assert!(!short.contains("Y2E="), "{short}");
     let debug = format!("{config:?}");
+    assert!(debug.matches("tokn").count() == 4, "{debug}");
     assert!(!debug.contains("hush") && debug.contains("https://a") && debug.contains("http://p"), "{debug}");
     let [server, proxy_url] = ["https://me:hush@a", "http://me:hush@p"].map(|url| Some(url.to_owned()));
     let overrides = Overrides { server, proxy_url, password: Some(Secret::new("hush")), ..Overrides::default() };

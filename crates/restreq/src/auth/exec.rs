@@ -1,7 +1,9 @@
 //! Credentials from a program.
 
 use std::io::IsTerminal;
+use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
@@ -10,7 +12,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
-use tokio::sync::Mutex;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::{Login, secret};
 use crate::error::{AuthError, ConfigError};
@@ -18,20 +22,39 @@ use crate::transport::ClientPair;
 
 /// A program that prints credentials, as `client.authentication.k8s.io` describes it.
 ///
-/// It runs when there are no credentials yet, shortly before they expire, and when the server refuses them; never twice at a
-/// time. Dropped requests and the deadline end it.
-pub(crate) struct ExecPlugin {
+/// It runs when there are no credentials yet, shortly before they expire, and when the server refuses them; never twice at a time,
+/// and all who wait get what one run gives. A run is a task of the client: a request that is given up does not end it, dropping the
+/// client and the deadline do.
+pub(crate) struct ExecPlugin(Arc<Plugin>);
+
+struct Plugin {
     config: ExecConfig,
     /// What the program is told about the cluster, if it asks for that.
     cluster: Option<serde_json::Value>,
-    /// Held while the program runs, so that all who wait get what one run gives.
-    state: Mutex<Option<Issued>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many runs there were.
+    runs: u64,
+    issued: Option<Issued>,
+    running: Option<Running>,
+}
+
+/// A run under way.
+struct Running {
+    outcome: watch::Receiver<Option<Result<Login, AuthError>>>,
+    task: AbortHandle,
 }
 
 /// What a run of the program gave.
 struct Issued {
     login: Login,
-    expires: Option<SystemTime>,
+    /// When to renew it; without a time, once the server refuses it.
+    until: Option<Instant>,
+    /// When, if it was what the run before had given already.
+    unchanged: Option<Instant>,
 }
 
 /// A request takes time, and clocks differ: credentials are renewed so long before they expire.
@@ -39,6 +62,10 @@ const LEEWAY: Duration = Duration::from_secs(10);
 /// A person who logs in through a browser needs minutes; a program on its own does not.
 const PATIENCE: Duration = Duration::from_secs(60);
 const INTERACTIVE_PATIENCE: Duration = Duration::from_secs(600);
+/// A program that gave again what the server had refused is not run again for so long.
+const UNCHANGED_PAUSE: Duration = Duration::from_secs(10);
+/// So long are the pipes of a program read that has ended: another that it started may hold them open for ever.
+const PIPES_GRACE: Duration = Duration::from_millis(250);
 /// The most that is read of what the program prints.
 const MAX_OUTPUT: u64 = 1 << 20;
 
@@ -53,28 +80,81 @@ impl ExecPlugin {
             return Err(ConfigError::Value { field: "exec.command", why: "no program is named".into() });
         }
         let cluster = config.provide_cluster_info.then(|| cluster_info(&config, client)).transpose()?;
-        Ok(Self { config, cluster, state: Mutex::new(None) })
+        Ok(Self(Arc::new(Plugin { config, cluster, state: Mutex::default() })))
     }
 
-    /// The present credentials; runs the program if there are none that last.
+    /// The present credentials; those of a run of the program if there are none that last.
     pub(crate) async fn login(&self) -> Result<Login, AuthError> {
-        let mut state = self.state.lock().await;
-        match &*state {
-            Some(issued) if issued.lasts() => Ok(issued.login.clone()),
-            _ => self.run(&mut state).await,
-        }
+        self.issued(|issued| issued.until.is_none_or(|until| Instant::now() < until)).await
     }
 
-    /// Other credentials than `used`, which the server refused; unless somebody else has got them already.
+    /// Those of a later run than `used`, which the server refused.
     pub(crate) async fn renew(&self, used: &Login) -> Result<Login, AuthError> {
-        let mut state = self.state.lock().await;
-        match &*state {
-            Some(issued) if issued.login != *used => Ok(issued.login.clone()),
-            _ => self.run(&mut state).await,
-        }
+        let is_pause = |issued: &Issued| issued.unchanged.is_some_and(|at| at.elapsed() < UNCHANGED_PAUSE);
+        self.issued(|issued| issued.login.run > used.run || is_pause(issued)).await
     }
 
-    async fn run(&self, state: &mut Option<Issued>) -> Result<Login, AuthError> {
+    async fn issued(&self, is_good: impl FnOnce(&Issued) -> bool) -> Result<Login, AuthError> {
+        let mut outcome = {
+            let mut state = self.0.lock();
+            if let Some(issued) = state.issued.as_ref().filter(|issued| is_good(issued)) {
+                return Ok(issued.login.clone());
+            }
+            match &state.running {
+                // One whose runtime has gone will never tell.
+                Some(running) if running.outcome.has_changed().is_ok() => running.outcome.clone(),
+                _ => self.start(&mut state),
+            }
+        };
+        let told = outcome.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
+        told.unwrap_or_else(|| Err(self.0.fault("its run was interrupted")))
+    }
+
+    fn start(&self, state: &mut State) -> watch::Receiver<Option<Result<Login, AuthError>>> {
+        let (teller, outcome) = watch::channel(None);
+        state.runs += 1;
+        let (run, plugin) = (state.runs, self.0.clone());
+        let task = tokio::spawn(async move {
+            let credential = plugin.run().await;
+            let login = plugin.keep(run, credential);
+            teller.send_replace(Some(login));
+        });
+        state.running = Some(Running { outcome: outcome.clone(), task: task.abort_handle() });
+        outcome
+    }
+}
+
+impl Drop for ExecPlugin {
+    fn drop(&mut self) {
+        if let Some(running) = &self.0.lock().running {
+            running.task.abort();
+        }
+    }
+}
+
+impl Plugin {
+    /// Notes what a run gave.
+    fn keep(&self, run: u64, credential: Result<Credential, AuthError>) -> Result<Login, AuthError> {
+        let mut state = self.lock();
+        state.running = None;
+        let Credential { header, pair, expires } = credential?;
+        let login = Login { header, pair, run };
+        let is_unchanged = state.issued.as_ref().is_some_and(|before| before.login.is_same(&login));
+        let until = expires.and_then(|expires| {
+            let left = expires.duration_since(SystemTime::now()).ok().filter(|left| *left > LEEWAY);
+            if left.is_none() {
+                let command = &self.config.command;
+                tracing::warn!(
+                    "{command} gave credentials that expire at once; they serve until the server refuses them"
+                );
+            }
+            Instant::now().checked_add(left? - LEEWAY)
+        });
+        state.issued = Some(Issued { login: login.clone(), until, unchanged: is_unchanged.then(Instant::now) });
+        Ok(login)
+    }
+
+    async fn run(&self) -> Result<Credential, AuthError> {
         let terminal = std::io::stdin().is_terminal();
         let interactive = match self.config.interactive_mode {
             InteractiveMode::Never => false,
@@ -104,10 +184,7 @@ impl ExecPlugin {
             let said = if said.is_empty() { String::new() } else { format!(": {}", printable(said)) };
             return Err(self.fault(format!("it failed with {status}{said}{}", self.hint())));
         }
-        let issued = self.read(&stdout)?;
-        let login = issued.login.clone();
-        *state = Some(issued);
-        Ok(login)
+        self.read(&stdout)
     }
 
     /// What the program is told, as JSON in a variable.
@@ -119,7 +196,7 @@ impl ExecPlugin {
         json!({ "apiVersion": self.config.api_version, "kind": "ExecCredential", "spec": spec })
     }
 
-    fn read(&self, stdout: &[u8]) -> Result<Issued, AuthError> {
+    fn read(&self, stdout: &[u8]) -> Result<Credential, AuthError> {
         // serde's message could quote what was printed, and that holds the credentials.
         let credential: ExecCredential = serde_json::from_slice(stdout).map_err(|error| {
             self.fault(format!(
@@ -148,8 +225,7 @@ impl ExecPlugin {
         if header.is_none() && pair.is_none() {
             return Err(self.fault("what it printed has neither a token nor a certificate"));
         }
-        let expires = status.expiration_timestamp.map(|time| time.0.into());
-        Ok(Issued { login: Login { header, pair }, expires })
+        Ok(Credential { header, pair, expires: status.expiration_timestamp.map(|time| time.0.into()) })
     }
 
     fn hint(&self) -> String {
@@ -159,13 +235,18 @@ impl ExecPlugin {
     fn fault(&self, why: impl Into<String>) -> AuthError {
         AuthError::Exec { command: self.config.command.clone(), why: why.into() }
     }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing here panics half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Issued {
-    /// Without a time, until the server refuses them.
-    fn lasts(&self) -> bool {
-        self.expires.is_none_or(|at| SystemTime::now() + LEEWAY < at)
-    }
+/// What the program printed.
+struct Credential {
+    header: Option<HeaderValue>,
+    pair: Option<ClientPair>,
+    expires: Option<SystemTime>,
 }
 
 #[derive(Deserialize)]
@@ -190,18 +271,33 @@ struct ExecStatus {
 /// Runs a program to its end. Both of its pipes are read at once: it would wait for ever on a full one.
 async fn output(mut command: Command) -> std::io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
     let mut child = command.spawn()?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (stdout, stderr, status) = tokio::try_join!(read(stdout), read(stderr), child.wait())?;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let status = {
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let mut pipes = pin!(async { tokio::try_join!(read(out, &mut stdout), read(err, &mut stderr)) });
+        tokio::select! {
+            read = pipes.as_mut() => {
+                read?;
+                child.wait().await?
+            }
+            status = child.wait() => {
+                // What it said is in the pipes by now, whoever else holds them.
+                if let Ok(read) = tokio::time::timeout(PIPES_GRACE, pipes).await {
+                    read?;
+                }
+                status?
+            }
+        }
+    };
     Ok((status, stdout, stderr))
 }
 
-async fn read(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+async fn read(pipe: Option<impl AsyncRead + Unpin>, bytes: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(pipe) = pipe {
         // The rest is cut off: no credentials are that long, and dropping the pipe ends a program that goes on.
-        pipe.take(MAX_OUTPUT).read_to_end(&mut bytes).await?;
+        pipe.take(MAX_OUTPUT).read_to_end(bytes).await?;
     }
-    Ok(bytes)
+    Ok(())
 }
 
 fn cluster_info(config: &ExecConfig, client: &ClientConfig) -> Result<serde_json::Value, ConfigError> {

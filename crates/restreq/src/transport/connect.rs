@@ -1,163 +1,195 @@
 //! Connections: plain, through a proxy, with TLS.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Uri;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
-use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
-use tower_service::Service;
+use tokio_rustls::client::TlsStream;
 
 use super::proxy::Proxy;
 use super::tls::TlsSettings;
+use super::{Failure, eyeballs, tunnel};
 use crate::request::BoxError;
 
-/// Opens connections: TCP, and TLS over it, within one deadline.
+/// Opens connections to one server: TCP, and TLS over it, within one deadline.
 #[derive(Clone)]
 pub(super) struct Connector {
-    tcp: HttpConnector,
-    proxy: Option<Proxy>,
-    tls: Option<Arc<TlsSettings>>,
-    timeout: Duration,
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) proxy: Option<Proxy>,
+    pub(super) tls: Option<Arc<TlsSettings>>,
+    pub(super) timeout: Duration,
 }
 
-const TCP_KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// A peer that is silent for so long is asked by TCP whether it is there, three times. HTTP/2 asks by itself as well; without this,
+/// a watch over HTTP/1.1 would notice a dead peer after hours, if ever.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(5);
+/// So long may it leave data without an acknowledgement. Linux would wait for a quarter of an hour.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 impl Connector {
-    pub(super) fn new(tls: Option<Arc<TlsSettings>>, proxy: Option<Proxy>, timeout: Duration) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(TCP_KEEP_ALIVE));
-        Self { tcp, proxy, tls, timeout }
-    }
-}
-
-impl Service<Uri> for Connector {
-    type Response = Conn;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Conn, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.tcp.poll_ready(cx).map_err(BoxError::from)
+    pub(super) async fn connect(&self) -> Result<Conn, Failure> {
+        match tokio::time::timeout(self.timeout, self.open()).await {
+            Ok(opened) => opened.map_err(Failure::connecting),
+            Err(_) => Err(Failure::ConnectTimeout),
+        }
     }
 
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let host = uri.host().unwrap_or_default().to_owned();
-        let tcp = self.tcp.clone();
-        let (tls, proxy, timeout) = (self.tls.clone(), self.proxy.clone(), self.timeout);
-        let connect = async move {
-            let forwarded = tls.is_none() && matches!(proxy, Some(Proxy::Http { .. }));
-            let stream = reach(tcp, uri, proxy, tls.is_some()).await?;
-            match tls {
-                None => Ok(Conn { io: TokioIo::new(Box::new(stream)), h2: false, forwarded }),
-                Some(tls) => secured(stream, &host, &tls).await,
+    async fn open(&self) -> Result<Conn, BoxError> {
+        let tcp = match &self.proxy {
+            None => reach(&self.host, self.port).await?,
+            Some(Proxy::Http { host, port, auth }) => {
+                let mut tcp = reach(host, *port).await?;
+                if self.tls.is_some() {
+                    tunnel::connect(&mut tcp, &self.host, self.port, auth.as_ref()).await?;
+                }
+                tcp
+            }
+            Some(Proxy::Socks5 { host, port, auth }) => {
+                let mut tcp = reach(host, *port).await?;
+                tunnel::socks5(&mut tcp, &self.host, self.port, auth.as_ref()).await?;
+                tcp
             }
         };
-        Box::pin(async move {
-            match tokio::time::timeout(timeout, connect).await {
-                Ok(connected) => connected,
-                Err(_) => Err(ConnectTimeout.into()),
-            }
-        })
+        let Some(tls) = &self.tls else { return Ok(Conn { stream: Stream::Plain(tcp), is_http2: false, news: None }) };
+        let name = tls.server_name.as_ref().unwrap_or(&self.host);
+        let name = ServerName::try_from(name.clone())?;
+        let stream = TlsConnector::from(tls.config.clone()).connect(name, tcp).await?;
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        Ok(Conn { stream: Stream::Tls(Box::new(stream)), is_http2, news: None })
     }
 }
 
-/// Opens the TCP connection, through the proxy if there is one.
-async fn reach(mut tcp: HttpConnector, uri: Uri, proxy: Option<Proxy>, tunnel: bool) -> Result<TcpStream, BoxError> {
-    let stream = match proxy {
-        None => tcp.call(uri).await?,
-        Some(Proxy::Http { uri: proxy, auth }) if tunnel => {
-            let tunnel = Tunnel::new(proxy, tcp);
-            match auth {
-                Some(auth) => tunnel.with_auth(auth),
-                None => tunnel,
-            }
-            .call(uri)
-            .await?
-        }
-        Some(Proxy::Http { uri: proxy, .. }) => tcp.call(proxy).await?,
-        Some(Proxy::Socks5 { uri: proxy, auth }) => {
-            let socks = SocksV5::new(proxy, tcp);
-            match auth {
-                Some((user, password)) => socks.with_auth(user, password),
-                None => socks,
-            }
-            .call(uri)
-            .await?
-        }
-    };
-    Ok(stream.into_inner())
+async fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
+    let tcp = eyeballs::connect(host, port).await?;
+    tcp.set_nodelay(true)?;
+    let socket = SockRef::from(&tcp);
+    let probes = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(KEEP_ALIVE_AGAIN);
+    #[cfg(not(windows))]
+    let probes = probes.with_retries(3);
+    socket.set_tcp_keepalive(&probes)?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+    Ok(tcp)
 }
-
-async fn secured(io: TcpStream, host: &str, tls: &TlsSettings) -> Result<Conn, BoxError> {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let name = tls.server_name.as_deref().unwrap_or(host);
-    let name = ServerName::try_from(name.to_owned())?;
-    let stream = TlsConnector::from(tls.config.clone()).connect(name, io).await?;
-    let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    Ok(Conn { io: TokioIo::new(Box::new(stream)), h2, forwarded: false })
-}
-
-/// The deadline for connecting has passed.
-#[derive(Debug)]
-pub(super) struct ConnectTimeout;
-
-impl fmt::Display for ConnectTimeout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server could not be reached in time")
-    }
-}
-
-impl std::error::Error for ConnectTimeout {}
-
-pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// An open connection.
 pub(super) struct Conn {
-    io: TokioIo<Box<dyn Io>>,
+    stream: Stream,
     /// Whether TLS agreed on HTTP/2.
-    h2: bool,
-    /// Whether a proxy at the other end has to be told the whole URL.
-    forwarded: bool,
+    pub(super) is_http2: bool,
+    news: Option<News>,
 }
 
-impl Connection for Conn {
-    fn connected(&self) -> Connected {
-        let connected = Connected::new().proxy(self.forwarded);
-        if self.h2 { connected.negotiated_h2() } else { connected }
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Who is told once the first words of the peer have been read, and whether they have come.
+struct News {
+    listener: Arc<Notify>,
+    came: bool,
+}
+
+impl Conn {
+    /// Has the listener notified once what the peer says first has been dealt with: when the reader comes for more.
+    pub(super) fn tell(mut self, listener: Arc<Notify>) -> Self {
+        self.news = Some(News { listener, came: false });
+        self
     }
 }
 
-impl Read for Conn {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+impl AsyncRead for Conn {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let polled = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        };
+        if let Some(news) = &mut self.news {
+            match polled {
+                Poll::Ready(_) => news.came = true,
+                Poll::Pending if news.came => {
+                    news.listener.notify_one();
+                    self.news = None;
+                }
+                Poll::Pending => {}
+            }
+        }
+        polled
     }
 }
 
-impl Write for Conn {
+impl AsyncWrite for Conn {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.stream {
+            Stream::Plain(stream) => stream.is_write_vectored(),
+            Stream::Tls(stream) => stream.is_write_vectored(),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("host", &self.host).field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_dead_peer_of_a_resting_connection_is_found_within_a_minute() {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let tcp = reach("127.0.0.1", listener.local_addr().unwrap().port()).await.unwrap();
+        let socket = SockRef::from(&tcp);
+        let probes = socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap() + probes, Duration::from_secs(45));
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(45)));
     }
 }

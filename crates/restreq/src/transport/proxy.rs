@@ -1,91 +1,124 @@
 //! Which proxy a connection goes through.
 
+mod bypass;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use http::HeaderValue;
-use http::uri::{Scheme, Uri};
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use percent_encoding::percent_decode_str;
 use pintle_meta::redacted_url;
 
-use crate::base::Base;
+use self::bypass::bypasses;
+use crate::base::{Base, split_port};
 use crate::error::ConfigError;
 
 /// The proxy that all requests of a client go through: it has one server, so this is decided once.
 #[derive(Clone)]
 pub(super) enum Proxy {
     /// An HTTP proxy: asked for a tunnel if the server speaks TLS, for each resource if not.
-    Http { uri: Uri, auth: Option<HeaderValue> },
+    Http { host: String, port: u16, auth: Option<HeaderValue> },
     /// A SOCKS5 proxy, which looks names up itself.
-    Socks5 { uri: Uri, auth: Option<(String, String)> },
+    Socks5 { host: String, port: u16, auth: Option<(String, String)> },
 }
 
-const FIELD: &str = "proxy_url";
+/// What the environment of the process says of proxies.
+#[derive(Default)]
+struct Environment {
+    https: Option<String>,
+    http: Option<String>,
+    all: Option<String>,
+    no: Option<String>,
+}
 
 impl Proxy {
-    /// The configured proxy or else, as the environment says, that of `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`. The latter
-    /// are for the world outside: this machine is never reached through them.
+    /// The configured proxy or else, as the environment says, that of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. The
+    /// latter are for the world outside: this machine is never reached through them.
     pub(super) fn choose(base: &Base, configured: Option<&str>) -> Result<Option<Self>, ConfigError> {
         match configured {
             Some(url) => {
-                let fault =
-                    |why: &str| ConfigError::Value { field: FIELD, why: format!("{:?}: {why}", redacted_url(url)) };
-                let matcher = Matcher::builder().all(url).build();
-                let intercept = url.contains("://").then(|| destination(base).and_then(|uri| matcher.intercept(&uri)));
-                let intercept = intercept.flatten().ok_or_else(|| fault("it is no URL of a proxy"))?;
-                Self::from_intercept(&intercept).map(Some).map_err(fault)
+                let proxy = if url.contains("://") { Self::parse(url) } else { Err(NO_URL) };
+                proxy.map(Some).map_err(|why| fault("proxy_url", url, why))
             }
-            None if is_this_machine(&base.authority) => Ok(None),
-            None => Self::from_environment(base, &Matcher::from_env()),
+            None => Self::from_environment(base, &Environment::of_process()),
         }
     }
 
-    fn from_environment(base: &Base, matcher: &Matcher) -> Result<Option<Self>, ConfigError> {
-        let Some(intercept) = destination(base).and_then(|uri| matcher.intercept(&uri)) else { return Ok(None) };
-        let fault = |why: &str| ConfigError::Value {
-            field: "HTTPS_PROXY or HTTP_PROXY",
-            why: format!("{:?}: {why}", intercept.uri().to_string()),
-        };
-        Self::from_intercept(&intercept).map(Some).map_err(fault)
+    fn from_environment(base: &Base, env: &Environment) -> Result<Option<Self>, ConfigError> {
+        let (host, port) = base.host_and_port();
+        let (field, url) = if base.https { ("HTTPS_PROXY", &env.https) } else { ("HTTP_PROXY", &env.http) };
+        let named = url.as_ref().map(|url| (field, url)).or_else(|| Some(("ALL_PROXY", env.all.as_ref()?)));
+        let Some((field, url)) = named else { return Ok(None) };
+        if is_this_machine(&host) || env.no.as_deref().is_some_and(|list| bypasses(list, &host, port)) {
+            return Ok(None);
+        }
+        // As Go does: without a scheme it is http.
+        let whole = if url.contains("://") { url.clone() } else { format!("http://{url}") };
+        Self::parse(&whole).map(Some).map_err(|why| fault(field, url, why))
     }
 
-    fn from_intercept(intercept: &Intercept) -> Result<Self, &'static str> {
-        let uri = intercept.uri().clone();
-        match uri.scheme_str() {
-            Some("http") => Ok(Self::Http { uri, auth: intercept.basic_auth().cloned() }),
-            Some("socks5" | "socks5h") => {
-                let auth = intercept.raw_auth().map(|(user, password)| (user.to_owned(), password.to_owned()));
-                Ok(Self::Socks5 { uri: with_port(uri, 1080), auth })
-            }
-            Some("https") => Err("a proxy that is reached over TLS is not supported; use http or socks5"),
+    fn parse(url: &str) -> Result<Self, &'static str> {
+        let (scheme, rest) = url.trim().split_once("://").ok_or(NO_URL)?;
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let (user, authority) = match authority.rsplit_once('@') {
+            Some((user, authority)) => (Some(user), authority),
+            None => (None, authority),
+        };
+        let is_host = authority.parse::<http::uri::Authority>().is_ok_and(|authority| !authority.host().is_empty());
+        let (host, port) = split_port(authority);
+        let has_port = authority.ends_with(']') || !authority.contains(':') || port.is_some();
+        if !is_host || !has_port || host.is_empty() {
+            return Err(NO_URL);
+        }
+        let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let auth = user.map(|user| {
+            let (user, password) = user.split_once(':').unwrap_or((user, ""));
+            (decode(user), decode(password))
+        });
+        let host = host.to_owned();
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" => Ok(Self::Http { host, port: port.unwrap_or(80), auth: auth.as_ref().and_then(basic) }),
+            "socks5" | "socks5h" => Ok(Self::Socks5 { host, port: port.unwrap_or(1080), auth }),
+            "https" => Err("a proxy that is reached over TLS is not supported; use http or socks5"),
             _ => Err("its scheme is not supported; use http or socks5"),
         }
     }
+}
 
-    /// The header for requests that the proxy itself answers: those that are not tunnelled.
-    pub(super) fn header(&self) -> Option<&HeaderValue> {
-        match self {
-            Self::Http { auth, .. } => auth.as_ref(),
-            Self::Socks5 { .. } => None,
+const NO_URL: &str = "it is no URL of a proxy, such as http://proxy:3128";
+
+impl Environment {
+    fn of_process() -> Self {
+        let first = |names: &[&str]| {
+            let mut set = names.iter().filter_map(|name| std::env::var(name).ok());
+            set.find(|value| !value.trim().is_empty())
+        };
+        // A server that runs a program for each request hands the header "Proxy" of whoever asks to it by this name.
+        let http = if std::env::var_os("REQUEST_METHOD").is_some() {
+            &["http_proxy"][..]
+        } else {
+            &["HTTP_PROXY", "http_proxy"]
+        };
+        Self {
+            https: first(&["HTTPS_PROXY", "https_proxy"]),
+            http: first(http),
+            all: first(&["ALL_PROXY", "all_proxy"]),
+            no: first(&["NO_PROXY", "no_proxy"]),
         }
     }
 }
 
-fn destination(base: &Base) -> Option<Uri> {
-    let scheme = if base.https { Scheme::HTTPS } else { Scheme::HTTP };
-    Uri::builder().scheme(scheme).authority(base.authority.as_str()).path_and_query("/").build().ok()
+fn fault(field: &'static str, url: &str, why: &str) -> ConfigError {
+    ConfigError::Value { field, why: format!("{:?}: {why}", redacted_url(url)) }
 }
 
-fn with_port(uri: Uri, port: u16) -> Uri {
-    if uri.port().is_some() {
-        return uri;
-    }
-    let mut parts = uri.clone().into_parts();
-    let host = uri.host().unwrap_or_default();
-    parts.authority = format!("{host}:{port}").parse().ok();
-    Uri::from_parts(parts).unwrap_or(uri)
+fn basic((user, password): &(String, String)) -> Option<HeaderValue> {
+    let mut value =
+        HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
-fn is_this_machine(authority: &str) -> bool {
-    let Some(uri) = authority.parse::<http::uri::Authority>().ok() else { return false };
-    let host = uri.host().trim_start_matches('[').trim_end_matches(']');
+fn is_this_machine(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
@@ -98,24 +131,28 @@ mod tests {
     }
 
     fn shown(proxy: Option<Proxy>) -> String {
-        match proxy {
-            None => "direct".into(),
-            Some(Proxy::Http { uri, auth }) => format!("{uri}{}", if auth.is_some() { " with auth" } else { "" }),
-            Some(Proxy::Socks5 { uri, auth }) => format!("{uri}{}", if auth.is_some() { " with auth" } else { "" }),
-        }
+        let (scheme, host, port, has_auth) = match proxy {
+            None => return "direct".into(),
+            Some(Proxy::Http { host, port, auth }) => ("http", host, port, auth.is_some()),
+            Some(Proxy::Socks5 { host, port, auth }) => ("socks5", host, port, auth.is_some()),
+        };
+        format!("{scheme}://{host}:{port}{}", if has_auth { " with auth" } else { "" })
     }
 
     #[test]
     fn a_configured_proxy_is_a_url_with_a_known_scheme() {
         for (url, expected) in [
-            ("http://p", Some("http://p/")),
-            ("http://me:pw@p:8080/path", Some("http://p:8080/ with auth")),
-            ("socks5://p", Some("socks5://p:1080/")),
-            ("socks5://me:pw@p:1081", Some("socks5://p:1081/ with auth")),
+            ("http://p", Some("http://p:80")),
+            ("http://me:pw@p:8080/path", Some("http://p:8080 with auth")),
+            ("HTTP://[::1]:3128", Some("http://::1:3128")),
+            ("socks5://p", Some("socks5://p:1080")),
+            ("socks5://me:pw@p:1081", Some("socks5://p:1081 with auth")),
             ("https://p", None),
             ("socks6://p", None),
             ("p:8080", None),
             ("nonsense", None),
+            ("http://", None),
+            ("http://p:x", None),
         ] {
             let proxy = Proxy::choose(&base("https://server"), Some(url));
             assert_eq!(proxy.ok().map(shown).as_deref(), expected, "{url}");
@@ -125,34 +162,43 @@ mod tests {
     }
 
     #[test]
-    fn no_proxy_names_hosts_networks_and_addresses() {
-        let no = "192.168.143.0/24,10.1.2.3,2001:db8::/48,.example.com";
-        let matcher = Matcher::builder().all("http://p").no(no).build();
-        for (server, direct) in [
-            ("https://192.168.143.7", true),
-            ("https://192.168.143.7:6443", true),
-            ("https://192.168.144.7", false),
-            ("https://10.1.2.3:6443", true),
-            ("https://[2001:db8::1]:6443", true),
-            ("https://[2001:db9::1]", false),
-            ("https://a.example.com", true),
-            ("https://other.org", false),
-        ] {
-            let proxy = Proxy::from_environment(&base(server), &matcher).unwrap();
-            assert_eq!(proxy.is_none(), direct, "{server}");
-        }
+    fn user_and_password_of_a_proxy_may_be_escaped() {
+        let Ok(Proxy::Http { auth, .. }) = Proxy::parse("http://me%40home:p%3Aw@p") else { panic!("refused") };
+        assert_eq!(auth.unwrap(), format!("Basic {}", BASE64_STANDARD.encode("me@home:p:w")));
+    }
+
+    fn env(change: impl FnOnce(&mut Environment)) -> Environment {
+        let mut env = Environment::default();
+        change(&mut env);
+        env
     }
 
     #[test]
-    fn this_machine_is_reached_directly() {
-        for (authority, expected) in [
-            ("localhost:80", true),
-            ("127.0.0.1", true),
-            ("[::1]:6443", true),
-            ("10.0.0.1:6443", false),
-            ("host", false),
+    fn the_environment_has_a_proxy_for_each_scheme_and_one_for_all() {
+        let each = env(|env| (env.https, env.http) = (Some("s:1".into()), Some("http://p:2".into())));
+        let all = env(|env| env.all = Some("socks5://a".into()));
+        for (env, server, expected) in [
+            (&each, "https://server", "http://s:1"),
+            (&each, "http://server", "http://p:2"),
+            (&each, "https://localhost", "direct"),
+            (&each, "https://127.0.0.1:6443", "direct"),
+            (&each, "http://[::1]:6443", "direct"),
+            (&all, "http://server", "socks5://a:1080"),
+            (&env(|_| {}), "http://server", "direct"),
+            (&env(|env| env.http = Some("p".into())), "https://server", "direct"),
         ] {
-            assert_eq!(is_this_machine(authority), expected, "{authority}");
+            assert_eq!(shown(Proxy::from_environment(&base(server), env).unwrap()), expected, "{server}");
+        }
+    }
+
+    /// To go there directly could be what the proxy is to prevent.
+    #[test]
+    fn a_malformed_proxy_of_the_environment_is_an_error_and_names_its_variable() {
+        for url in ["http://me:hush@p:port", "::", "ftp://me:hush@p"] {
+            let env = env(|env| (env.https, env.no) = (Some(url.into()), Some("direct".into())));
+            let Err(error) = Proxy::from_environment(&base("https://server"), &env) else { panic!("accepted {url}") };
+            assert!(error.to_string().contains("HTTPS_PROXY") && !error.to_string().contains("hush"), "{error}");
+            assert_eq!(shown(Proxy::from_environment(&base("https://direct"), &env).unwrap()), "direct");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pintle_meta::{PemSource, TlsClientConfig};
@@ -29,14 +30,25 @@ pub(super) struct TlsSettings {
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     has_files: bool,
+    /// The last run of a credential program that has said what to show.
+    run: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
     checked_at: Instant,
-    material: Material,
+    /// As configured: the files' content at the last look.
+    configured: Material,
     /// A certificate that a credential program gave, in place of the configured one.
     pair: Option<ClientPair>,
+}
+
+/// What one run of a credential program has to say about the certificate: that is one, or that there is none any more.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    /// Which run it was, counted from 1.
+    pub(crate) run: u64,
+    pub(crate) pair: Option<&'a ClientPair>,
 }
 
 /// A certificate chain and its key, as PEM.
@@ -65,8 +77,8 @@ impl TlsSource {
         let settings = material.settings(config)?;
         let is_file = |source: &Option<PemSource>| matches!(source, Some(PemSource::File(_)));
         let has_files = is_file(&config.ca) || is_file(&config.certificate) || is_file(&config.key);
-        let state = Mutex::new(State { checked_at: Instant::now(), material, pair: None });
-        Ok((Self { config: config.clone(), has_files, state }, settings))
+        let state = Mutex::new(State { checked_at: Instant::now(), configured: material, pair: None });
+        Ok((Self { config: config.clone(), has_files, run: AtomicU64::new(0), state }, settings))
     }
 
     /// The new settings, if the files have changed since the last look. One caller looks; others go on with what there is.
@@ -81,15 +93,16 @@ impl TlsSource {
         state.checked_at = Instant::now();
         let config = self.config.clone();
         let read = tokio::task::spawn_blocking(move || Material::read(&config)).await.ok()?;
-        let fresh = read.map(|material| material.with(state.pair.as_ref())).and_then(|material| {
-            let settings = (material != state.material).then(|| material.settings(&self.config)).transpose()?;
+        let fresh = read.and_then(|material| {
+            let is_other = material != state.configured;
+            let settings = is_other.then(|| material.with(state.pair.as_ref()).settings(&self.config)).transpose()?;
             Ok(settings.map(|settings| (material, settings)))
         });
         match fresh {
             Ok(None) => None,
             Ok(Some((material, settings))) => {
                 tracing::info!("certificates changed; new connections use the new ones");
-                state.material = material;
+                state.configured = material;
                 Some(settings)
             }
             Err(error) => {
@@ -101,27 +114,32 @@ impl TlsSource {
 }
 
 impl TlsSource {
-    /// The new settings, if this certificate is another one than before.
-    pub(super) async fn show(&self, pair: &ClientPair) -> Result<Option<Arc<TlsSettings>>, ConfigError> {
-        let mut state = self.state.lock().await;
-        let material = state.material.clone().with(Some(pair));
-        if material == state.material {
+    /// The new settings, if another certificate is to be shown than before.
+    pub(super) async fn show(&self, shown: Shown<'_>) -> Result<Option<Arc<TlsSettings>>, ConfigError> {
+        // A request that was slow to begin does not bring an older certificate back.
+        if self.run.load(Ordering::Acquire) >= shown.run {
             return Ok(None);
         }
-        let settings = material.settings(&self.config)?;
-        state.material = material;
-        state.pair = Some(pair.clone());
-        Ok(Some(settings))
+        let mut state = self.state.lock().await;
+        if self.run.load(Ordering::Acquire) >= shown.run {
+            return Ok(None);
+        }
+        let is_other = state.pair.as_ref() != shown.pair;
+        let settings = is_other.then(|| state.configured.with(shown.pair).settings(&self.config)).transpose()?;
+        state.pair = shown.pair.cloned();
+        self.run.store(shown.run, Ordering::Release);
+        Ok(settings)
     }
 }
 
 impl Material {
-    fn with(mut self, pair: Option<&ClientPair>) -> Self {
+    fn with(&self, pair: Option<&ClientPair>) -> Self {
+        let mut material = self.clone();
         if let Some(pair) = pair {
-            self.certificate = Some(pair.certificate.clone());
-            self.key = Some(pair.key.clone());
+            material.certificate = Some(pair.certificate.clone());
+            material.key = Some(pair.key.clone());
         }
-        self
+        material
     }
 
     fn read(config: &TlsClientConfig) -> Result<Self, ConfigError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pintle_meta::{ApiError, ErrorKind, Secret};
+use pintle_meta::{ApiError, ClientConfig, ErrorKind, Secret};
 use pintle_restreq::{AuthError, Error, RestClient};
 
 use crate::support::{Reply, Server, soon, steady_clock};
@@ -68,4 +68,16 @@ async fn a_token_file_that_never_was_is_named_and_nothing_is_sent() {
     assert!(error.to_string().contains("/nonexistent/token"), "{error}");
     assert!(matches!(ApiError::from(error).kind, ErrorKind::Unauthenticated(_)));
     assert!(server.seen().is_empty());
+}
+
+#[test]
+fn a_server_without_a_scheme_gets_no_credentials_in_the_open() {
+    let mut config = ClientConfig::new("host:6443");
+    assert!(RestClient::new(config.clone()).is_ok(), "nothing is to be kept secret");
+    config.token = Some(Secret::new("hush"));
+    let error = RestClient::new(config.clone()).unwrap_err().to_string();
+    assert!(error.contains("write https://") && !error.contains("hush"), "{error}");
+    config.tls.insecure_skip_verify = true;
+    let client = RestClient::new(config).unwrap();
+    assert_eq!(client.get().url(), "https://host:6443/");
 }

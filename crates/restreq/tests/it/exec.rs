@@ -2,12 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, Secret};
 use pintle_restreq::{AuthError, Error, RestClient};
 use tempfile::TempDir;
 
-use crate::support::{Reply, Server, soon};
+use crate::support::{Reply, Server, soon, until};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
@@ -108,16 +110,106 @@ async fn who_waits_together_is_served_by_one_run() {
     assert_eq!(program.runs(), 1);
 }
 
+/// In so long, by the wall's clock.
+fn expiry(seconds: u64) -> String {
+    let at = std::time::SystemTime::now() + Duration::from_secs(seconds);
+    let time = pintle_meta::Time(at.try_into().unwrap());
+    serde_json::to_string(&time).unwrap()
+}
+
+/// Lets the clock that programs are not told of jump.
+async fn skip(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
 #[tokio::test]
 async fn what_expires_is_renewed_before_it_is_sent() {
-    for (expires, runs) in [("2001-01-01T00:00:00Z", 2), ("2999-01-01T00:00:00Z", 1)] {
-        let program = Program::token(&format!(r#","expirationTimestamp":"{expires}""#));
-        let server = Server::start([]).await;
-        let client = RestClient::new(program.config(&server)).unwrap();
+    let program = Program::token(&format!(r#","expirationTimestamp":{}"#, expiry(600)));
+    let server = Server::start([]).await;
+    let client = RestClient::new(program.config(&server)).unwrap();
+    for (skipped, runs) in [(0, 1), (500, 1), (85, 1), (6, 2), (0, 2)] {
+        skip(skipped).await;
         soon(client.get().send()).await.unwrap();
-        soon(client.get().send()).await.unwrap();
-        assert_eq!(program.runs(), runs, "{expires}");
+        assert_eq!(program.runs(), runs);
     }
+}
+
+/// Its clock is another one, or it does not know better. To run it for each request would help nobody.
+#[tokio::test]
+async fn what_is_issued_after_its_time_serves_until_the_server_refuses_it() {
+    let program = Program::token(r#","expirationTimestamp":"2001-01-01T00:00:00Z""#);
+    let server = Server::start([Reply::ok(), Reply::ok(), Reply::json(401, "")]).await;
+    let client = RestClient::new(program.config(&server)).unwrap();
+    for _ in 0..3 {
+        soon(client.get().send()).await.unwrap();
+    }
+    assert_eq!((shown(&server), program.runs()), (["t1", "t1", "t1", "t2"].map(String::from).to_vec(), 2));
+}
+
+#[tokio::test]
+async fn a_refused_token_that_stays_the_same_does_not_stampede_the_program() {
+    let program = Program::new(&printing(V1, r#"{"token":"t"}"#));
+    let server = Server::always(Reply::json(401, "")).await;
+    let client = RestClient::new(program.config(&server)).unwrap();
+    let refused = || {
+        let request = client.get();
+        async move { soon(request.send()).await.unwrap_err() }
+    };
+    let errors = futures_util::future::join_all((0..12).map(|_| refused())).await;
+    assert!(errors.iter().all(|error| error.status().unwrap().code == 401));
+    assert_eq!(program.runs(), 2, "once to begin with, and once for all who were refused");
+    refused().await;
+    assert_eq!(program.runs(), 2, "it has just said the same");
+    skip(11).await;
+    refused().await;
+    assert_eq!((program.runs(), server.seen().len()), (3, 14), "and what it says again is not sent again");
+}
+
+#[tokio::test]
+async fn a_run_goes_on_although_its_request_is_given_up() {
+    let wait = "while [ ! -e go ]; do sleep 0.01; done";
+    let program = Program::new(&format!("{wait}\n{}", printing(V1, r#"{"token":"t$n"}"#)));
+    let server = Server::start([]).await;
+    let client = RestClient::new(program.config(&server)).unwrap();
+    assert!(client.get().send().now_or_never().is_none(), "it begins a run, and is given up");
+    std::fs::write(program.dir.path().join("go"), "").unwrap();
+    soon(client.get().send()).await.unwrap();
+    assert_eq!((shown(&server), program.runs()), (vec!["t1".into()], 1));
+}
+
+#[tokio::test]
+async fn a_run_ends_with_its_client() {
+    let program = Program::new("echo $$ > pid; exec sleep 1000");
+    let server = Server::start([]).await;
+    let client = RestClient::new(program.config(&server)).unwrap();
+    assert!(client.get().send().now_or_never().is_none());
+    let pid = soon(async {
+        loop {
+            match std::fs::read_to_string(program.dir.path().join("pid")) {
+                Ok(pid) if pid.ends_with('\n') => break pid.trim().to_owned(),
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await;
+    drop(client);
+    let is_running = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z")
+    };
+    soon(until(|| !is_running())).await;
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_running_is_not_waited_for() {
+    // It holds the pipe of standard error for as long as its directory is there.
+    let left = "(while [ -e runs ]; do sleep 0.05; done) > /dev/null &";
+    let program = Program::new(&format!("{left}\n{}", printing(V1, r#"{"token":"t"}"#)));
+    let server = Server::start([]).await;
+    soon(RestClient::new(program.config(&server)).unwrap().get().send()).await.unwrap();
+    assert_eq!(shown(&server), ["t"]);
 }
 
 #[tokio::test]
@@ -165,19 +257,32 @@ async fn a_program_that_fails_is_named_with_what_it_said() {
 async fn doubt_outlives_credentials_that_cannot_be_renewed() {
     let once = |status: &str| format!("[ $n -gt 1 ] && {{ echo no luck >&2; exit 73; }}\n{}", printing(V1, status));
     let lasting = once(r#"{"token":"t"}"#);
-    // Such a one is renewed before each attempt.
-    let expired = once(r#"{"token":"t","expirationTimestamp":"2001-01-01T00:00:00Z"}"#);
+    // Such a one is renewed before the second attempt.
+    let expiring = once(&format!(r#"{{"token":"t","expirationTimestamp":{}}}"#, expiry(60)));
     for (script, replies, in_doubt) in [
         (&lasting, vec![Reply::later(504, 0), Reply::json(401, "")], true),
         (&lasting, vec![Reply::later(429, 0), Reply::json(401, "")], false),
         (&lasting, vec![Reply::json(401, "")], false),
-        (&expired, vec![Reply::later(504, 0)], true),
-        (&expired, vec![Reply::later(429, 0)], false),
+        (&expiring, vec![Reply::later(504, 55)], true),
+        (&expiring, vec![Reply::later(429, 55)], false),
     ] {
         let program = Program::new(script);
-        let sent = replies.len();
+        let (sent, is_expiring) = (replies.len(), script == &expiring);
         let server = Server::start(replies).await;
-        let error = soon(RestClient::new(program.config(&server)).unwrap().put().body("x").send()).await.unwrap_err();
+        let request = RestClient::new(program.config(&server)).unwrap().put().body("x");
+        let sending = tokio::spawn(async move { request.send().await.unwrap_err() });
+        if is_expiring {
+            soon(until(|| server.seen().len() == 1)).await;
+            // It is not to be seen from here when the wait for the second attempt begins, so the first jump may be for nothing.
+            for _ in 0..5 {
+                skip(56).await;
+                let ran = tokio::time::timeout(Duration::from_secs(2), until(|| program.runs() == 2)).await;
+                if ran.is_ok() {
+                    break;
+                }
+            }
+        }
+        let error = soon(sending).await.unwrap();
         assert_eq!((server.seen().len(), program.runs()), (sent, 2), "{error}");
         assert!(error.to_string().contains("no luck"), "{error}");
         let last = match &error {

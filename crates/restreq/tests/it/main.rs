@@ -10,6 +10,7 @@ mod deadlines;
 mod exec;
 mod list;
 mod metrics;
+mod pool;
 mod proxy;
 mod real;
 #[cfg(unix)]

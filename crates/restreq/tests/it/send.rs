@@ -193,6 +193,31 @@ async fn a_retried_write_tells_that_an_earlier_attempt_may_have_been_done() {
     }
 }
 
+const VERSIONED: &str = r#"{"metadata":{"name":"a","resourceVersion":"7"}}"#;
+const GENERATED: &str = r#"{"metadata":{"generateName":"a-"}}"#;
+
+/// Its first attempt may have been the writer that the second one conflicts with.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_names_its_version_is_sent_again_after_a_lost_connection_and_tells_the_doubt() {
+    let _clock = steady_clock();
+    let server = Server::start([Reply::Hang, Reply::json(409, "")]).await;
+    let error = server.client().put().body(VERSIONED).send().await.unwrap_err();
+    let Error::Retried { earlier, last } = &error else { panic!("{error}") };
+    assert!(matches!(**earlier, Error::Transport { .. }) && last.status().unwrap().code == 409, "{error}");
+    let error = ApiError::from(error);
+    assert!(error.is_conflict() && error.may_have_acted() && error.earlier_may_have_acted, "{error}");
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_create_of_a_generated_name_is_not_sent_again_unless_it_was_refused() {
+    for (status, sent) in [(429, 2), (503, 2), (500, 1), (502, 1), (504, 1)] {
+        let server = Server::start([Reply::later(status, 0)]).await;
+        let created = soon(server.client().post().body(GENERATED).send()).await;
+        assert_eq!((server.seen().len(), created.is_ok()), (sent, sent == 2), "{status}");
+    }
+}
+
 #[tokio::test]
 async fn doubt_outlives_a_retry_that_is_never_sent() {
     let server = Server::start([Reply::later(504, 0)]).await;
@@ -300,8 +325,9 @@ async fn an_answer_that_is_too_large_is_refused() {
     soon(client.get().send()).await.unwrap_err();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_request_can_be_sent_by_many_at_once() {
+    let _clock = steady_clock();
     let server = Server::always(Reply::later(500, 0)).await;
     let request = Arc::new(server.client().get().max_retries(9));
     let mut tasks = tokio::task::JoinSet::new();
@@ -309,7 +335,7 @@ async fn one_request_can_be_sent_by_many_at_once() {
         let request = request.clone();
         tasks.spawn(async move { request.send().await.unwrap_err() });
     }
-    soon(tasks.join_all()).await;
+    tasks.join_all().await;
     assert_eq!(server.seen().len(), 200, "each sending counts its own retries");
 }
 

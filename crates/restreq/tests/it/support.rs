@@ -116,6 +116,8 @@ struct State {
     after: Reply,
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
+    /// Those of them that have not ended.
+    open: AtomicUsize,
 }
 
 impl Server {
@@ -141,6 +143,7 @@ impl Server {
             after,
             seen: Mutex::default(),
             connections: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
         });
         let scheme = if tls.is_some() { "https" } else { "http" };
         let task = tokio::spawn(accept(listener, state.clone(), tls));
@@ -174,6 +177,11 @@ impl Server {
     pub(crate) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
+
+    /// Waits until all connections have ended.
+    pub(crate) async fn is_left(&self) {
+        soon(until(|| self.state.open.load(Ordering::SeqCst) == 0)).await;
+    }
 }
 
 impl Drop for Server {
@@ -190,8 +198,10 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
         // An answer in parts would wait for the client's acknowledgement of the first, and that 40 ms.
         stream.set_nodelay(true).unwrap();
         let connection = state.connections.fetch_add(1, Ordering::SeqCst);
+        state.open.fetch_add(1, Ordering::SeqCst);
         let (state, tls) = (state.clone(), tls.clone());
         connections.spawn(async move {
+            let counted = state.clone();
             let service = hyper::service::service_fn(move |request| serve(request, state.clone(), connection));
             let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
             // How a connection ends is what the tests look at from the other side.
@@ -203,6 +213,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, tls: Option<Arc<rustls
                     }
                 }
             }
+            counted.open.fetch_sub(1, Ordering::SeqCst);
         });
     }
 }
@@ -300,6 +311,13 @@ pub(crate) fn steady_clock() -> impl Drop {
 /// Fails a test that hangs.
 pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), future).await.expect("it hangs")
+}
+
+/// Looks again and again.
+pub(crate) async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A port on loopback that nothing listens on.

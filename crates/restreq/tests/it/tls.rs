@@ -15,26 +15,26 @@ use rustls::server::WebPkiClientVerifier;
 use crate::support::{Reply, Server, soon, steady_clock};
 
 /// An authority of the test's own.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, as PEM.
-struct Pair {
-    certificate: String,
-    key: String,
+pub(crate) struct Pair {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
 
-    fn issue(&self, name: &str) -> Pair {
+    pub(crate) fn issue(&self, name: &str) -> Pair {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();
         Pair { certificate: certificate.pem(), key: key.serialize_pem() }
@@ -52,6 +52,11 @@ async fn scripted(
     alpn: &[&str],
     clients: Option<&Authority>,
 ) -> Server {
+    Server::start_with(script, Reply::ok(), Some(settings(pair, alpn, clients))).await
+}
+
+/// How a server shows this certificate, speaks these protocols, and asks for a certificate of this authority's.
+pub(crate) fn settings(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<rustls::ServerConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder =
         rustls::ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
@@ -68,10 +73,10 @@ async fn scripted(
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
     let mut config = builder.with_single_cert(chain, key).unwrap();
     config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-    Server::start_with(script, Reply::ok(), Some(Arc::new(config))).await
+    Arc::new(config)
 }
 
-fn trusting(server: &Server, authority: &Authority) -> ClientConfig {
+pub(crate) fn trusting(server: &Server, authority: &Authority) -> ClientConfig {
     let mut config = server.config();
     config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
     config
@@ -240,46 +245,71 @@ async fn a_changed_authority_is_trusted_without_a_restart() {
 }
 
 #[cfg(unix)]
-#[tokio::test]
-async fn a_credential_program_may_give_a_certificate_and_change_it() {
+mod program {
     use std::os::unix::fs::PermissionsExt;
-    let (authority, old) = (Authority::new(), Authority::new());
-    let server = scripted([Reply::json(401, "")], &authority.issue("127.0.0.1"), &["h2"], Some(&authority)).await;
-    let dir = tempfile::tempdir().unwrap();
-    let credential = |run: usize, pair: Pair| {
-        let status = serde_json::json!({"clientCertificateData": pair.certificate, "clientKeyData": pair.key});
-        let version = "client.authentication.k8s.io/v1";
-        let text = serde_json::json!({"apiVersion": version, "kind": "ExecCredential", "status": status}).to_string();
-        std::fs::write(dir.path().join(format!("credential-{run}")), text).unwrap();
-    };
-    // Its nth run prints the nth credential.
-    let script = "cd \"$(dirname \"$0\")\"; echo x >> runs; cat credential-$(($(wc -l < runs)))";
-    let program = dir.path().join("login");
-    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut config = trusting(&server, &authority);
-    config.exec = Some(pintle_meta::ExecConfig {
-        api_version: "client.authentication.k8s.io/v1".into(),
-        command: program.to_str().unwrap().into(),
-        args: Vec::new(),
-        env: Default::default(),
-        install_hint: None,
-        provide_cluster_info: false,
-        cluster_extension: None,
-        interactive_mode: pintle_meta::InteractiveMode::Never,
-    });
-    credential(1, old.issue("me"));
-    credential(2, authority.issue("me"));
-    credential(3, authority.issue("me"));
-    let client = RestClient::new(config.clone()).unwrap();
-    let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
-    assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
 
-    // Another client runs the program anew. The first answer is a 401: it runs once more, and its new certificate is shown.
-    let client = RestClient::new(config).unwrap();
-    soon(client.get().send()).await.unwrap();
-    assert_eq!(server.seen().len(), 2);
-    assert_ne!(server.seen()[0].connection, server.seen()[1].connection);
-    soon(client.get().send()).await.unwrap();
-    assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 3);
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A program in a directory of its own, whose nth run gives the nth status.
+    fn giving(dir: &Path, statuses: impl IntoIterator<Item = Value>) -> pintle_meta::ExecConfig {
+        const VERSION: &str = "client.authentication.k8s.io/v1";
+        for (at, status) in statuses.into_iter().enumerate() {
+            let text = json!({"apiVersion": VERSION, "kind": "ExecCredential", "status": status}).to_string();
+            std::fs::write(dir.join(format!("credential-{}", at + 1)), text).unwrap();
+        }
+        let script = "cd \"$(dirname \"$0\")\"; echo x >> runs; cat credential-$(($(wc -l < runs)))";
+        let program = dir.join("login");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        pintle_meta::ExecConfig {
+            api_version: VERSION.into(),
+            command: program.to_str().unwrap().into(),
+            args: Vec::new(),
+            env: Default::default(),
+            install_hint: None,
+            provide_cluster_info: false,
+            cluster_extension: None,
+            interactive_mode: pintle_meta::InteractiveMode::Never,
+        }
+    }
+
+    fn shown(pair: Pair) -> Value {
+        json!({"clientCertificateData": pair.certificate, "clientKeyData": pair.key})
+    }
+
+    #[tokio::test]
+    async fn a_credential_program_may_give_a_certificate_and_change_it() {
+        let (authority, old) = (Authority::new(), Authority::new());
+        let server = scripted([Reply::json(401, "")], &authority.issue("127.0.0.1"), &["h2"], Some(&authority)).await;
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = trusting(&server, &authority);
+        let pairs = [old.issue("me"), authority.issue("me"), authority.issue("me")];
+        config.exec = Some(giving(dir.path(), pairs.map(shown)));
+        let client = RestClient::new(config.clone()).unwrap();
+        let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
+        assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
+
+        // Another client runs the program anew. The first answer is a 401: it runs once more, and its new certificate is shown.
+        let client = RestClient::new(config).unwrap();
+        soon(client.get().send()).await.unwrap();
+        assert_eq!(server.seen().len(), 2);
+        assert_ne!(server.seen()[0].connection, server.seen()[1].connection);
+        soon(client.get().send()).await.unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_shown_no_more_once_the_program_gives_a_token_in_its_place() {
+        let authority = Authority::new();
+        let server = scripted([Reply::json(401, "")], &authority.issue("127.0.0.1"), &["h2"], Some(&authority)).await;
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = trusting(&server, &authority);
+        config.exec = Some(giving(dir.path(), [shown(authority.issue("me")), json!({"token": "t"})]));
+        // The server refuses whoever shows none.
+        let error = get(config).await.unwrap_err();
+        assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
+        assert_eq!((server.seen().len(), server.connections()), (1, 2));
+    }
 }

@@ -1,0 +1,149 @@
+//! TCP to a host of several addresses: each has a head start before the next, as RFC 8305 has it ("happy eyeballs").
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep, timeout};
+
+/// So long an address is tried alone.
+const HEAD_START: Duration = Duration::from_millis(250);
+/// So long an address is tried at all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connects to the first address that answers. The error tells of all that did not.
+pub(super) async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses = tokio::net::lookup_host((host, port)).await?;
+    race(in_turns(addresses.collect()), TcpStream::connect).await
+}
+
+/// IPv4 and IPv6 in turns, beginning with what the resolver prefers: a family that does not work costs one head start.
+fn in_turns(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let preferred = addresses.first().is_some_and(SocketAddr::is_ipv6);
+    let (first, second): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == preferred);
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    let mut turns = Vec::new();
+    loop {
+        let pair = [first.next(), second.next()];
+        if pair == [None, None] {
+            return turns;
+        }
+        turns.extend(pair.into_iter().flatten());
+    }
+}
+
+async fn race<T, F>(addresses: Vec<SocketAddr>, connect: impl Fn(SocketAddr) -> F) -> io::Result<T>
+where
+    F: Future<Output = io::Result<T>>,
+{
+    let attempt = |address| {
+        let connecting = timeout(PATIENCE, connect(address));
+        Box::pin(async move {
+            let connected = connecting.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+            connected.map_err(|error| (address, error))
+        })
+    };
+    let mut addresses = addresses.into_iter();
+    let mut attempts: Vec<Pin<Box<_>>> = Vec::new();
+    let mut failures = Vec::new();
+    let mut head_start = pin!(sleep(HEAD_START));
+    loop {
+        attempts.extend(addresses.next().map(attempt));
+        if attempts.is_empty() {
+            return Err(told(&failures));
+        }
+        head_start.as_mut().reset(Instant::now() + HEAD_START);
+        tokio::select! {
+            ended = first(&mut attempts) => match ended {
+                Ok(connected) => return Ok(connected),
+                Err(failure) => failures.push(failure),
+            },
+            () = head_start.as_mut(), if addresses.len() > 0 => {}
+        }
+    }
+}
+
+/// The first of them that ends.
+async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
+    poll_fn(|cx| {
+        for at in 0..attempts.len() {
+            if let Poll::Ready(ended) = attempts[at].as_mut().poll(cx) {
+                drop(attempts.swap_remove(at));
+                return Poll::Ready(ended);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// All failures in one. It is a refusal only if all are.
+fn told(failures: &[(SocketAddr, io::Error)]) -> io::Error {
+    let kinds = failures.iter().map(|(_, error)| error.kind());
+    let kind = kinds.reduce(|one, other| if one == io::ErrorKind::ConnectionRefused { other } else { one });
+    let texts: Vec<String> = failures.iter().map(|(address, error)| format!("{address}: {error}")).collect();
+    let text = if texts.is_empty() { "the host has no address".into() } else { texts.join("; ") };
+    io::Error::new(kind.unwrap_or(io::ErrorKind::NotFound), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(list: &[&str]) -> Vec<SocketAddr> {
+        list.iter().map(|address| format!("{address}:1").parse().unwrap()).collect()
+    }
+
+    /// Addresses that end in 9 never answer, those in 8 refuse; the others connect after a second.
+    async fn try_all(list: &[&str]) -> (Result<String, String>, Duration) {
+        let started = Instant::now();
+        let connected = race(addresses(list), |address| async move {
+            match address.ip().to_string().as_bytes().last() {
+                Some(b'9') => std::future::pending().await,
+                Some(b'8') => return Err(io::ErrorKind::ConnectionRefused.into()),
+                _ => sleep(Duration::from_secs(1)).await,
+            }
+            Ok(address.ip().to_string())
+        });
+        let connected = connected.await.map_err(|error| format!("{:?} {error}", error.kind()));
+        (connected, started.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dead_address_costs_a_head_start_and_a_refusal_nothing() {
+        for (list, winner, millis) in [
+            (&["10.0.0.1"][..], "10.0.0.1", 1000),
+            (&["10.0.0.9", "10.0.0.1"], "10.0.0.1", 1250),
+            (&["10.0.0.8", "10.0.0.1"], "10.0.0.1", 1000),
+            (&["10.0.0.9", "10.0.0.19", "10.0.0.1", "10.0.0.2"], "10.0.0.1", 1500),
+            (&["10.0.0.9", "10.0.0.8", "10.0.0.2"], "10.0.0.2", 1250),
+        ] {
+            let (connected, took) = try_all(list).await;
+            assert_eq!(connected.as_deref(), Ok(winner), "{list:?}");
+            assert!((millis..millis + 20).contains(&took.as_millis()), "{list:?}: {took:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_no_address_answers_the_error_tells_of_all() {
+        let (error, took) = try_all(&["10.0.0.9", "10.0.0.8"]).await;
+        let error = error.unwrap_err();
+        assert!(
+            error.starts_with("TimedOut") && error.contains("10.0.0.9:1") && error.contains("10.0.0.8:1"),
+            "{error}"
+        );
+        assert!(took <= PATIENCE + HEAD_START, "{took:?}");
+        assert!(try_all(&["10.0.0.8", "10.0.0.18"]).await.0.unwrap_err().starts_with("ConnectionRefused"));
+        assert!(try_all(&[]).await.0.unwrap_err().contains("no address"));
+    }
+
+    #[test]
+    fn the_families_take_turns() {
+        let mixed = ["[::1]", "[::2]", "[::3]", "10.0.0.1", "10.0.0.2"];
+        assert_eq!(in_turns(addresses(&mixed)), addresses(&["[::1]", "10.0.0.1", "[::2]", "10.0.0.2", "[::3]"]));
+    }
+}

@@ -1,0 +1,400 @@
+//! The connections that one kind of request shares: what [`Pool`] decides, done.
+
+use std::collections::HashMap;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::Failure;
+use super::connect::{Conn, Connector};
+use super::pool::{Asked, ConnId, LONGEST_REST, Pool, Protocol, Ticket, Todo};
+use crate::request::HttpBody;
+
+/// The connections of one kind of request. They end when it is dropped and the last answer over them is.
+pub(super) struct Lane {
+    connector: Connector,
+    /// Whether a request that is given up takes its connection along.
+    is_wary: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pool: Pool,
+    /// What the pool has to give.
+    links: HashMap<ConnId, Link>,
+    waiting: HashMap<Ticket, oneshot::Sender<Result<Lease, Failure>>>,
+    /// The dials under way; a handle each as soon as there is one.
+    dials: HashMap<u64, Option<AbortHandle>>,
+    last_dial: u64,
+    /// Of the last request that had to wait: what a connection is dialled and driven by.
+    runtime: Option<Handle>,
+}
+
+/// The near end of a connection.
+struct Link {
+    sender: Sender,
+    /// Whether it has served before: it may be dead without anyone's fault.
+    has_served: bool,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<HttpBody>),
+    Http2(http2::SendRequest<HttpBody>),
+}
+
+/// As with Go's client: a peer that is silent for so long is asked whether it is there, and has so long to answer.
+const PING_AFTER: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Go's figures. All streams that a connection may have, `MOST_STREAMS`, can be full, and it still is not: an answer that nobody reads
+/// stops no other.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 1 << 30;
+
+/// So long a connection may take to finish what went before.
+const READY_WITHIN: Duration = Duration::from_secs(1);
+
+impl Lane {
+    pub(super) fn new(connector: Connector, is_wary: bool) -> Arc<Self> {
+        Arc::new(Self { connector, is_wary, state: Mutex::default() })
+    }
+
+    /// A connection for one request.
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, Failure> {
+        loop {
+            let mut lease = match self.ask() {
+                Ok(lease) => lease,
+                Err(waiting) => waiting.await?,
+            };
+            if lease.is_ready().await {
+                return Ok(lease);
+            }
+            lease.give_up();
+        }
+    }
+
+    fn ask(self: &Arc<Self>) -> Result<Lease, Waiting<'_>> {
+        let mut state = self.lock();
+        match state.pool.ask() {
+            Asked::Use(conn) => {
+                let link = state.link(conn);
+                Ok(self.lend(conn, link))
+            }
+            Asked::Wait(ticket, todo) => {
+                let (giver, taker) = oneshot::channel();
+                state.waiting.insert(ticket, giver);
+                state.runtime = Some(Handle::current());
+                self.carry_out(state, todo, None);
+                Err(Waiting { lane: self, ticket, taker })
+            }
+        }
+    }
+
+    fn lend(self: &Arc<Self>, conn: ConnId, link: Option<Link>) -> Lease {
+        Lease { lane: Arc::downgrade(self), conn, link, is_used: false }
+    }
+
+    /// Has the pool decide, and does what it says.
+    fn on(self: &Arc<Self>, decide: impl FnOnce(&mut Pool) -> Todo) {
+        let mut state = self.lock();
+        let todo = decide(&mut state.pool);
+        self.carry_out(state, todo, None);
+    }
+
+    /// Does what the pool says. Nobody is told, nothing dropped and no task begun under the lock.
+    fn carry_out(self: &Arc<Self>, mut state: MutexGuard<'_, State>, todo: Todo, failure: Option<&Failure>) {
+        let closed: Vec<_> = todo.close.iter().filter_map(|conn| state.links.remove(conn)).collect();
+        let mut told = Vec::new();
+        for (ticket, conn) in todo.give {
+            let link = state.link(conn);
+            if let Some(giver) = state.waiting.remove(&ticket) {
+                told.push((giver, Ok(self.lend(conn, link))));
+            }
+        }
+        for ticket in todo.fail {
+            if let (Some(giver), Some(failure)) = (state.waiting.remove(&ticket), failure) {
+                told.push((giver, Err(failure.clone())));
+            }
+        }
+        let runtime = state.runtime.clone();
+        let dials = state.last_dial..state.last_dial + todo.dial as u64;
+        state.last_dial = dials.end;
+        state.dials.extend(dials.clone().map(|dial| (dial, None)));
+        drop(state);
+        drop(closed);
+        for (giver, given) in told {
+            // Who does not wait any more drops it, and so gives it back.
+            drop(giver.send(given));
+        }
+        for dial in dials {
+            let dialling = Dialling { lane: Arc::downgrade(self), dial };
+            let connector = self.connector.clone();
+            let task = async move { dialling.end(open(&connector).await) };
+            // Whoever waits has left a runtime. Without one the task is dropped, and fails those who wait.
+            let Some(runtime) = &runtime else { continue };
+            let task = runtime.spawn(task).abort_handle();
+            if let Some(handle) = self.lock().dials.get_mut(&dial) {
+                *handle = Some(task);
+            }
+        }
+    }
+
+    /// Until when the connection may rest; `None` if that is over.
+    fn rest(&self, conn: ConnId) -> Option<Instant> {
+        let mut state = self.lock();
+        let until = state.pool.rest(conn, Instant::now());
+        let closed = if until.is_none() { state.links.remove(&conn) } else { None };
+        drop(state);
+        drop(closed);
+        until
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing here panics half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What a connection is used by: of HTTP/1 the only one.
+    fn link(&mut self, conn: ConnId) -> Option<Link> {
+        if let Some(Link { sender: Sender::Http2(sender), has_served }) = self.links.get_mut(&conn) {
+            let has_served = std::mem::replace(has_served, true);
+            return Some(Link { sender: Sender::Http2(sender.clone()), has_served });
+        }
+        self.links.remove(&conn)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        for dial in self.lock().dials.values().flatten() {
+            dial.abort();
+        }
+    }
+}
+
+/// A request's place in the queue.
+struct Waiting<'a> {
+    lane: &'a Arc<Lane>,
+    ticket: Ticket,
+    taker: oneshot::Receiver<Result<Lease, Failure>>,
+}
+
+impl Future for Waiting<'_> {
+    type Output = Result<Lease, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let given = ready!(Pin::new(&mut self.taker).poll(cx));
+        Poll::Ready(given.unwrap_or_else(|_| Err(Failure::interrupted())))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.lane.lock();
+        let giver = state.waiting.remove(&self.ticket);
+        if giver.is_some() {
+            state.pool.cancel(self.ticket);
+        }
+        drop(state);
+    }
+}
+
+/// A dial under way. Dropped before its end, with its runtime say, it has failed.
+struct Dialling {
+    lane: Weak<Lane>,
+    dial: u64,
+}
+
+impl Dialling {
+    fn end(self, opened: Result<Opened, Failure>) {
+        let Some(lane) = self.lane.upgrade() else { return };
+        let mut state = lane.lock();
+        state.dials.remove(&self.dial);
+        match opened {
+            Ok(Opened { protocol, sender, drive }) => {
+                let (conn, todo) = state.pool.dialled(protocol, Instant::now());
+                state.links.insert(conn, Link { sender, has_served: false });
+                lane.carry_out(state, todo, None);
+                // It ends with the last sender and the last answer.
+                tokio::spawn(drive(self.lane.clone(), conn));
+            }
+            Err(failure) => {
+                let todo = state.pool.dial_failed();
+                lane.carry_out(state, todo, Some(&failure));
+            }
+        }
+    }
+}
+
+impl Drop for Dialling {
+    fn drop(&mut self) {
+        let Some(lane) = self.lane.upgrade() else { return };
+        let mut state = lane.lock();
+        if state.dials.remove(&self.dial).is_some() {
+            let todo = state.pool.dial_failed();
+            lane.carry_out(state, todo, Some(&Failure::interrupted()));
+        }
+    }
+}
+
+/// A connection that has just come about.
+struct Opened {
+    protocol: Protocol,
+    sender: Sender,
+    /// What keeps it going.
+    drive: Box<dyn FnOnce(Weak<Lane>, ConnId) -> Driver + Send>,
+}
+
+type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+async fn open(connector: &Connector) -> Result<Opened, Failure> {
+    let conn = connector.connect().await?;
+    let shaken = if conn.is_http2 { http2(conn).await } else { http1(conn).await };
+    shaken.map_err(|error| Failure::connecting(error.into()))
+}
+
+async fn http1(conn: Conn) -> hyper::Result<Opened> {
+    let (sender, connection) = http1::handshake(TokioIo::new(conn)).await?;
+    let drive = |lane, conn| -> Driver { Box::pin(drive(lane, conn, connection, Arc::default(), |_| 1)) };
+    Ok(Opened { protocol: Protocol::Http1, sender: Sender::Http1(sender), drive: Box::new(drive) })
+}
+
+async fn http2(conn: Conn) -> hyper::Result<Opened> {
+    let settled = Arc::new(Notify::new());
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .handshake(TokioIo::new(conn.tell(settled.clone())))
+        .await?;
+    let drive = |lane, conn| -> Driver {
+        Box::pin(drive(lane, conn, connection, settled, |connection| connection.current_max_send_streams()))
+    };
+    Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(sender), drive: Box::new(drive) })
+}
+
+/// Keeps a connection going, tells the pool of it, and lets it go when it has rested for too long.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
+    lane: Weak<Lane>,
+    conn: ConnId,
+    connection: C,
+    settled: Arc<Notify>,
+    limit: fn(&C) -> usize,
+) {
+    let mut connection = pin!(connection);
+    let mut rest = pin!(tokio::time::sleep(LONGEST_REST));
+    let mut is_wanted = true;
+    loop {
+        tokio::select! {
+            // How it ended, those who used it have been told.
+            _ = connection.as_mut() => break,
+            () = settled.notified() => {
+                if let Some(lane) = lane.upgrade() {
+                    let limit = limit(&connection);
+                    lane.on(|pool| pool.settled(conn, limit));
+                }
+            }
+            () = rest.as_mut(), if is_wanted => match lane.upgrade().and_then(|lane| lane.rest(conn)) {
+                Some(until) => rest.as_mut().reset(until),
+                None => is_wanted = false,
+            },
+        }
+    }
+    if let Some(lane) = lane.upgrade() {
+        lane.on(|pool| pool.lost(conn));
+    }
+}
+
+/// The right to one exchange over a connection. Dropped amid it, it takes an HTTP/1 connection along; over HTTP/2 only its stream,
+/// unless the lane is wary.
+pub(super) struct Lease {
+    lane: Weak<Lane>,
+    conn: ConnId,
+    link: Option<Link>,
+    /// Whether a request has gone to the connection.
+    is_used: bool,
+}
+
+impl Lease {
+    /// Whether the connection takes a request now.
+    async fn is_ready(&mut self) -> bool {
+        match self.link.as_mut().map(|link| &mut link.sender) {
+            None => false,
+            Some(Sender::Http2(sender)) => !sender.is_closed(),
+            Some(Sender::Http1(sender)) => {
+                sender.is_ready() || matches!(tokio::time::timeout(READY_WITHIN, sender.ready()).await, Ok(Ok(())))
+            }
+        }
+    }
+
+    pub(super) fn has_served(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.has_served)
+    }
+
+    pub(super) fn is_http1(&self) -> bool {
+        matches!(&self.link, Some(Link { sender: Sender::Http1(_), .. }))
+    }
+
+    /// Sends a request. If the error still has it, nothing of it has left.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<HttpBody>,
+    ) -> Option<Result<Response<Incoming>, TrySendError<Request<HttpBody>>>> {
+        self.is_used = true;
+        let link = self.link.as_mut()?;
+        Some(match &mut link.sender {
+            Sender::Http1(sender) => sender.try_send_request(request).await,
+            Sender::Http2(sender) => sender.try_send_request(request).await,
+        })
+    }
+
+    /// The connection takes no more requests.
+    pub(super) fn give_up(&mut self) {
+        let link = self.link.take();
+        if let Some(lane) = self.lane.upgrade() {
+            lane.on(|pool| pool.lost(self.conn));
+        }
+        drop(link);
+    }
+
+    /// The exchange is over, or none began.
+    pub(super) fn end(&mut self) {
+        let (Some(mut link), Some(lane)) = (self.link.take(), self.lane.upgrade()) else { return };
+        let mut state = lane.lock();
+        let todo = match link.sender {
+            Sender::Http1(_) => {
+                link.has_served |= self.is_used;
+                state.links.insert(self.conn, link);
+                state.pool.give_back(self.conn, Instant::now())
+            }
+            Sender::Http2(_) => state.pool.stream_ended(self.conn, Instant::now()),
+        };
+        lane.carry_out(state, todo, None);
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let is_wary = || self.lane.upgrade().is_some_and(|lane| lane.is_wary);
+        match self.link.is_some() && self.is_used && (self.is_http1() || is_wary()) {
+            true => self.give_up(),
+            false => self.end(),
+        }
+    }
+}

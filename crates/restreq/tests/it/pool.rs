@@ -1,0 +1,248 @@
+//! Which connections requests go over: how many there are, who shares them, when they end, and what becomes of requests when one fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pintle_meta::{ApiError, ClientConfig, ErrorKind, PemSource};
+use pintle_restreq::{Error, RestClient, RestClientConfig};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::support::{End, Reply, Server, soon, steady_clock};
+use crate::tls::{Authority, settings, trusting};
+
+async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server, RestClient) {
+    let authority = Authority::new();
+    let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
+    let server = Server::start_with(script, after, Some(tls)).await;
+    let client = RestClient::new(trusting(&server, &authority)).unwrap();
+    (server, client)
+}
+
+/// Much more than fits into what the kernel and a stream's window hold.
+fn flood() -> Reply {
+    let chunks = vec![Bytes::from(vec![b' '; 1 << 20]); 16];
+    Reply::Answer { status: 200, headers: Vec::new(), chunks, end: End::Stall }
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_stops_no_other() {
+    let (server, client) = http2([flood(), flood(), flood()], Reply::ok()).await;
+    let request = client.get();
+    let watches = [(); 2].map(|()| request.raw_watch());
+    let unread = soon(futures_util::future::try_join_all(watches)).await.unwrap();
+    let list = soon(client.get().stream()).await.unwrap();
+    for _ in 0..20 {
+        soon(client.get().send()).await.unwrap();
+    }
+    let mut watch = soon(client.get().watch::<Value>()).await.unwrap();
+    assert!(soon(watch.next()).await.is_some(), "a watch beside the others is read");
+    assert_eq!(server.connections(), 2, "one for what is short, one for what is long");
+    drop((unread, list));
+}
+
+#[tokio::test]
+async fn more_watches_than_a_server_takes_over_one_connection_go_over_several() {
+    let (server, client) = http2([], Reply::watch(&[], End::Stall)).await;
+    // hyper's server takes 200.
+    let request = client.get();
+    let watches = (0..450).map(|_| request.raw_watch());
+    let watches = soon(futures_util::future::try_join_all(watches)).await.unwrap();
+    assert_eq!((watches.len(), server.connections()), (450, 3));
+    drop((watches, request, client));
+    server.is_left().await;
+}
+
+#[tokio::test]
+async fn forty_cold_requests_open_one_connection() {
+    let (server, client) = http2([], Reply::ok()).await;
+    let request = client.get();
+    let requests = (0..40).map(|_| request.send());
+    soon(futures_util::future::try_join_all(requests)).await.unwrap();
+    assert_eq!((server.seen().len(), server.connections()), (40, 1));
+}
+
+#[tokio::test]
+async fn over_http1_each_exchange_has_a_connection_and_those_that_rest_are_used_again() {
+    let server = Server::start([]).await;
+    let client = server.client();
+    let request = client.get();
+    for _ in 0..5 {
+        let requests = (0..8).map(|_| request.send());
+        soon(futures_util::future::try_join_all(requests)).await.unwrap();
+    }
+    assert!(server.connections() <= 8, "{}", server.connections());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_rests_for_90_seconds_at_most() {
+    for is_http2 in [false, true] {
+        let (server, client) = match is_http2 {
+            true => http2([], Reply::ok()).await,
+            false => {
+                let server = Server::start([]).await;
+                let client = server.client();
+                (server, client)
+            }
+        };
+        let _clock = steady_clock();
+        for (rest, connections) in [(0, 1), (80, 1), (80, 1), (100, 2)] {
+            tokio::time::sleep(Duration::from_secs(rest)).await;
+            client.get().send().await.unwrap();
+            assert_eq!(server.connections(), connections, "HTTP/2: {is_http2}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn connections_end_with_the_client_and_the_last_answer() {
+    let (server, client) = http2([], Reply::watch(&[], End::Stall)).await;
+    let watch = soon(client.get().raw_watch()).await.unwrap();
+    drop((client, watch));
+    server.is_left().await;
+
+    let server = Server::start([]).await;
+    let client = server.client();
+    soon(client.get().send()).await.unwrap();
+    drop(client);
+    server.is_left().await;
+}
+
+#[tokio::test]
+async fn a_write_survives_that_its_connection_was_closed_while_it_rested() {
+    let server = Server::always(Reply::ok().header("connection", "close")).await;
+    let client = server.client();
+    for _ in 0..3 {
+        soon(client.post().body("x").send()).await.unwrap();
+    }
+    assert_eq!((server.seen().len(), server.connections()), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_given_up_takes_its_connection_along_where_that_is_wanted() {
+    for (drop_on_timeout, connections) in [(false, 1), (true, 2)] {
+        let authority = Authority::new();
+        let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
+        let server = Server::start_with([Reply::ok(), Reply::Silence], Reply::ok(), Some(tls)).await;
+        let config = RestClientConfig { drop_on_timeout, ..trusting(&server, &authority).into() };
+        let client = RestClient::new(config).unwrap();
+        let _clock = steady_clock();
+        client.get().send().await.unwrap();
+        client.get().timeout(Duration::from_secs(5)).send().await.unwrap_err();
+        client.get().send().await.unwrap();
+        client.get().send().await.unwrap();
+        assert_eq!(server.connections(), connections);
+    }
+}
+
+/// What a server of bare frames does once it has seen a request.
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    /// A GOAWAY that names no stream, then the end.
+    GoAway,
+    /// Resets the stream with REFUSED_STREAM.
+    Refuse,
+    /// Resets the stream with INTERNAL_ERROR.
+    Break,
+    /// Ends the connection.
+    Close,
+    /// An empty answer of status 200.
+    Answer,
+}
+
+/// Follows the script, one move a request, then answers; returns how to reach it, and how many requests there were.
+async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
+    let authority = Authority::new();
+    let acceptor = TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["h2"], None));
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let mut config = ClientConfig::new(format!("https://{}", listener.local_addr().unwrap()));
+    config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
+    let seen = Arc::new(AtomicUsize::new(0));
+    let counted = seen.clone();
+    tokio::spawn(async move {
+        loop {
+            let (tcp, _) = listener.accept().await.unwrap();
+            let mut stream = acceptor.accept(tcp).await.unwrap();
+            // It ends when the client does.
+            drop(serve(&mut stream, script, &counted).await);
+        }
+    });
+    (config, seen)
+}
+
+async fn serve(
+    stream: &mut (impl AsyncReadExt + AsyncWriteExt + Unpin),
+    script: &[Move],
+    seen: &AtomicUsize,
+) -> std::io::Result<()> {
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream.read_exact(&mut [0; 24]).await?;
+    stream.write_all(&SETTINGS).await?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await?;
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut vec![0; length]).await?;
+        // HEADERS are type 1.
+        if head[3] != 1 {
+            continue;
+        }
+        let id = &head[5..9];
+        let reset = |code: u8| [&[0, 0, 4, 3, 0], id, &[0, 0, 0, code]].concat();
+        let answer = match script.get(seen.fetch_add(1, Ordering::SeqCst)).unwrap_or(&Move::Answer) {
+            Move::GoAway => {
+                stream.write_all(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).await?;
+                return stream.shutdown().await;
+            }
+            Move::Close => return stream.shutdown().await,
+            Move::Refuse => reset(7),
+            Move::Break => reset(2),
+            // END_STREAM and END_HEADERS; 8 is ":status: 200" in HPACK's table.
+            Move::Answer => [&[0, 0, 1, 1, 5], id, &[0x88]].concat(),
+        };
+        stream.write_all(&answer).await?;
+        stream.flush().await?;
+    }
+}
+
+/// Even what would make a second object.
+#[tokio::test]
+async fn what_the_server_has_not_looked_at_is_sent_again_whatever_it_is() {
+    for script in [&[Move::GoAway][..], &[Move::Refuse], &[Move::Answer, Move::GoAway, Move::Refuse]] {
+        let (config, seen) = frames(script).await;
+        let client = RestClient::new(config).unwrap();
+        let refused = script.iter().filter(|step| !matches!(step, Move::Answer)).count();
+        for _ in 0..2 {
+            let create = client.post().body(r#"{"metadata":{"generateName":"a-"}}"#);
+            soon(create.send()).await.unwrap();
+        }
+        assert_eq!(seen.load(Ordering::SeqCst), 2 + refused, "{script:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_never_looked_at_is_told_as_such() {
+    let (config, seen) = frames(&[Move::Refuse]).await;
+    let error = soon(RestClient::new(config).unwrap().post().max_retries(0).send()).await.unwrap_err();
+    assert!(matches!(&error, Error::Unprocessed { .. }), "{error:?}");
+    let error = ApiError::from(error);
+    assert!(matches!(error.kind, ErrorKind::Unprocessed(_)) && !error.may_have_acted(), "{error}");
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_write_whose_stream_or_connection_broke_is_not_sent_again() {
+    for script in [&[Move::Break][..], &[Move::Close]] {
+        let (config, seen) = frames(script).await;
+        let client = RestClient::new(config).unwrap();
+        let error = soon(client.post().body("x").send()).await.unwrap_err();
+        assert!(matches!(&error, Error::Transport { .. }), "{script:?}: {error:?}");
+        assert!(ApiError::from(error).may_have_acted());
+        soon(client.post().body("x").send()).await.unwrap();
+        assert_eq!(seen.load(Ordering::SeqCst), 2, "{script:?}");
+    }
+}
