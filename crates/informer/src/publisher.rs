@@ -172,9 +172,12 @@ impl<T: Object> Publisher<T> {
             });
             tell(&queues, deleted.chain(present));
         }
-        let mut audience = self.lock();
-        self.has_synced.store(true, Ordering::Release);
-        audience.present().iter().for_each(|queue| queue.upstream_synced());
+        let queues = {
+            let mut audience = self.lock();
+            self.has_synced.store(true, Ordering::Release);
+            audience.present()
+        };
+        queues.iter().for_each(|queue| queue.upstream_synced());
     }
 
     fn apply_deltas(&self, deltas: Vec<(ObjectKey, Change<T>)>) {
@@ -216,16 +219,18 @@ impl<T: Object> Publisher<T> {
 
     /// Who came during the write begins with what came of it.
     fn end_write(&self) {
+        // Dropped after the lock, since the last one of a queue drops a user's objects with it.
+        let mut joined = Vec::new();
         let mut audience = self.lock();
         audience.is_writing = false;
         for joining in std::mem::take(&mut audience.joining) {
-            if let Some(queue) = joining.upgrade() {
-                self.admit(&queue);
-                if audience.is_closed {
-                    queue.close();
-                }
-                audience.queues.push(joining);
+            let Some(queue) = joining.upgrade() else { continue };
+            self.admit(&queue);
+            if audience.is_closed {
+                queue.close();
             }
+            audience.queues.push(joining);
+            joined.push(queue);
         }
     }
 
