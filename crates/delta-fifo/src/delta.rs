@@ -87,6 +87,14 @@ impl<K, T> Delta<K, T> {
             Self::Deleted(deleted) => deleted.object(),
         }
     }
+
+    /// The same, by value.
+    pub fn into_object(self) -> Option<T> {
+        match self {
+            Self::Added(object) | Self::Updated(object) | Self::Replaced(object) | Self::Sync(object) => Some(object),
+            Self::Deleted(deleted) => deleted.into_object(),
+        }
+    }
 }
 
 impl<K, T> DeletedObject<K, T> {

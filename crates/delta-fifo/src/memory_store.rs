@@ -7,7 +7,7 @@ use std::hash::Hash;
 use hashbrown::HashMap;
 
 use crate::config::{KeyFunc, Transformer};
-use crate::keyed::{KeyHash, Keyed};
+use crate::keyed::Keyed;
 use crate::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError};
 
 /// Objects by key, with named indices over them: client-go's `Store` and `Indexer`.
@@ -106,6 +106,26 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         self.indices.iter().map(|index| index.name.as_str())
     }
 
+    /// Puts an object under a key that is known already, as a queue knows it, and returns what was there.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Transform`] if the transformer refuses it. Then nothing changes.
+    pub fn insert(&mut self, key: K, object: T) -> Result<Option<T>, StoreError> {
+        let stored = self.transformed(object)?;
+        Ok(self.put(key, stored))
+    }
+
+    /// Removes the object of a key, and returns it.
+    pub fn remove(&mut self, key: &K) -> Option<T> {
+        let place = self.objects.find(self.objects.hash(key), key)?;
+        let (key, Stored { object, values }) = self.objects.remove(place)?;
+        for (index, values) in self.indices.iter_mut().zip(&values) {
+            index.remove(&key, values);
+        }
+        Some(object)
+    }
+
     /// The object of that key.
     pub fn by_key(&self, key: &K) -> Option<&T> {
         Some(&self.objects[self.objects.find(self.objects.hash(key), key)?].object)
@@ -146,37 +166,38 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> MemoryStore<K, T> {
         self.len() == 0
     }
 
-    /// What is to be kept of an object. Only here does the user's code run, so a store is whole before and after.
     fn taken_in(&self, object: T) -> Result<(K, Stored<T>), StoreError> {
-        let key = (self.key_func)(&object)?;
+        Ok(((self.key_func)(&object)?, self.transformed(object)?))
+    }
+
+    /// What is to be kept of an object. The user's code runs before anything changes, so a panic of it leaves the store whole.
+    fn transformed(&self, object: T) -> Result<Stored<T>, StoreError> {
         let object = match &self.transformer {
             Some(transformer) => transformer(object).map_err(StoreError::Transform)?,
             None => object,
         };
         let values = self.indices.iter().map(|index| (index.function)(&object)).collect();
-        Ok((key, Stored { object, values }))
+        Ok(Stored { object, values })
     }
 
-    fn put(&mut self, key: K, stored: Stored<T>) {
-        let hash: KeyHash = self.objects.hash(&key);
-        match self.objects.find(hash, &key) {
-            Some(place) => {
-                let old = std::mem::replace(&mut self.objects[place], stored);
-                let new = &self.objects[place].values;
-                for (index, (old, new)) in self.indices.iter_mut().zip(old.values.iter().zip(new)) {
-                    if old != new {
-                        index.remove(&key, old);
-                        index.insert(&key, new);
-                    }
-                }
+    fn put(&mut self, key: K, stored: Stored<T>) -> Option<T> {
+        let hash = self.objects.hash(&key);
+        let Some(place) = self.objects.find(hash, &key) else {
+            for (index, values) in self.indices.iter_mut().zip(&stored.values) {
+                index.insert(&key, values);
             }
-            None => {
-                for (index, values) in self.indices.iter_mut().zip(&stored.values) {
-                    index.insert(&key, values);
-                }
-                self.objects.insert(hash, key, stored);
+            self.objects.insert(hash, key, stored);
+            return None;
+        };
+        let old = std::mem::replace(&mut self.objects[place], stored);
+        let new = &self.objects[place].values;
+        for (index, (old, new)) in self.indices.iter_mut().zip(old.values.iter().zip(new)) {
+            if old != new {
+                index.remove(&key, old);
+                index.insert(&key, new);
             }
         }
+        Some(old.object)
     }
 
     fn index(&self, name: &str) -> Option<&Index<K, T>> {
@@ -200,13 +221,7 @@ impl<K: Clone + Eq + Hash + Ord, T: Clone> Store<K, T> for MemoryStore<K, T> {
     }
 
     fn delete(&mut self, object: T) -> Result<(), StoreError> {
-        let key = (self.key_func)(&object)?;
-        let place = self.objects.find(self.objects.hash(&key), &key);
-        if let Some((key, stored)) = place.and_then(|place| self.objects.remove(place)) {
-            for (index, values) in self.indices.iter_mut().zip(&stored.values) {
-                index.remove(&key, values);
-            }
-        }
+        self.remove(&(self.key_func)(&object)?);
         Ok(())
     }
 

@@ -85,7 +85,8 @@ pub struct Guard<'a, Q: Queue> {
 
 /// What was taken out of a [`SharedFifo`]. When it is dropped, what was taken has been processed.
 ///
-/// `popped` may be moved out; then hold on to the rest of it for as long as the work goes on.
+/// `popped` may be moved out; then hold on to the rest of it for as long as the work goes on. Its drop takes the lock of the queue, so
+/// it is not to be dropped by who has a [`Guard`] at that time.
 pub struct Taken<'a, Q: Queue, P> {
     /// What was taken out.
     pub popped: P,

@@ -278,6 +278,21 @@ fn what_was_popped_goes_back_unless_there_is_news() {
 }
 
 #[test]
+fn a_queue_that_was_long_and_is_empty_begins_anew() {
+    let mut fifo = fifo();
+    for round in 0..3 {
+        // More than is kept for the next time, and less.
+        for length in [5000, 10] {
+            (0..length).for_each(|number| fifo.add(thing(&format!("t{number}-"), round)).unwrap());
+            for number in 0..length {
+                assert_eq!(fifo.pop().unwrap().key, format!("t{number}-"));
+            }
+            assert!(fifo.pop().is_none());
+        }
+    }
+}
+
+#[test]
 fn d29_a_failure_within_a_replacement_keeps_what_came_before_it() {
     let transform = |thing: Thing| match thing.name.as_str() {
         "bad" => Err("it is bad".into()),

@@ -128,6 +128,17 @@ fn s7_a_transaction_does_what_it_can_and_tells_what_it_could_not() {
 }
 
 #[test]
+fn what_a_queue_popped_goes_into_the_store_under_the_key_that_the_queue_knows() {
+    let mut store = MemoryStore::new(|_: &Thing| panic!("the key is known"));
+    store.add_index("parity", |thing: &Thing| vec![["even", "odd"][thing.value as usize % 2].to_owned()]);
+    assert_eq!(store.insert("a".to_owned(), thing("a", 1)).unwrap(), None);
+    assert_eq!(store.insert("a".to_owned(), thing("a", 2)).unwrap(), Some(thing("a", 1)));
+    assert_eq!(store.index_values("parity").unwrap(), ["even"]);
+    assert_eq!((store.remove(&"a".to_owned()), store.remove(&"a".to_owned())), (Some(thing("a", 2)), None));
+    assert!(store.index_values("parity").unwrap().is_empty());
+}
+
+#[test]
 fn s11_an_object_is_forgotten_once_its_time_is_over() {
     let (ttl, now) = (Duration::from_secs(30), Instant::now());
     let just_after = now + ttl + Duration::from_nanos(1);
