@@ -111,7 +111,7 @@ impl<T: Object> Cache<T> {
 
         let mut found = Vec::with_capacity(pin.len());
         let mut failed = None;
-        pin.visit(|key, stamp, object| {
+        pin.visit_keys(|key, stamp, object| {
             if failed.is_none() {
                 match index.values(key, object) {
                     Ok(values) => found.push((key.clone(), stamp, values)),
@@ -141,15 +141,16 @@ impl<T: Object> Cache<T> {
     /// [`IndexFailed`] if an index function fails or panics on the object. What is there for its key stays, and the object shows among
     /// the [undecodable](Self::undecodable) ones.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
-        let (key, version) = (object.key(), object.resource_version().to_owned());
+        let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| put(indices, &key, &object);
         let before = self.commit(prepare, |mut writer, write| match write {
             Ok(write) => {
-                let before = writer.write(write, |current| version::advance(current, &version));
+                let before = writer.write(write, |current| version::advance(current, version));
                 self.note([&key], []);
                 Ok(before)
             }
-            Err((error, entry)) => {
+            Err(refused) => {
+                let (error, entry) = *refused;
                 self.note([], [entry]);
                 Err(error)
             }
@@ -213,14 +214,14 @@ impl<T: Object> Cache<T> {
         let mut objects = Vec::new();
         let (pin, ()) = self.store.pin(|_| ());
         objects.reserve(pin.len());
-        pin.visit(|_, _, object| objects.push(object.clone()));
+        pin.visit(|object| objects.push(object.clone()));
         objects
     }
 
     /// The keys of all objects, in no particular order.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         let mut keys = Vec::new();
-        self.store.pin(|_| ()).0.visit(|key, _, _| keys.push(key.clone()));
+        self.store.pin(|_| ()).0.visit_keys(|key, _, _| keys.push(key.clone()));
         keys
     }
 
@@ -359,7 +360,8 @@ impl<T: Object> Cache<T> {
                     writes.push(write);
                     Ok(())
                 }
-                Err((error, entry)) => {
+                Err(why) => {
+                    let (error, entry) = *why;
                     refused.push(entry);
                     Err(error)
                 }
@@ -391,7 +393,8 @@ impl<T: Object> Cache<T> {
             for write in prepared {
                 match write {
                     Ok(write) => writes.push(write),
-                    Err((_, entry)) => {
+                    Err(refused) => {
+                        let (_, entry) = *refused;
                         // The last state of it that could be indexed stays, so that it is not taken for deleted.
                         let known =
                             self.store.get(entry.key.as_str()).filter(|known| !is_succeeded(Some(&**known), &entry));
@@ -471,12 +474,12 @@ fn put<T: Object>(
     indices: &[Index<T>],
     key: &ObjectKey,
     object: &Arc<T>,
-) -> Result<Write<Arc<T>>, (IndexFailed, Undecodable)> {
+) -> Result<Write<Arc<T>>, Box<(IndexFailed, Undecodable)>> {
     match indices::values(indices, key, object) {
         Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
         Err(error) => {
             let entry = error.entry(&**object);
-            Err((error, entry))
+            Err(Box::new((error, entry)))
         }
     }
 }
