@@ -45,7 +45,8 @@ const WORKS: &[(&str, Work)] = &[
     ("store-get", get),
     ("store-by-index", by_index),
     ("store-list", list),
-    ("store-for-each", for_each),
+    ("store-for-each", |how| for_each(how, |pod| black_box(pod).is_some())),
+    ("store-for-each-read", |how| for_each(how, |pod| pod.is_some_and(|pod| !pod.node.is_empty()))),
     ("store-snapshot", snapshot),
     ("store-update-same", |how| update(how, 0)),
     ("store-update-node", |how| update(how, 501)),
@@ -163,13 +164,13 @@ fn list(how: &Setting) -> Sample {
     })
 }
 
-/// All pods of a snapshot are looked at, twenty times.
-fn for_each(how: &Setting) -> Sample {
+/// All pods of a snapshot are shown, twenty times; they are read or not.
+fn for_each(how: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
     let cache = filled(&pods(how.pods(), 0));
     measure(|| {
         let mut total = 0;
         for _ in 0..20 {
-            cache.snapshot().for_each(|pod| total += black_box(pod).node.len().min(1));
+            cache.snapshot().for_each(|pod| total += usize::from(look(Some(pod))));
         }
         assert_eq!(total, 20 * how.pods());
         Tally::keys(20)

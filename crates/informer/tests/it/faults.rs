@@ -1,6 +1,5 @@
 //! The shared informer over a source that fails.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
