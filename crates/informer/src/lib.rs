@@ -113,7 +113,7 @@ mod store;
 mod subscription;
 mod sync;
 
-pub use cache::{AddIndexError, Cache, IndexFailed, IndexValues, NAMESPACE_INDEX};
+pub use cache::{AddIndexError, Cache, IndexFailed, IndexValues, NAMESPACE_INDEX, Remembered};
 pub use config::{ErrorHandler, InformerConfig, Transform};
 pub use decode::Undecodable;
 pub use error::{NotReached, NotSynced, ReflectorError, UnknownIndex};

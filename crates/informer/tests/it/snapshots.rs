@@ -190,3 +190,34 @@ fn a_wait_for_a_revision_ends_one_way_or_the_other() {
     let mut of_opaque = pin!(cache.wait_for("7"));
     assert_eq!(of_opaque.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(not_comparable("y")));
 }
+
+#[test]
+fn the_last_changes_are_remembered_with_what_was_there_before() {
+    let cache = by_node();
+    let told = |since: &str| -> Option<Vec<String>> {
+        let node =
+            |pod: &Option<Arc<Pod>>| pod.as_ref().map_or("-".to_owned(), |pod| pod.resource_version().to_owned());
+        let told = |change: pintle_informer::Remembered<Pod>| {
+            format!("{} {}>{} @{}", change.key.name(), node(&change.old), node(&change.new), change.resource_version)
+        };
+        Some(cache.changes_since(since)?.into_iter().map(told).collect())
+    };
+    cache.upsert(Arc::new(pod_at("a", 1))).unwrap();
+    assert!(told("1").is_none(), "nothing is remembered unless it is wanted");
+    cache.remember(3);
+    assert_eq!(told("1").unwrap(), [""; 0]);
+    cache.upsert(Arc::new(pod_at("a", 2))).unwrap();
+    let b = Arc::new(pod_at("b", 3));
+    cache.transaction(vec![(key("b"), Some(b.clone())), (key("none"), None)], "3");
+    cache.delete(&key("a"), "4");
+    assert_eq!(told("1").unwrap(), ["a 1>2 @2", "b ->3 @3", "a 2>- @4"]);
+    assert_eq!(told("3").unwrap(), ["a 2>- @4"]);
+    cache.replace(vec![b, Arc::new(pod_at("c", 5))], "6");
+    assert_eq!(told("2").unwrap(), ["b ->3 @3", "a 2>- @4", "c ->5 @6"], "what a list brings again is no change");
+    assert!(told("1").is_none() && told("x").is_none());
+    cache.replace(Vec::new(), "5");
+    assert_eq!(told("5").unwrap(), [""; 0], "the server has begun anew");
+    assert!(told("4").is_none());
+    cache.remember(0);
+    assert!(told("6").is_none());
+}
