@@ -7,5 +7,6 @@ pub mod fifo;
 mod meter;
 pub mod queue;
 mod stopwatch;
+pub mod store;
 
 pub use meter::Sample;

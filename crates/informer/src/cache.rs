@@ -1,17 +1,19 @@
 //! The store: objects by key, with indices over them.
 
+mod contracts;
+mod history;
 mod indices;
 pub(crate) mod version;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
-use pintle_delta_fifo::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Replacement, Store, StoreError};
+use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::Notify;
 
@@ -19,13 +21,16 @@ use crate::publisher::is_succeeded;
 use crate::store::{self, Write, Writer};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
+use history::{History, Step};
+
+pub use history::Remembered;
 pub use indices::{AddIndexError, IndexFailed, IndexValues};
 pub(crate) use indices::{Index, find};
 
 /// The index that each [`Cache`] has from the start: objects by namespace.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// A thread-safe store of objects by key, with named indices over them: an [`Indexer`], as in client-go.
+/// A thread-safe store of objects by key, with named indices over them: an [`Indexer`](pintle_delta_fifo::Indexer), as in client-go.
 ///
 /// Objects and indices change together, and all of a [`transaction`](Self::transaction) or [replacement](Self::replace) in one step:
 /// each read is answered from one state. Who needs several reads of one state takes a [`Snapshot`]. Readers do not wait for a write, but
@@ -60,6 +65,7 @@ pub struct Cache<T> {
     /// Changed by who has the right to write to the store.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
+    history: Mutex<History<T>>,
     /// The resourceVersion has changed, or there will be no other.
     moved: Notify,
     is_closed: AtomicBool,
@@ -74,6 +80,7 @@ impl<T: Object> Cache<T> {
             store: Arc::new(store::Store::new(shards)),
             indices: RwLock::new(Arc::new(vec![Index::namespaces()])),
             undecodable: Mutex::default(),
+            history: Mutex::default(),
             moved: Notify::new(),
             is_closed: AtomicBool::new(false),
         }
@@ -111,7 +118,7 @@ impl<T: Object> Cache<T> {
 
         let mut found = Vec::with_capacity(pin.len());
         let mut failed = None;
-        pin.visit(|key, stamp, object| {
+        pin.visit_keys(|key, stamp, object| {
             if failed.is_none() {
                 match index.values(key, object) {
                     Ok(values) => found.push((key.clone(), stamp, values)),
@@ -141,17 +148,19 @@ impl<T: Object> Cache<T> {
     /// [`IndexFailed`] if an index function fails or panics on the object. What is there for its key stays, and the object shows among
     /// the [undecodable](Self::undecodable) ones.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
-        let (key, version) = (object.key(), object.resource_version().to_owned());
+        let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| put(indices, &key, &object);
-        let before = self.commit(prepare, |mut writer, write| match write {
+        let (before, _forgotten) = self.commit(prepare, |mut writer, write| match write {
             Ok(write) => {
-                let before = writer.write(write, |current| version::advance(current, &version));
+                let before = writer.write(write, |current| version::advance(current, version));
                 self.note([&key], []);
-                Ok(before)
+                let forgotten = self.record(|| [(key.clone(), before.clone(), Some(object.clone()))].into_iter());
+                (Ok(before), forgotten)
             }
-            Err((error, entry)) => {
+            Err(refused) => {
+                let (error, entry) = *refused;
                 self.note([], [entry]);
-                Err(error)
+                (Err(error), VecDeque::new())
             }
         });
         self.moved.notify_waiters();
@@ -165,6 +174,7 @@ impl<T: Object> Cache<T> {
         let mut writer = self.store.writer();
         let before = writer.write(take(key), |current| version::advance(current, resource_version));
         self.note([key], []);
+        let _forgotten = self.record(|| [(key.clone(), before.clone(), None)].into_iter());
         drop(writer);
         self.moved.notify_waiters();
         before
@@ -213,14 +223,14 @@ impl<T: Object> Cache<T> {
         let mut objects = Vec::new();
         let (pin, ()) = self.store.pin(|_| ());
         objects.reserve(pin.len());
-        pin.visit(|_, _, object| objects.push(object.clone()));
+        pin.visit(|object| objects.push(object.clone()));
         objects
     }
 
     /// The keys of all objects, in no particular order.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         let mut keys = Vec::new();
-        self.store.pin(|_| ()).0.visit(|key, _, _| keys.push(key.clone()));
+        self.store.pin(|_| ()).0.visit_keys(|key, _, _| keys.push(key.clone()));
         keys
     }
 
@@ -333,6 +343,20 @@ impl<T: Object> Cache<T> {
         }
     }
 
+    /// From here on remembers the last changes, so many of them, each with what was there before; 0 is none, as at first.
+    pub fn remember(&self, changes: usize) {
+        let writer = self.store.writer();
+        let forgotten = self.lock_history().remember(changes, &self.resource_version());
+        drop(writer);
+        drop(forgotten);
+    }
+
+    /// What has changed since the store had a revision, deletions included, in the order in which it did. `None`: that is not a number,
+    /// or further back than is [remembered](Self::remember). Between two moments at hand, see [`Snapshot::diff`].
+    pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
+        self.lock_history().since(resource_version)
+    }
+
     /// Calls the index functions on an object, to learn whether it can be taken up, long before it is.
     pub(crate) fn try_index(&self, object: &Arc<T>) -> Result<(), IndexFailed> {
         indices::values(&self.indices(), &object.key(), object).map(drop)
@@ -352,14 +376,15 @@ impl<T: Object> Cache<T> {
             };
             changes.iter().map(one).collect()
         };
-        let written = self.commit(prepare, |mut writer, prepared| {
+        let (written, _forgotten) = self.commit(prepare, |mut writer, prepared| {
             let (mut writes, mut refused) = (Vec::with_capacity(prepared.len()), Vec::new());
             let accepted = prepared.into_iter().map(|write| match write {
                 Ok(write) => {
                     writes.push(write);
                     Ok(())
                 }
-                Err((error, entry)) => {
+                Err(why) => {
+                    let (error, entry) = *why;
                     refused.push(entry);
                     Err(error)
                 }
@@ -368,7 +393,13 @@ impl<T: Object> Cache<T> {
             let tell = |current: &mut String| version::advance(current, resource_version);
             let mut before = writer.write_all(writes, tell).into_iter();
             self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(refused));
-            accepted.into_iter().map(|accepted| accepted.map(|()| before.next().flatten())).collect()
+            let result = |accepted: Result<(), IndexFailed>| accepted.map(|()| before.next().flatten());
+            let written: Vec<_> = accepted.into_iter().map(result).collect();
+            let forgotten = self.record(|| {
+                let steps = changes.iter().zip(&written);
+                steps.filter_map(|((key, new), old)| Some((key.clone(), old.clone().ok()?, new.clone())))
+            });
+            (written, forgotten)
         });
         self.moved.notify_waiters();
         written
@@ -383,7 +414,18 @@ impl<T: Object> Cache<T> {
     ) -> Replacement<Arc<T>> {
         let objects = last_of_each(objects);
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
-            objects.iter().map(|(key, object)| put(indices, key, object)).collect()
+            // The last state of one that cannot be indexed stays, so that it is not taken for deleted.
+            let stays = |entry: &Undecodable| {
+                let known = self.store.get(entry.key.as_str());
+                known.is_some_and(|known| !is_succeeded(Some(&*known), entry))
+            };
+            let one = |(key, object): &(ObjectKey, Arc<T>)| {
+                put(indices, key, object).map_err(|refused| {
+                    let stays = stays(&refused.1);
+                    (refused, stays)
+                })
+            };
+            objects.iter().map(one).collect()
         };
         let replacement = self.commit(prepare, |mut writer, prepared| {
             let (mut writes, mut kept) = (Vec::with_capacity(prepared.len()), Vec::new());
@@ -391,10 +433,9 @@ impl<T: Object> Cache<T> {
             for write in prepared {
                 match write {
                     Ok(write) => writes.push(write),
-                    Err((_, entry)) => {
-                        // The last state of it that could be indexed stays, so that it is not taken for deleted.
-                        let known =
-                            self.store.get(entry.key.as_str()).filter(|known| !is_succeeded(Some(&**known), &entry));
+                    Err((refused, stays)) => {
+                        let (_, entry) = *refused;
+                        let known = self.store.get(entry.key.as_str()).filter(|_| stays);
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
                         entries.insert(entry.key.clone(), entry);
@@ -402,14 +443,17 @@ impl<T: Object> Cache<T> {
                 }
             }
             let present: Vec<Arc<T>> = writes.iter().filter_map(|write| write.value.clone()).collect();
+            let keys: Vec<ObjectKey> = writes.iter().map(|write| write.key.clone()).collect();
             writes.extend(kept);
             let replaced = writer.replace(writes, Arc::ptr_eq, |current| version::set(current, resource_version));
             let before = std::mem::replace(&mut *self.lock_undecodable(), entries);
-            (
-                Replacement { deleted: Vec::new(), present: replaced.before.into_iter().zip(present).collect() },
-                replaced.deleted,
-                before,
-            )
+            let present: Vec<(Option<Arc<T>>, Arc<T>)> = replaced.before.into_iter().zip(present).collect();
+            let forgotten = self.record(|| {
+                let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
+                let present = present.iter().zip(keys);
+                deleted.chain(present.map(|((old, new), key)| (key, old.clone(), Some(new.clone()))))
+            });
+            (Replacement { deleted: Vec::new(), present }, replaced.deleted, (before, forgotten))
         });
         let (mut replacement, mut deleted, _) = replacement;
         deleted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -461,6 +505,19 @@ impl<T: Object> Cache<T> {
         undecodable.extend(entries.into_iter().map(|entry| (entry.key.clone(), entry)));
     }
 
+    /// Takes up what was just written, if it is to be remembered. What it gives is not any more, and may be dropped under no lock.
+    fn record<S: Iterator<Item = Step<T>>>(&self, steps: impl FnOnce() -> S) -> VecDeque<Remembered<T>> {
+        let mut history = self.lock_history();
+        match history.is_on() {
+            true => history.note(steps(), &self.resource_version()),
+            false => VecDeque::new(),
+        }
+    }
+
+    fn lock_history(&self) -> MutexGuard<'_, History<T>> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock_undecodable(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Undecodable>> {
         self.undecodable.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -471,12 +528,12 @@ fn put<T: Object>(
     indices: &[Index<T>],
     key: &ObjectKey,
     object: &Arc<T>,
-) -> Result<Write<Arc<T>>, (IndexFailed, Undecodable)> {
+) -> Result<Write<Arc<T>>, Box<(IndexFailed, Undecodable)>> {
     match indices::values(indices, key, object) {
         Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
         Err(error) => {
             let entry = error.entry(&**object);
-            Err((error, entry))
+            Err(Box::new((error, entry)))
         }
     }
 }
@@ -500,75 +557,6 @@ fn last_of_each<T: Object>(objects: Vec<Arc<T>>) -> Vec<(ObjectKey, Arc<T>)> {
         }
     }
     last
-}
-
-impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
-    type Entry = Arc<T>;
-
-    fn add(&mut self, object: Arc<T>) -> Result<(), StoreError> {
-        self.upsert(object).map(drop).map_err(|error| StoreError::Index(error.into()))
-    }
-
-    fn update(&mut self, object: Arc<T>) -> Result<(), StoreError> {
-        self.upsert(object).map(drop).map_err(|error| StoreError::Index(error.into()))
-    }
-
-    fn delete(&mut self, object: Arc<T>) -> Result<(), StoreError> {
-        Self::delete(self, &object.key(), "");
-        Ok(())
-    }
-
-    fn replace(&mut self, objects: Vec<Arc<T>>, resource_version: &str) -> Result<(), StoreError> {
-        Self::replace(self, objects, resource_version);
-        Ok(())
-    }
-
-    fn resync(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn list(&self) -> Vec<Arc<T>> {
-        self.list()
-    }
-
-    fn list_keys(&self) -> Vec<ObjectKey> {
-        self.list_keys()
-    }
-
-    fn get(&self, object: &Arc<T>) -> Result<Option<Arc<T>>, KeyError> {
-        Ok(self.get(&object.key()))
-    }
-
-    fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.get(key)
-    }
-}
-
-impl<T: Object> Indexer<ObjectKey, Arc<T>> for Cache<T> {
-    fn by_index(&self, name: &str, value: &str) -> Option<Vec<Arc<T>>> {
-        self.by_index(name, value).ok()
-    }
-
-    fn index_keys(&self, name: &str, value: &str) -> Option<Vec<ObjectKey>> {
-        self.index_keys(name, value).ok()
-    }
-
-    fn index_values(&self, name: &str) -> Option<Vec<String>> {
-        self.index_values(name).ok()
-    }
-}
-
-/// So that a queue of deltas can stand before it.
-impl<T: Object> KeyLister<ObjectKey> for Cache<T> {
-    fn list_keys(&self) -> Vec<ObjectKey> {
-        self.list_keys()
-    }
-}
-
-impl<T: Object> KeyGetter<ObjectKey, Arc<T>> for Cache<T> {
-    fn get_by_key(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, BoxError> {
-        Ok(self.get(key))
-    }
 }
 
 impl<T: Object> Default for Cache<T> {

@@ -58,6 +58,8 @@
 //! - The cache comes to hold what the server holds, whatever fails in between; and at each moment it is what the server held
 //!   at some revision, and at no earlier one than before. A list takes its place in one step.
 //! - The cache and its indices change first, and then subscribers hear.
+//! - A reader waits for no write, and a writer for no reader, but for the moment in which one record is changed or a few are read. A
+//!   [`Snapshot`] costs the same however much there is; all that it shows is of one moment, and a [`View`] is of several caches at one.
 //! - Events of one object come in order, each from where the last one ended. States in between may be skipped.
 //! - A subscriber that is slow holds up nobody, and has at most one event a key in store, unless it wants [more](SharedInformer::subscribe_ordered)
 //!   or [less](NewestSubscription). To subscribe holds up nobody either.
@@ -79,7 +81,7 @@
 //! 3. Outputs go through an in-order queue, a [`RealFifo`](pintle_delta_fifo::RealFifo). It is there to take up in one step
 //!    what has come at once: the driver fills it with what the watch has ready, and then empties it. So it holds at most a
 //!    batch, and the watch is not read while the cache is written.
-//! 4. A batch changes the [`Cache`] under one short lock, a list all of it at once, and a large one on a blocking thread. What was
+//! 4. A batch changes the [`Cache`] in one step, a list all of it at once, and a large one on a blocking thread. What was
 //!    there before decides what is new, what changed and what is gone.
 //! 5. Then each [`Subscription`] gets the change into its own [`CoalescingFifo`](pintle_delta_fifo::CoalescingFifo). From
 //!    here on it is on the listener's time, and nobody waits for anybody. What was there at its beginning, it reads as it goes.
@@ -111,7 +113,7 @@ mod store;
 mod subscription;
 mod sync;
 
-pub use cache::{AddIndexError, Cache, IndexFailed, IndexValues, NAMESPACE_INDEX};
+pub use cache::{AddIndexError, Cache, IndexFailed, IndexValues, NAMESPACE_INDEX, Remembered};
 pub use config::{ErrorHandler, InformerConfig, Transform};
 pub use decode::Undecodable;
 pub use error::{NotReached, NotSynced, ReflectorError, UnknownIndex};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
 use crate::store::NAMESPACES;
-use crate::{Cache, NotReached, Snapshot, Undecodable, UnknownIndex};
+use crate::{Cache, NotReached, Remembered, Snapshot, Undecodable, UnknownIndex};
 
 /// Read access to the cache of an informer. Cheap to clone.
 ///
@@ -134,6 +134,16 @@ impl<T: Object> Lister<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn read_at_least(&self, resource_version: &str) -> Result<Snapshot<T>, NotReached> {
         self.cache.read_at_least(resource_version).await
+    }
+
+    /// What has changed since the cache had a revision: see [`Cache::changes_since`].
+    pub fn changes_since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
+        self.cache.changes_since(resource_version)
+    }
+
+    /// From here on the cache remembers the last changes, so many of them: see [`Cache::remember`].
+    pub fn remember(&self, changes: usize) {
+        self.cache.remember(changes);
     }
 
     pub(crate) fn cache(&self) -> &Cache<T> {

@@ -81,8 +81,8 @@ impl<T> Snapshot<T> {
 
     /// Calls `each` with every object, in no particular order: client-go's `ListAll`. It is the fastest way to look at all of
     /// them, since no reference is counted.
-    pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
-        self.pin.visit(|_, _, object| each(object));
+    pub fn for_each(&self, each: impl FnMut(&Arc<T>)) {
+        self.pin.visit(each);
     }
 
     /// How many objects there are.

@@ -49,6 +49,19 @@ pub(crate) struct Store<V> {
     writer: Mutex<()>,
 }
 
+/// What a store holds: cheap to clone, which counts a reference.
+pub(crate) trait Value: Clone {
+    /// Reads the count that a clone is about to change. So several of them come from memory at once, which clones wait for one by one.
+    /// True.
+    fn warm(&self) -> bool;
+}
+
+impl<T> Value for Arc<T> {
+    fn warm(&self) -> bool {
+        Arc::strong_count(self) > 0
+    }
+}
+
 /// What a commit makes of a key.
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,
@@ -58,7 +71,7 @@ pub(crate) struct Write<V> {
     pub(crate) values: Vec<(u32, String)>,
 }
 
-impl<V: Clone> Store<V> {
+impl<V: Value> Store<V> {
     /// With so many shards, rounded up to a power of two.
     pub(crate) fn new(shards: usize) -> Self {
         let shards = (0..shards.max(1).next_power_of_two()).map(|_| RwLock::new(Shard::new())).collect();
@@ -106,8 +119,14 @@ impl<V: Clone> Store<V> {
     fn get_at(&self, key: &str, stamp: impl FnOnce() -> u64) -> Option<V> {
         let (shard, hash) = self.home(key);
         let shard = self.shards[shard as usize].read();
-        let slot = shard.find(hash, key)?;
-        shard.record(slot)?.value_at(stamp()).cloned()
+        // As good as always it is the one, and its value comes from memory while the keys are compared.
+        let likely = shard.find_hash(hash)?;
+        let is_there = shard.newest(likely).is_some_and(Value::warm);
+        let slot = match is_there && shard.is_of(likely, key) {
+            true => likely,
+            false => shard.find(hash, key)?,
+        };
+        shard.value_at(slot, stamp()).cloned()
     }
 
     fn visible(&self) -> u64 {
@@ -146,7 +165,7 @@ pub(crate) struct Held<'a, V> {
     now: MutexGuard<'a, Now>,
 }
 
-impl<V: Clone> Held<'_, V> {
+impl<V: Value> Held<'_, V> {
     pub(crate) fn pin<R>(mut self, read: impl FnOnce(&str) -> R) -> (Pin<V>, R) {
         let stamp = self.store.visible.load(Ordering::Relaxed);
         self.now.pin(stamp);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use pintle_meta::ObjectKey;
 
-use super::shard::Page;
+use super::record::{PAGE, Page};
 use super::terms::Sought;
-use super::{SECTION, Store};
+use super::{SECTION, Store, Value};
 
 /// All of a store as it was at one stamp, which is kept for as long as this is there.
-pub(crate) struct Pin<V: Clone> {
+pub(crate) struct Pin<V: Value> {
     store: Arc<Store<V>>,
     stamp: u64,
     len: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Pin<V: Clone> {
 /// A key that two pins see in different states: the older one, and the newer one.
 pub(crate) type Difference<V> = (ObjectKey, Option<V>, Option<V>);
 
-impl<V: Clone> Pin<V> {
+impl<V: Value> Pin<V> {
     pub(super) fn new(store: Arc<Store<V>>, stamp: u64, len: usize) -> Self {
         Self { store, stamp, len }
     }
@@ -41,14 +41,23 @@ impl<V: Clone> Pin<V> {
         self.store.get_at(key, || self.stamp)
     }
 
-    /// Shows each value, in no particular order, and the stamp of the commit that brought it. No lock is held meanwhile.
-    pub(crate) fn visit(&self, mut each: impl FnMut(&ObjectKey, u64, &V)) {
+    /// Shows each value, in no particular order. No lock is held meanwhile.
+    pub(crate) fn visit(&self, mut each: impl FnMut(&V)) {
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
-            for record in page.iter().flatten() {
-                let Some(version) = record.at(self.stamp) else { continue };
-                if let Some(value) = &version.value {
-                    each(&record.key, version.stamp, value);
+            (0..PAGE).filter_map(|at| page.value_at(at, self.stamp)).for_each(|(_, value)| each(value));
+        }
+    }
+
+    /// As [`visit`](Self::visit), with the key and the stamp of the commit that brought the value.
+    pub(crate) fn visit_keys(&self, mut each: impl FnMut(&ObjectKey, u64, &V)) {
+        let mut at = PageAt::default();
+        while let Some(page) = self.page(&mut at) {
+            for at in 0..PAGE {
+                if let Some((stamp, value)) = page.value_at(at, self.stamp)
+                    && let Some(key) = page.key(at)
+                {
+                    each(key, stamp, value);
                 }
             }
         }
@@ -57,7 +66,7 @@ impl<V: Clone> Pin<V> {
     /// The values of the next page that is not read yet. `None`: that was all.
     pub(crate) fn next_values(&self, at: &mut PageAt) -> Option<Vec<V>> {
         let page = self.page(at)?;
-        Some(page.iter().flatten().filter_map(|record| record.value_at(self.stamp)).cloned().collect())
+        Some((0..PAGE).filter_map(|at| Some(page.value_at(at, self.stamp)?.1.clone())).collect())
     }
 
     /// What `take` makes of the values that have `value` in an index, in no particular order. It is called under a lock.
@@ -73,12 +82,14 @@ impl<V: Clone> Pin<V> {
                 let slots = shard.terms.slots(id);
                 let rest = &slots[if from == 0 { 0 } else { slots.partition_point(|slot| *slot < from) }..];
                 let section = &rest[..rest.len().min(SECTION)];
-                found.reserve(section.len());
-                found.extend(section.iter().filter_map(|slot| {
-                    let record = shard.record(*slot)?;
-                    let version = record.at(self.stamp).filter(|version| version.terms.contains(id))?;
-                    Some(take(&record.key, version.value.as_ref()?))
-                }));
+                let mut values = [None; SECTION];
+                for (value, slot) in values.iter_mut().zip(section) {
+                    *value = shard.value_with_term(*slot, self.stamp, id);
+                }
+                let visible = values.iter().flatten().filter(|value| value.warm()).count();
+                found.reserve(visible);
+                let seen = values.iter().zip(section).filter_map(|(value, slot)| Some((shard.key(*slot)?, (*value)?)));
+                found.extend(seen.map(|(key, value)| take(key, value)));
                 match section.last() {
                     Some(last) if rest.len() > section.len() => from = last + 1,
                     _ => break,
@@ -96,10 +107,7 @@ impl<V: Clone> Pin<V> {
             loop {
                 let shard = shard.read();
                 let Some(section) = shard.terms.from(from, SECTION) else { break };
-                let is_visible = |id: u32, slot: &u32| {
-                    let version = shard.record(*slot).and_then(|record| record.at(self.stamp));
-                    version.is_some_and(|version| version.terms.contains(id))
-                };
+                let is_visible = |id: u32, slot: &u32| shard.value_with_term(*slot, self.stamp, id).is_some();
                 let of_index = section.filter(|(_, of, ..)| *of == index);
                 let visible = of_index.filter(|(id, _, _, slots)| slots.iter().any(|slot| is_visible(*id, slot)));
                 values.extend(visible.map(|(_, _, value, _)| value.to_owned()));
@@ -116,15 +124,16 @@ impl<V: Clone> Pin<V> {
         let mut differences = Vec::new();
         let mut at = PageAt::default();
         while let Some(page) = self.page(&mut at) {
-            for record in page.iter().flatten() {
-                let stamp = |pin: &Self| record.at(pin.stamp).map(|version| version.stamp);
-                if stamp(self) == stamp(since) {
+            for at in 0..PAGE {
+                if page.stamp_at(at, self.stamp) == page.stamp_at(at, since.stamp) {
                     continue;
                 }
-                let value = |pin: &Self| record.value_at(pin.stamp).cloned();
+                let value = |pin: &Self| page.value_at(at, pin.stamp).map(|(_, value)| value.clone());
                 let (old, new) = (value(since), value(self));
-                if old.is_some() || new.is_some() {
-                    differences.push((record.key.clone(), old, new));
+                if let Some(key) = page.key(at)
+                    && (old.is_some() || new.is_some())
+                {
+                    differences.push((key.clone(), old, new));
                 }
             }
         }
@@ -150,14 +159,14 @@ pub(crate) struct PageAt {
     page: usize,
 }
 
-impl<V: Clone> Clone for Pin<V> {
+impl<V: Value> Clone for Pin<V> {
     fn clone(&self) -> Self {
         self.store.now.lock().pin(self.stamp);
         Self { store: self.store.clone(), ..*self }
     }
 }
 
-impl<V: Clone> Drop for Pin<V> {
+impl<V: Value> Drop for Pin<V> {
     fn drop(&mut self) {
         let kept = self.store.now.lock().unpin(self.stamp);
         self.store.settle(kept);

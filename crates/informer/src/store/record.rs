@@ -1,15 +1,41 @@
-//! What the store has of one key: its newest version, and older ones that somebody still wants.
+//! What the store has of its keys: of each its newest version, and older ones that somebody still wants.
 
 use pintle_meta::ObjectKey;
 
 use super::terms::TermIds;
 
+/// So many records are in a page.
+pub(super) const PAGE: usize = 64;
+
+/// Some records. Who reads on takes a page at a time, and needs no lock for what is in it: a write that comes meanwhile copies the page.
 #[derive(Clone)]
-pub(super) struct Record<V> {
-    pub(super) key: ObjectKey,
-    pub(super) newest: Version<V>,
+pub(super) struct Page<V> {
+    /// What a scan reads lies close together.
+    heads: [Head<V>; PAGE],
+    bodies: [Option<Body<V>>; PAGE],
+}
+
+/// What the newest commit made of a key.
+#[derive(Clone)]
+struct Head<V> {
+    stamp: u64,
+    /// `None`: it was deleted, or there is no record.
+    value: Option<V>,
+}
+
+#[derive(Clone)]
+struct Body<V> {
+    key: ObjectKey,
+    terms: TermIds,
     /// Kept for pins, oldest first. None of them is a deletion: what no version covers is not there.
     older: Vec<Older<V>>,
+}
+
+#[derive(Clone)]
+struct Older<V> {
+    version: Version<V>,
+    /// The stamp of the commit that superseded it.
+    until: u64,
 }
 
 /// What a commit made of a key.
@@ -21,57 +47,122 @@ pub(super) struct Version<V> {
     pub(super) terms: TermIds,
 }
 
-#[derive(Clone)]
-struct Older<V> {
-    version: Version<V>,
-    /// The stamp of the commit that superseded it.
-    until: u64,
-}
-
-impl<V> Record<V> {
-    pub(super) fn new(key: ObjectKey, newest: Version<V>) -> Self {
-        Self { key, newest, older: Vec::new() }
+impl<V> Page<V> {
+    pub(super) fn new() -> Self {
+        Self { heads: [const { Head { stamp: 0, value: None } }; PAGE], bodies: [const { None }; PAGE] }
     }
 
-    /// The version that is visible at `stamp`.
-    pub(super) fn at(&self, stamp: u64) -> Option<&Version<V>> {
-        if self.newest.stamp <= stamp {
-            return Some(&self.newest);
+    pub(super) fn key(&self, at: usize) -> Option<&ObjectKey> {
+        self.bodies[at].as_ref().map(|body| &body.key)
+    }
+
+    /// The newest value.
+    pub(super) fn newest(&self, at: usize) -> Option<&V> {
+        self.heads[at].value.as_ref()
+    }
+
+    /// The stamp of the newest version.
+    pub(super) fn stamp(&self, at: usize) -> u64 {
+        self.heads[at].stamp
+    }
+
+    /// The terms of the newest version.
+    pub(super) fn terms(&self, at: usize) -> Option<&TermIds> {
+        self.bodies[at].as_ref().map(|body| &body.terms)
+    }
+
+    /// The value that is visible at `stamp`, and the stamp of the commit that brought it.
+    pub(super) fn value_at(&self, at: usize, stamp: u64) -> Option<(u64, &V)> {
+        let head = &self.heads[at];
+        match head.stamp <= stamp {
+            true => Some((head.stamp, head.value.as_ref()?)),
+            false => self.older_at(at, stamp).and_then(|version| Some((version.stamp, version.value.as_ref()?))),
         }
-        let covers = |older: &&Older<V>| older.version.stamp <= stamp && stamp < older.until;
-        self.older.iter().find(covers).map(|older| &older.version)
     }
 
-    pub(super) fn value_at(&self, stamp: u64) -> Option<&V> {
-        self.at(stamp)?.value.as_ref()
+    /// The value that is visible at `stamp`, if it has that term.
+    pub(super) fn value_with_term(&self, at: usize, stamp: u64, term: u32) -> Option<&V> {
+        let head = &self.heads[at];
+        match head.stamp <= stamp {
+            true => head.value.as_ref().filter(|_| self.terms(at).is_some_and(|terms| terms.contains(term))),
+            false => self.older_at(at, stamp).filter(|version| version.terms.contains(term))?.value.as_ref(),
+        }
     }
 
-    /// All versions.
-    pub(super) fn versions(&self) -> impl Iterator<Item = &Version<V>> {
-        self.older.iter().map(|older| &older.version).chain([&self.newest])
+    /// The stamp of the commit that made what is visible at `stamp`; that may be nothing.
+    pub(super) fn stamp_at(&self, at: usize, stamp: u64) -> Option<u64> {
+        let newest = self.heads[at].stamp;
+        if newest <= stamp { Some(newest) } else { self.older_at(at, stamp).map(|version| version.stamp) }
     }
 
-    pub(super) fn versions_mut(&mut self) -> impl Iterator<Item = &mut Version<V>> {
-        self.older.iter_mut().map(|older| &mut older.version).chain([&mut self.newest])
+    /// Puts the next version in, and gives the one before.
+    pub(super) fn supersede(&mut self, at: usize, key: ObjectKey, next: Version<V>) -> Option<Version<V>> {
+        let Version { stamp, value, terms } = next;
+        let before = std::mem::replace(&mut self.heads[at], Head { stamp, value });
+        match &mut self.bodies[at] {
+            Some(body) => {
+                let terms = std::mem::replace(&mut body.terms, terms);
+                Some(Version { stamp: before.stamp, value: before.value, terms })
+            }
+            vacant => {
+                *vacant = Some(Body { key, terms, older: Vec::new() });
+                None
+            }
+        }
     }
 
-    pub(super) fn keep(&mut self, version: Version<V>, until: u64) {
-        self.older.reserve_exact(1);
-        self.older.push(Older { version, until });
+    /// Keeps a version that was superseded.
+    pub(super) fn keep(&mut self, at: usize, version: Version<V>, until: u64) {
+        if let Some(body) = &mut self.bodies[at] {
+            body.older.reserve_exact(1);
+            body.older.push(Older { version, until });
+        }
     }
 
     /// Takes the older version of that stamp out.
-    pub(super) fn release(&mut self, stamp: u64) -> Option<Version<V>> {
-        let at = self.older.iter().position(|older| older.version.stamp == stamp)?;
-        let version = self.older.remove(at).version;
-        if self.older.is_empty() {
-            self.older = Vec::new();
+    pub(super) fn release(&mut self, at: usize, stamp: u64) -> Option<Version<V>> {
+        let older = &mut self.bodies[at].as_mut()?.older;
+        let place = older.iter().position(|older| older.version.stamp == stamp)?;
+        let version = older.remove(place).version;
+        if older.is_empty() {
+            *older = Vec::new();
         }
         Some(version)
     }
 
+    /// Whether some version has the term.
+    pub(super) fn has_term(&self, at: usize, term: u32) -> bool {
+        self.bodies[at].as_ref().is_some_and(|body| {
+            body.terms.contains(term) || body.older.iter().any(|older| older.version.terms.contains(term))
+        })
+    }
+
+    /// The terms of all versions, those of the newest last.
+    pub(super) fn all_terms(&mut self, at: usize) -> impl Iterator<Item = &mut TermIds> {
+        self.bodies[at]
+            .iter_mut()
+            .flat_map(|body| body.older.iter_mut().map(|older| &mut older.version.terms).chain([&mut body.terms]))
+    }
+
     /// Whether nobody can see anything here: it was deleted, and no older version is kept.
-    pub(super) fn is_spent(&self) -> bool {
-        self.newest.value.is_none() && self.older.is_empty()
+    pub(super) fn is_spent(&self, at: usize) -> bool {
+        self.heads[at].value.is_none() && self.bodies[at].as_ref().is_some_and(|body| body.older.is_empty())
+    }
+
+    /// Forgets the record.
+    pub(super) fn clear(&mut self, at: usize) {
+        self.heads[at] = Head { stamp: 0, value: None };
+        self.bodies[at] = None;
+    }
+
+    fn older_at(&self, at: usize, stamp: u64) -> Option<&Version<V>> {
+        let older = &self.bodies[at].as_ref()?.older;
+        let covers = |older: &&Older<V>| older.version.stamp <= stamp && stamp < older.until;
+        older.iter().find(covers).map(|older| &older.version)
+    }
+
+    #[cfg(test)]
+    pub(super) fn versions(&self) -> usize {
+        self.bodies.iter().flatten().map(|body| 1 + body.older.len()).sum()
     }
 }

@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use super::Write;
-use super::record::{Record, Version};
-use super::terms::{Sought, TermIds, Terms};
 use hashbrown::{DefaultHashBuilder, HashTable};
+use pintle_meta::ObjectKey;
 
-/// So many records are in a page.
-pub(super) const PAGE: usize = 64;
-
-/// Who reads on takes a page at a time, and needs no lock for what is in it: a write that comes meanwhile copies the page.
-pub(super) type Page<V> = [Option<Record<V>>; PAGE];
+use super::record::{PAGE, Page, Version};
+use super::terms::{Sought, TermIds, Terms};
+use super::{Value, Write};
 
 /// Between two shards' locks, so that a core that takes one does not take its neighbour's line as well.
 #[repr(align(128))]
@@ -41,24 +37,44 @@ impl Entry {
 /// What a write has done to a slot, and the version that it put an end to.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
-impl<V: Clone> Shard<V> {
+impl<V: Value> Shard<V> {
     pub(super) fn new() -> Self {
         Self { table: HashTable::new(), pages: Vec::new(), free: Vec::new(), slots: 0, terms: Terms::default() }
     }
 
     pub(super) fn find(&self, hash: u32, key: &str) -> Option<u32> {
-        let is_it = |entry: &Entry| {
-            entry.hash == hash && self.record(entry.at).is_some_and(|record| record.key.as_str() == key)
-        };
+        let is_it = |entry: &Entry| entry.hash == hash && self.is_of(entry.at, key);
         self.table.find(Entry::spread(hash), is_it).map(|entry| entry.at)
     }
 
-    pub(super) fn record(&self, slot: u32) -> Option<&Record<V>> {
-        self.pages.get(slot as usize / PAGE)?[slot as usize % PAGE].as_ref()
+    /// A slot whose key has that hash.
+    pub(super) fn find_hash(&self, hash: u32) -> Option<u32> {
+        self.table.find(Entry::spread(hash), |entry| entry.hash == hash).map(|entry| entry.at)
     }
 
-    pub(super) fn page(&self, at: usize) -> Option<&Arc<Page<V>>> {
-        self.pages.get(at)
+    pub(super) fn is_of(&self, slot: u32, key: &str) -> bool {
+        self.key(slot).is_some_and(|known| known.as_str() == key)
+    }
+
+    pub(super) fn value_at(&self, slot: u32, stamp: u64) -> Option<&V> {
+        self.page_of(slot)?.value_at(at(slot), stamp).map(|(_, value)| value)
+    }
+
+    pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
+        self.page_of(slot)?.value_with_term(at(slot), stamp, term)
+    }
+
+    /// The value of a slot, as the last write left it.
+    pub(super) fn newest(&self, slot: u32) -> Option<&V> {
+        self.page_of(slot)?.newest(at(slot))
+    }
+
+    pub(super) fn key(&self, slot: u32) -> Option<&ObjectKey> {
+        self.page_of(slot)?.key(at(slot))
+    }
+
+    pub(super) fn page(&self, page: usize) -> Option<&Arc<Page<V>>> {
+        self.pages.get(page)
     }
 
     /// `None`: there is nothing to delete.
@@ -75,47 +91,37 @@ impl<V: Clone> Shard<V> {
             (None, None) => return None,
             (found, _) => found.unwrap_or_else(|| self.vacant()),
         };
-        let place = &mut Arc::make_mut(&mut self.pages[slot as usize / PAGE])[slot as usize % PAGE];
-        let known = place.as_ref().map(|record| &record.newest.terms);
+        if found.is_none() {
+            let entry = Entry { hash, at: slot };
+            self.table.insert_unique(Entry::spread(hash), entry, |entry| Entry::spread(entry.hash));
+        }
+        let page = Arc::make_mut(&mut self.pages[slot as usize / PAGE]);
         let terms = match value {
             Some(_) => {
                 let values = values.iter().map(|(index, value)| (*index, value.as_str()));
                 let values = key.namespace().map(|namespace| (super::NAMESPACES, namespace)).into_iter().chain(values);
-                self.terms.learn(hasher, known.unwrap_or(&TermIds::default()), values, slot)
+                self.terms.learn(hasher, page.terms(at(slot)).unwrap_or(&TermIds::default()), values, slot)
             }
             None => TermIds::default(),
         };
-        let next = Version { stamp, value, terms };
-        let before = match place {
-            Some(record) => Some(std::mem::replace(&mut record.newest, next)),
-            None => {
-                *place = Some(Record::new(key, next));
-                let entry = Entry { hash, at: slot };
-                self.table.insert_unique(Entry::spread(hash), entry, |entry| Entry::spread(entry.hash));
-                None
-            }
-        };
-        Some((slot, before))
+        Some((slot, page.supersede(at(slot), key, Version { stamp, value, terms })))
     }
 
     /// Keeps a version that was superseded.
     pub(super) fn keep(&mut self, slot: u32, version: Version<V>, until: u64) {
-        if let Some(record) = self.record_mut(slot) {
-            record.keep(version, until);
-        }
+        Arc::make_mut(&mut self.pages[slot as usize / PAGE]).keep(at(slot), version, until);
     }
 
     /// Forgets a version that was superseded and is not kept, and with it the record, if there is nothing else in it.
     pub(super) fn discard(&mut self, hash: u32, slot: u32, version: Version<V>) -> Option<V> {
-        let Some(place) = self.pages.get_mut(slot as usize / PAGE) else { return version.value };
-        let Some(record) = &place[slot as usize % PAGE] else { return version.value };
+        let page = &mut self.pages[slot as usize / PAGE];
         for id in version.terms.as_slice() {
-            if !record.versions().any(|version| version.terms.contains(*id)) {
+            if !page.has_term(at(slot), *id) {
                 self.terms.forget(*id, slot);
             }
         }
-        if record.is_spent() {
-            Arc::make_mut(place)[slot as usize % PAGE] = None;
+        if page.is_spent(at(slot)) {
+            Arc::make_mut(page).clear(at(slot));
             if let Ok(entry) = self.table.find_entry(Entry::spread(hash), |entry| entry.at == slot) {
                 entry.remove();
             }
@@ -126,12 +132,12 @@ impl<V: Clone> Shard<V> {
 
     /// As [`discard`](Self::discard), of one that was kept.
     pub(super) fn release(&mut self, hash: u32, slot: u32, stamp: u64) -> Option<V> {
-        let version = self.record_mut(slot)?.release(stamp)?;
+        let version = Arc::make_mut(&mut self.pages[slot as usize / PAGE]).release(at(slot), stamp)?;
         self.discard(hash, slot, version)
     }
 
-    /// Adds a term to the version of that stamp, if it is the newest of the key.
-    pub(super) fn add_terms(
+    /// Adds values of an index to the version of that stamp, if it is the newest of its key.
+    pub(super) fn add_values(
         &mut self,
         hasher: &DefaultHashBuilder,
         slot: u32,
@@ -139,43 +145,38 @@ impl<V: Clone> Shard<V> {
         index: u32,
         values: &[String],
     ) {
-        let place = self.pages.get_mut(slot as usize / PAGE).map(|page| &mut Arc::make_mut(page)[slot as usize % PAGE]);
-        let Some(Some(record)) = place else { return };
-        if record.newest.stamp == stamp {
+        let page = Arc::make_mut(&mut self.pages[slot as usize / PAGE]);
+        if page.stamp(at(slot)) == stamp
+            && let Some(terms) = page.all_terms(at(slot)).last()
+        {
             for value in values {
-                record.newest.terms.push(self.terms.learn_one(Sought::new(hasher, index, value), slot));
+                terms.push(self.terms.learn_one(Sought::new(hasher, index, value), slot));
             }
         }
     }
 
     /// Takes the terms of an index from the records of a page.
     pub(super) fn forget_index(&mut self, page: usize, index: u32) {
-        let Some(records) = self.pages.get_mut(page) else { return };
-        for (at, place) in Arc::make_mut(records).iter_mut().enumerate() {
-            let slot = (page * PAGE + at) as u32;
-            for version in place.iter_mut().flat_map(Record::versions_mut) {
-                let ids: Vec<u32> = version.terms.as_slice().to_vec();
+        let records = Arc::make_mut(&mut self.pages[page]);
+        for place in 0..PAGE {
+            let slot = (page * PAGE + place) as u32;
+            for terms in records.all_terms(place) {
                 let of_index = |id: &u32| self.terms.index(*id).is_none_or(|of| of == index);
-                let gone: Vec<u32> = ids.into_iter().filter(of_index).collect();
-                version.terms.retain(|id| !gone.contains(&id));
+                let gone: Vec<u32> = terms.as_slice().iter().copied().filter(of_index).collect();
+                terms.retain(|id| !gone.contains(&id));
                 gone.into_iter().for_each(|id| self.terms.forget(id, slot));
             }
         }
     }
 
-    /// The value of a slot, as the last write left it.
-    pub(super) fn newest(&self, slot: u32) -> Option<&V> {
-        self.record(slot)?.newest.value.as_ref()
-    }
-
-    fn record_mut(&mut self, slot: u32) -> Option<&mut Record<V>> {
-        Arc::make_mut(self.pages.get_mut(slot as usize / PAGE)?)[slot as usize % PAGE].as_mut()
+    fn page_of(&self, slot: u32) -> Option<&Page<V>> {
+        self.pages.get(slot as usize / PAGE).map(|page| &**page)
     }
 
     fn vacant(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             if self.slots as usize == self.pages.len() * PAGE {
-                self.pages.push(Arc::new([const { None }; PAGE]));
+                self.pages.push(Arc::new(Page::new()));
             }
             self.slots += 1;
             self.slots - 1
@@ -184,6 +185,11 @@ impl<V: Clone> Shard<V> {
 
     #[cfg(test)]
     pub(super) fn versions(&self) -> usize {
-        self.pages.iter().flat_map(|page| page.iter().flatten()).map(|record| record.versions().count()).sum()
+        self.pages.iter().map(|page| page.versions()).sum()
     }
+}
+
+/// Where a slot is in its page.
+fn at(slot: u32) -> usize {
+    slot as usize % PAGE
 }

@@ -136,7 +136,7 @@ impl Model {
         }
         let mut shown: BTreeSet<*const Counted> = BTreeSet::new();
         for (pin, _) in self.pins.iter().chain([&now]) {
-            pin.visit(|_, _, value| _ = shown.insert(Arc::as_ptr(value)));
+            pin.visit(|value| _ = shown.insert(Arc::as_ptr(value)));
         }
         prop_assert_eq!(self.alive.load(Ordering::Relaxed), shown.len() as isize, "values that are alive");
         Ok(())
@@ -145,7 +145,7 @@ impl Model {
 
 fn check_pin(pin: &Pin<Value>, state: &State) -> Result<(), TestCaseError> {
     let mut seen = State::new();
-    pin.visit(|key, stamp, value| {
+    pin.visit_keys(|key, stamp, value| {
         assert!(stamp <= pin.stamp());
         assert!(seen.insert(key.clone(), value.text.clone()).is_none(), "{key} comes twice");
     });

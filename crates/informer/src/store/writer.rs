@@ -3,9 +3,8 @@
 use pintle_meta::ObjectKey;
 
 use super::now::{Kept, Now, Place};
-use super::record::Version;
-use super::shard::PAGE;
-use super::{Store, Write};
+use super::record::{PAGE, Version};
+use super::{Store, Value, Write};
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
@@ -42,7 +41,7 @@ impl Pending {
     }
 }
 
-impl<'a, V: Clone> Writer<'a, V> {
+impl<'a, V: Value> Writer<'a, V> {
     pub(super) fn new(store: &'a Store<V>, one: MutexGuard<'a, ()>) -> Self {
         Self { store, _one: one }
     }
@@ -137,7 +136,7 @@ impl<'a, V: Clone> Writer<'a, V> {
         let (home, hash) = self.store.home(key.as_str());
         let mut shard = self.store.shards[home as usize].write();
         if let Some(slot) = shard.find(hash, key.as_str()) {
-            shard.add_terms(&self.store.hasher, slot, stamp, index, values);
+            shard.add_values(&self.store.hasher, slot, stamp, index, values);
         }
     }
 
@@ -198,9 +197,9 @@ impl<'a, V: Clone> Writer<'a, V> {
     /// The keys of a page that are there and whose bit is not set. `None`: there is no such page.
     fn unseen(&self, shard: usize, page: usize, seen: u64) -> Option<Vec<ObjectKey>> {
         let shard = self.store.shards[shard].read();
-        let page = shard.page(page)?.iter().enumerate();
-        let gone = page.filter(|(at, _)| seen & 1 << at == 0).filter_map(|(_, record)| record.as_ref());
-        Some(gone.filter(|record| record.newest.value.is_some()).map(|record| record.key.clone()).collect())
+        let page = shard.page(page)?;
+        let gone = (0..PAGE).filter(|at| seen & 1 << at == 0 && page.newest(*at).is_some());
+        Some(gone.filter_map(|at| page.key(at).cloned()).collect())
     }
 }
 

@@ -197,7 +197,8 @@ async fn i8_handlers_come_and_go_while_everything_changes() {
         assert_eq!(worker.await.unwrap(), 3);
     }
     informer.shutdown().await;
-    assert!(informer.subscriptions().iter().all(|status| status.depth <= 11));
+    // Of each of the 11 keys, what it was at the beginning and one change of it may wait.
+    assert!(informer.subscriptions().iter().all(|status| status.depth <= 22));
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,6 +23,7 @@ mod reflector;
 mod rows;
 mod selection;
 mod simulated;
+mod snapshots;
 mod state;
 mod streaming_list;
 mod subscription;

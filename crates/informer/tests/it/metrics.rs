@@ -358,3 +358,13 @@ fn a_provider_is_asked_under_no_lock_of_the_factory() {
     assert_eq!(factory.unsynced(), ["web"]);
     assert_eq!(value(&memory, "reflector_lists_total"), 0.0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn s9_the_metric_has_the_last_digits_of_the_revision() {
+    let memory = Memory::new();
+    let source = Scripted::new(|| Ok(list(&[], "123456789012345678901234567890")), || Ok(silence()));
+    let informer = SharedInformer::new(source, telling(&memory));
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(value(&memory, "informer_store_resource_version"), 678_901_234_567_890.0);
+}

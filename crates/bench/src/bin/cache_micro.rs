@@ -1,0 +1,7 @@
+//! Does one work on the cache alone, once: `cache_micro WORK [--quick]`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pintle_bench::store::main()
+}

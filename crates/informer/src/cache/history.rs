@@ -1,0 +1,106 @@
+//! What a cache remembers of its last changes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pintle_meta::ObjectKey;
+
+use super::version::{is_number, is_older};
+
+/// A change that a cache remembers: see [`Cache::changes_since`](crate::Cache::changes_since).
+#[derive(Debug)]
+pub struct Remembered<T> {
+    /// The key of the object.
+    pub key: ObjectKey,
+    /// What was there before. `None`: nothing.
+    pub old: Option<Arc<T>>,
+    /// What is there since then. `None`: it was deleted.
+    pub new: Option<Arc<T>>,
+    /// The revision that the cache had with it. Changes that came in one step have the same.
+    pub resource_version: Arc<str>,
+}
+
+/// A key, what was there, and what is there now.
+pub(super) type Step<T> = (ObjectKey, Option<Arc<T>>, Option<Arc<T>>);
+
+/// The last changes, of which there are as many as it may hold at most.
+pub(super) struct History<T> {
+    bound: usize,
+    /// In the order in which they came.
+    changes: VecDeque<Remembered<T>>,
+    /// The revision before the first of these.
+    since: Arc<str>,
+}
+
+impl<T> History<T> {
+    /// From here on so many changes are remembered. Gives those that are not any more.
+    pub(super) fn remember(&mut self, bound: usize, resource_version: &str) -> VecDeque<Remembered<T>> {
+        if self.bound == 0 {
+            self.since = resource_version.into();
+        }
+        self.bound = bound;
+        self.trim()
+    }
+
+    /// Whether anything is to be noted.
+    pub(super) fn is_on(&self) -> bool {
+        self.bound > 0
+    }
+
+    /// Takes changes in that came in one step, and gives what is forgotten for them.
+    pub(super) fn note(
+        &mut self,
+        changes: impl Iterator<Item = Step<T>>,
+        resource_version: &str,
+    ) -> VecDeque<Remembered<T>> {
+        let resource_version: Arc<str> = resource_version.into();
+        let last = self.changes.back().map_or(&self.since, |change| &change.resource_version);
+        let mut forgotten = VecDeque::new();
+        if is_older(&resource_version, last) {
+            // The server's history has begun anew, so nothing before can be asked for.
+            forgotten = std::mem::take(&mut self.changes);
+            self.since = resource_version.clone();
+        }
+        let is_change = |(_, old, new): &Step<T>| match (old, new) {
+            (Some(old), Some(new)) => !Arc::ptr_eq(old, new),
+            (old, new) => old.is_some() || new.is_some(),
+        };
+        let changes = changes.filter(is_change);
+        self.changes.extend(changes.map(|(key, old, new)| {
+            let resource_version = resource_version.clone();
+            Remembered { key, old, new, resource_version }
+        }));
+        forgotten.append(&mut self.trim());
+        forgotten
+    }
+
+    /// What came after a revision. `None`: that is further back than it remembers.
+    pub(super) fn since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
+        let is_remembered = self.is_on() && !self.since.is_empty() && !is_older(resource_version, &self.since);
+        let later = self.changes.iter().filter(|change| is_older(resource_version, &change.resource_version));
+        (is_remembered && is_number(resource_version)).then(|| later.map(Remembered::clone).collect())
+    }
+
+    fn trim(&mut self) -> VecDeque<Remembered<T>> {
+        let excess = self.changes.len().saturating_sub(self.bound);
+        let rest = self.changes.split_off(excess);
+        let forgotten = std::mem::replace(&mut self.changes, rest);
+        if let Some(last) = forgotten.back() {
+            self.since = last.resource_version.clone();
+        }
+        forgotten
+    }
+}
+
+impl<T> Default for History<T> {
+    fn default() -> Self {
+        Self { bound: 0, changes: VecDeque::new(), since: "".into() }
+    }
+}
+
+impl<T> Clone for Remembered<T> {
+    fn clone(&self) -> Self {
+        let (old, new) = (self.old.clone(), self.new.clone());
+        Self { key: self.key.clone(), old, new, resource_version: self.resource_version.clone() }
+    }
+}

@@ -1,0 +1,223 @@
+//! Snapshots of the cache, and the rows of the store that need no informer.
+
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use pintle_informer::{Cache, Lister, NotReached, View};
+use pintle_meta::{LabelSelector, Object, ObjectKey};
+
+use crate::support::{Pod, key, pod, pod_at};
+
+fn by_node() -> Cache<Pod> {
+    let cache = Cache::new();
+    cache.add_index("node", |pod: &Pod| vec![pod.node.clone()]).unwrap();
+    cache
+}
+
+fn put(cache: &Cache<Pod>, name: &str, node: &str) {
+    cache.upsert(Arc::new(pod(name, node))).unwrap();
+}
+
+#[test]
+fn s3_an_index_gives_the_objects_of_each_value() {
+    let cache = by_node();
+    for (name, node) in [("a", "b"), ("c", "b"), ("e", "f"), ("g", "h")] {
+        put(&cache, name, node);
+    }
+    for (node, names) in [("b", &["a", "c"][..]), ("f", &["e"]), ("h", &["g"]), ("x", &[])] {
+        let keys: Vec<ObjectKey> = names.iter().map(|name| key(name)).collect();
+        assert_eq!(cache.index_keys("node", node).unwrap(), keys);
+        assert_eq!(cache.by_index("node", node).unwrap().len(), keys.len());
+    }
+}
+
+#[test]
+fn s6_an_index_tells_its_values_as_objects_change() {
+    let cache = Cache::new();
+    let users = |pod: &Pod| pod.node.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    cache.add_index("user", users).unwrap();
+    put(&cache, "one", "ernie bert");
+    put(&cache, "tre", "ernie elmo");
+    assert_eq!(cache.index_values("user").unwrap(), ["bert", "elmo", "ernie"]);
+    put(&cache, "two", "elmo");
+    cache.delete(&key("tre"), "");
+    put(&cache, "one", "ernie");
+    assert_eq!(cache.index_values("user").unwrap(), ["elmo", "ernie"]);
+    put(&cache, "one", "oscar");
+    let count = |user: &str| cache.by_index("user", user).unwrap().len();
+    assert_eq!(["ernie", "elmo", "bert", "oscar"].map(count), [0, 1, 0, 1]);
+}
+
+#[test]
+fn s8_the_revision_follows_each_write_and_never_goes_back() {
+    let cache = Cache::new();
+    let change = |name: &str, revision: u64| (key(name), Some(Arc::new(pod_at(name, revision))));
+    cache.upsert(Arc::new(pod_at("a", 9))).unwrap();
+    cache.upsert(Arc::new(pod_at("b", 10))).unwrap();
+    assert_eq!(cache.resource_version(), "10", "as numbers");
+    cache.upsert(Arc::new(pod_at("a", 8))).unwrap();
+    cache.delete(&key("b"), "7");
+    cache.bookmark("6");
+    cache.transaction(vec![change("a", 11), change("b", 12)], "5");
+    assert_eq!(cache.resource_version(), "10");
+    cache.transaction(vec![change("a", 40), change("b", 30)], "50");
+    assert_eq!(cache.resource_version(), "50", "as it is told, and not as the objects say");
+    cache.replace(vec![Arc::new(pod_at("a", 99))], "20");
+    assert_eq!(cache.resource_version(), "20", "the server has begun anew");
+    let thirty = "123456789012345678901234567890";
+    cache.bookmark(thirty);
+    cache.bookmark("99");
+    assert_eq!(cache.resource_version(), thirty);
+}
+
+#[test]
+fn s16_a_large_list_is_selected_from() {
+    let cache = Cache::new();
+    let labelled = |at: usize| {
+        let mut pod = pod(&at.to_string(), "");
+        pod.metadata.labels.insert("app".into(), if at.is_multiple_of(10) { "web" } else { "db" }.into());
+        Arc::new(pod)
+    };
+    cache.replace((0..100_000).map(labelled).collect(), "1");
+    let snapshot = cache.snapshot();
+    let selected = |selector: &str| snapshot.select(&selector.parse().unwrap()).len();
+    assert_eq!((selected("app=web"), selected("app"), selected("app=none")), (10_000, 100_000, 0));
+    assert_eq!(snapshot.select(&LabelSelector::everything()).len(), 100_000);
+    assert!(snapshot.select(&LabelSelector::nothing()).is_empty());
+    let mut seen = 0;
+    snapshot.for_each(|pod| seen += usize::from(pod.metadata.labels.contains_key("app")));
+    assert_eq!((seen, snapshot.iter().count()), (100_000, 100_000));
+}
+
+#[test]
+fn a_snapshot_keeps_what_it_shows_for_as_long_as_it_is_there() {
+    let cache = by_node();
+    put(&cache, "a", "one");
+    put(&cache, "b", "one");
+    let known: Vec<Weak<Pod>> = cache.list().iter().map(Arc::downgrade).collect();
+    let alive = || known.iter().filter(|pod| pod.strong_count() > 0).count();
+    let first = cache.snapshot();
+    put(&cache, "a", "two");
+    let second = cache.snapshot();
+    cache.replace(Vec::new(), "9");
+    assert_eq!((alive(), cache.len()), (2, 0));
+    assert_eq!((first.len(), first.index_values("node").unwrap()), (2, vec!["one".to_owned()]));
+    assert_eq!(second.index_keys("node", "two").unwrap(), [key("a")]);
+    assert_eq!(second.get(&key("a")).unwrap().node, "two");
+    drop(first);
+    assert_eq!(alive(), 1, "the second one shows b alone");
+    let rest = second.iter();
+    drop(second);
+    assert_eq!((alive(), rest.count(), alive()), (1, 2, 0));
+}
+
+#[test]
+fn a_snapshot_knows_the_indices_that_it_was_taken_with() {
+    let cache = by_node();
+    put(&cache, "a", "one");
+    let before = cache.snapshot();
+    put(&cache, "a", "two");
+    cache.add_index("name", |pod: &Pod| Some(pod.metadata.name.clone())).unwrap();
+    assert!(before.index_values("name").unwrap_err().to_string().contains("[\"namespace\", \"node\"]"));
+    assert_eq!(cache.snapshot().index_values("name").unwrap(), ["a"]);
+}
+
+#[test]
+fn a_diff_tells_what_changed_and_what_is_gone() {
+    let cache = by_node();
+    for name in ["changed", "gone", "same"] {
+        put(&cache, name, "old");
+    }
+    let before = cache.snapshot();
+    put(&cache, "changed", "between");
+    put(&cache, "passing", "");
+    put(&cache, "changed", "new");
+    put(&cache, "added", "new");
+    cache.delete(&key("gone"), "");
+    cache.delete(&key("passing"), "");
+    let after = cache.snapshot();
+    let node = |pod: Option<Arc<Pod>>| pod.map(|pod| pod.node.clone());
+    let told = |difference: pintle_informer::Difference<Pod>| {
+        format!("{} {:?} {:?}", difference.key.name(), node(difference.old), node(difference.new))
+    };
+    let forward: Vec<String> = after.diff(&before).into_iter().map(told).collect();
+    let expected = [r#"added None Some("new")"#, r#"changed Some("old") Some("new")"#, r#"gone Some("old") None"#];
+    assert_eq!(forward, expected);
+    let backward: Vec<String> = before.diff(&after).into_iter().map(told).collect();
+    assert_eq!(backward[0], r#"added Some("new") None"#);
+    assert!(after.diff(&cache.snapshot()).is_empty());
+}
+
+#[test]
+#[should_panic = "snapshots of two caches"]
+fn snapshots_of_two_caches_have_no_difference() {
+    by_node().snapshot().diff(&by_node().snapshot());
+}
+
+#[test]
+fn a_view_is_of_one_moment() {
+    let (pods, others) = (Arc::new(by_node()), Arc::new(by_node()));
+    let (all, rest) = (Lister::new(pods.clone()), Lister::new(others.clone()));
+    pods.replace(vec![Arc::new(pod("a", ""))], "1");
+    others.replace(vec![Arc::new(pod("b", "")), Arc::new(pod("c", ""))], "2");
+    let view = View::new(&[&rest, &all, &rest]);
+    pods.replace(Vec::new(), "3");
+    others.replace(Vec::new(), "4");
+    assert_eq!(view.resource_versions(), ["2", "1", "2"]);
+    assert_eq!(view.of(&all).unwrap().iter().map(|pod| pod.key()).collect::<Vec<_>>(), [key("a")]);
+    assert_eq!(view.of(&rest.clone()).unwrap().len(), 2);
+    assert!(view.of(&Lister::new(Arc::new(by_node()))).is_none());
+}
+
+#[test]
+fn a_wait_for_a_revision_ends_one_way_or_the_other() {
+    let cache = by_node();
+    let mut wait = pin!(cache.read_at_least("20"));
+    let mut poll = || wait.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending());
+    cache.bookmark("9");
+    assert!(poll().is_pending(), "as numbers");
+    put(&cache, "a", "");
+    cache.bookmark("100");
+    let Poll::Ready(Ok(snapshot)) = poll() else { panic!("it has come so far") };
+    assert_eq!((snapshot.len(), snapshot.resource_version()), (1, "100"));
+
+    let mut opaque = pin!(cache.wait_for("x"));
+    let not_comparable = |version: &str| Err(NotReached::NotComparable { resource_version: version.into() });
+    assert_eq!(opaque.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(not_comparable("x")));
+    cache.replace(Vec::new(), "y");
+    let mut of_opaque = pin!(cache.wait_for("7"));
+    assert_eq!(of_opaque.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(not_comparable("y")));
+}
+
+#[test]
+fn the_last_changes_are_remembered_with_what_was_there_before() {
+    let cache = by_node();
+    let told = |since: &str| -> Option<Vec<String>> {
+        let node =
+            |pod: &Option<Arc<Pod>>| pod.as_ref().map_or("-".to_owned(), |pod| pod.resource_version().to_owned());
+        let told = |change: pintle_informer::Remembered<Pod>| {
+            format!("{} {}>{} @{}", change.key.name(), node(&change.old), node(&change.new), change.resource_version)
+        };
+        Some(cache.changes_since(since)?.into_iter().map(told).collect())
+    };
+    cache.upsert(Arc::new(pod_at("a", 1))).unwrap();
+    assert!(told("1").is_none(), "nothing is remembered unless it is wanted");
+    cache.remember(3);
+    assert_eq!(told("1").unwrap(), [""; 0]);
+    cache.upsert(Arc::new(pod_at("a", 2))).unwrap();
+    let b = Arc::new(pod_at("b", 3));
+    cache.transaction(vec![(key("b"), Some(b.clone())), (key("none"), None)], "3");
+    cache.delete(&key("a"), "4");
+    assert_eq!(told("1").unwrap(), ["a 1>2 @2", "b ->3 @3", "a 2>- @4"]);
+    assert_eq!(told("3").unwrap(), ["a 2>- @4"]);
+    cache.replace(vec![b, Arc::new(pod_at("c", 5))], "6");
+    assert_eq!(told("2").unwrap(), ["b ->3 @3", "a 2>- @4", "c ->5 @6"], "what a list brings again is no change");
+    assert!(told("1").is_none() && told("x").is_none());
+    cache.replace(Vec::new(), "5");
+    assert_eq!(told("5").unwrap(), [""; 0], "the server has begun anew");
+    assert!(told("4").is_none());
+    cache.remember(0);
+    assert!(told("6").is_none());
+}

@@ -1,0 +1,182 @@
+//! The cache under a scheduler that tries interleavings:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg pintle_shuttle" cargo test -p pintle-informer --test shuttle
+//! ```
+//!
+//! Every atomic step is in one order here, and not all interleavings are tried.
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![cfg(pintle_shuttle)]
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+
+use pintle_informer::{Cache, Lister, Snapshot, View};
+use pintle_meta::{ObjectKey, ObjectMeta, PartialObject};
+use shuttle::thread::{self, JoinHandle};
+
+type Pods = Arc<Cache<PartialObject>>;
+
+const ITERATIONS: usize = 300;
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+fn explore(test: impl Fn() + Send + Sync + 'static) {
+    let test = Arc::new(test);
+    let again = Arc::clone(&test);
+    shuttle::check_random(move || test(), ITERATIONS);
+    shuttle::check_pct(move || again(), ITERATIONS, 3);
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("ns", name)
+}
+
+/// A pod of that version, which is in an index as well.
+fn pod(name: &str, version: u64) -> Arc<PartialObject> {
+    let mut metadata = ObjectMeta::new("ns", name);
+    metadata.resource_version = version.to_string();
+    Arc::new(PartialObject { metadata, ..PartialObject::default() })
+}
+
+fn batch(version: u64) -> Vec<(ObjectKey, Option<Arc<PartialObject>>)> {
+    NAMES.iter().map(|name| (key(name), Some(pod(name, version)))).collect()
+}
+
+/// Three pods of version 1, indexed by version.
+fn pods() -> Pods {
+    let cache = Cache::new();
+    cache.add_index("version", |pod: &PartialObject| vec![pod.metadata.resource_version.clone()]).unwrap();
+    cache.transaction(batch(1), "1");
+    Arc::new(cache)
+}
+
+fn spawn(pods: &Pods, run: impl FnOnce(&Pods) + Send + 'static) -> JoinHandle<()> {
+    let pods = pods.clone();
+    thread::spawn(move || run(&pods))
+}
+
+/// Reads all that a snapshot shows, in every way, and sees three pods of its version or none.
+fn check(snapshot: &Snapshot<PartialObject>) {
+    let version = snapshot.resource_version();
+    let count = if version == "9" { 0 } else { NAMES.len() };
+    let versions = |pods: Vec<Arc<PartialObject>>| {
+        let versions: BTreeSet<String> = pods.iter().map(|pod| pod.metadata.resource_version.clone()).collect();
+        assert!(versions.iter().all(|of| of == version), "{versions:?} at {version}");
+        pods.len()
+    };
+    assert_eq!(snapshot.len(), count);
+    assert_eq!(versions(snapshot.by_index("version", version).unwrap()), count);
+    assert_eq!(versions(snapshot.iter().collect()), count);
+    assert_eq!(versions(snapshot.namespace("ns")), count);
+    assert_eq!(versions(NAMES.iter().filter_map(|name| snapshot.get(&key(name))).collect()), count);
+    assert_eq!(snapshot.index_values("version").unwrap().len(), count.min(1));
+}
+
+#[test]
+fn no_reader_sees_a_part_of_a_batch() {
+    explore(|| {
+        let pods = pods();
+        let writer = spawn(&pods, |pods| {
+            pods.transaction(batch(2), "2");
+            pods.replace(NAMES.map(|name| pod(name, 3)).into(), "3");
+            pods.replace(Vec::new(), "9");
+        });
+        let readers = [(); 2].map(|()| {
+            spawn(&pods, |pods| {
+                let first = pods.snapshot();
+                check(&first);
+                let versions: BTreeSet<_> =
+                    pods.list().iter().map(|pod| pod.metadata.resource_version.clone()).collect();
+                assert!(versions.len() <= 1, "{versions:?}");
+                let second = pods.snapshot();
+                drop(first);
+                check(&second);
+            })
+        });
+        writer.join().unwrap();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        check(&pods.snapshot());
+    });
+}
+
+/// Two reads of one key go forward, though they pin nothing.
+#[test]
+fn a_key_is_there_in_each_of_its_versions_and_never_goes_back() {
+    explore(|| {
+        let pods = pods();
+        let writer = spawn(&pods, |pods| {
+            pods.upsert(pod("a", 2)).unwrap();
+            pods.transaction(batch(3), "3");
+        });
+        let reader = spawn(&pods, |pods| {
+            let version = || pods.get(&key("a")).unwrap().metadata.resource_version.clone();
+            let (first, second) = (version(), version());
+            assert!(first <= second, "{second} after {first}");
+        });
+        writer.join().unwrap();
+        reader.join().unwrap();
+    });
+}
+
+/// Pins come and go while versions are superseded; in the end nothing is left of any but the newest.
+#[test]
+fn what_nobody_pins_is_given_back() {
+    explore(|| {
+        let pods = pods();
+        let old: Vec<Weak<PartialObject>> = pods.list().iter().map(Arc::downgrade).collect();
+        let held = pods.snapshot();
+        let writer = spawn(&pods, |pods| {
+            pods.transaction(batch(2), "2");
+            pods.upsert(pod("a", 2)).unwrap();
+        });
+        let pinner = spawn(&pods, |pods| {
+            let snapshot = pods.snapshot();
+            drop(snapshot.clone());
+            check(&snapshot);
+        });
+        check(&held);
+        drop(held);
+        writer.join().unwrap();
+        pinner.join().unwrap();
+        assert!(old.iter().all(|pod| pod.upgrade().is_none()));
+        check(&pods.snapshot());
+    });
+}
+
+/// The writer changes one cache, then the other.
+#[test]
+fn a_view_shows_two_caches_at_one_moment() {
+    explore(|| {
+        let (first, second) = (pods(), pods());
+        let (of_first, of_second) = (Lister::new(first.clone()), Lister::new(second.clone()));
+        let writer = thread::spawn(move || {
+            for version in [2, 3] {
+                first.transaction(batch(version), &version.to_string());
+                second.transaction(batch(version), &version.to_string());
+            }
+        });
+        let view = View::new(&[&of_first, &of_second]);
+        let versions: Vec<u64> = view.resource_versions().iter().map(|version| version.parse().unwrap()).collect();
+        assert!(versions[0] == versions[1] || versions[0] == versions[1] + 1, "{versions:?}");
+        check(&view.of(&of_first).unwrap());
+        check(&view.of(&of_second).unwrap());
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn an_index_that_comes_while_objects_change_has_them_all() {
+    explore(|| {
+        let pods = pods();
+        let writer = spawn(&pods, |pods| {
+            pods.transaction(batch(2), "2");
+            pods.upsert(pod("d", 2)).unwrap();
+            pods.delete(&key("c"), "3");
+        });
+        pods.add_index("name", |pod: &PartialObject| Some(pod.metadata.name.clone())).unwrap();
+        let names = pods.index_values("name").unwrap();
+        assert!(names.len() >= 3, "{names:?}");
+        writer.join().unwrap();
+        assert_eq!(pods.index_values("name").unwrap(), ["a", "b", "d"]);
+    });
+}
