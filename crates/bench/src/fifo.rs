@@ -1,5 +1,4 @@
-//! Works on the queues of keyed changes alone: those of client-go's queues in `go/micro`, with the same objects.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a program says to a terminal")]
+//! Works on the queues of keyed changes alone: those of client-go's queues in `go/cache`, with the same objects.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,8 +10,8 @@ use pintle_delta_fifo::{
 };
 use pintle_meta::ObjectKey;
 
-use crate::Sample;
 use crate::meter::{Tally, measure};
+use crate::{Sample, answer};
 
 /// As much of a pod as the works need.
 struct Pod {
@@ -48,20 +47,10 @@ const WORKS: &[(&str, Work)] = &[
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
-    let Some((_, work)) = WORKS.iter().find(|(work, _)| *work == name) else {
-        eprintln!("usage: cache_fifo WORK [--quick], one of:");
-        WORKS.iter().for_each(|(work, _)| eprintln!("  {work}"));
-        return ExitCode::from(2);
-    };
     let quick = args.any(|arg| arg == "--quick");
-    match serde_json::to_string(&work(pods(if quick { PODS / 50 } else { PODS }))) {
-        Ok(line) => println!("{line}"),
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
-    }
-    ExitCode::SUCCESS
+    let work = WORKS.iter().find(|(work, _)| *work == name);
+    let sample = work.map(|(_, work)| work(pods(if quick { PODS / 50 } else { PODS })));
+    answer(sample, "cache_fifo WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
 fn pods(count: usize) -> Vec<Object> {

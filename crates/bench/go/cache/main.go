@@ -1,0 +1,43 @@
+// Command cache does one work of the area `cache` on client-go, once, and prints one line of JSON. The Rust binaries `cache`,
+// `cache_fifo` and `cache_micro` of this crate do the same works on Pintle, and say there what each one is.
+package main
+
+import "pintle.dev/bench/internal/meter"
+
+func main() {
+	type setting = meter.Setting
+	type sample = meter.Sample
+	meter.Main(map[string]func(setting) sample{
+		"sync":             func(how setting) sample { return sync(how, keepAll, false) },
+		"sync-streaming":   func(how setting) sample { return sync(how, keepAll, true) },
+		"sync-stripped":    func(how setting) sample { return sync(how, strip, false) },
+		"relist":           relist,
+		"events":           func(how setting) sample { return events(how, keepAll) },
+		"events-stripped":  func(how setting) sample { return events(how, strip) },
+		"events-8":         func(how setting) sample { return eventsTo(how, 8) },
+		"events-64":        func(how setting) sample { return eventsTo(how, 64) },
+		"held":             held,
+		"subscribe":        subscribe,
+		"fifo":             fifo,
+		"delta-fifo":       deltaFIFO,
+		"fifo-store":       fifoStore,
+		"indexer-add":      indexerAdd,
+		"indexer-get":      indexerGet,
+		"indexer-by-index": indexerByIndex,
+		"indexer-list":     indexerList,
+		"indexer-update":   func(how setting) sample { return indexerUpdate(how, false) },
+		"indexer-move":     func(how setting) sample { return indexerUpdate(how, true) },
+		"readers-writer":   readersWriter,
+	})
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
