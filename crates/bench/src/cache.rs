@@ -35,6 +35,7 @@ type Work = fn(&Setting, &Runtime) -> Sample;
 /// By the names that all sides and `cargo xtask bench` have for them.
 const WORKS: &[(&str, Work)] = &[
     ("sync", |how, runtime| sync::sync::<Pod>(how, runtime, Kept::All, false)),
+    ("sync-default", |how, runtime| sync::sync::<Pod>(how, runtime, Kept::Unmanaged, false)),
     ("sync-streaming", |how, runtime| sync::sync::<Pod>(how, runtime, Kept::All, true)),
     ("sync-stripped", |how, runtime| sync::sync::<Pod>(how, runtime, Kept::Stripped, false)),
     ("relist", relist::relist),
@@ -43,7 +44,7 @@ const WORKS: &[(&str, Work)] = &[
     ("events-8", |how, runtime| events::events_to(how, runtime, 8)),
     ("events-64", |how, runtime| events::events_to(how, runtime, 64)),
     ("held", |how, runtime| held::held::<Pod>(how, runtime, Kept::All)),
-    ("held-without-managed-fields", |how, runtime| held::held::<Pod>(how, runtime, Kept::Unmanaged)),
+    ("held-default", |how, runtime| held::held::<Pod>(how, runtime, Kept::Unmanaged)),
     ("held-slim", |how, runtime| held::held::<SlimPod>(how, runtime, Kept::All)),
     ("subscribe", subscribe::subscribe),
     ("stall", |how, _| stall::stall(how)),
@@ -68,6 +69,7 @@ fn run() -> Option<Sample> {
         }
     }
     let runtime = Runtime::new().expect("a runtime can be had");
+    let _in_runtime = runtime.enter();
     Some(work(&Setting { feed: Feed { server: server? }, quick }, &runtime))
 }
 

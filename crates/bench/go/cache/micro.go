@@ -151,7 +151,7 @@ func (store indexer) addAll() {
 	}
 }
 
-func indexerAdd(how meter.Setting) meter.Sample {
+func storeAdd(how meter.Setting) meter.Sample {
 	store := newIndexer(how)
 	return meter.Measure(func() meter.Tally {
 		store.addAll()
@@ -159,7 +159,7 @@ func indexerAdd(how meter.Setting) meter.Sample {
 	})
 }
 
-func indexerGet(how meter.Setting) meter.Sample {
+func storeGet(how meter.Setting) meter.Sample {
 	store := fullIndexer(how)
 	return meter.Measure(func() meter.Tally {
 		for range 10 {
@@ -173,7 +173,7 @@ func indexerGet(how meter.Setting) meter.Sample {
 	})
 }
 
-func indexerByIndex(how meter.Setting) meter.Sample {
+func storeByIndex(how meter.Setting) meter.Sample {
 	store := fullIndexer(how)
 	nodes := make([]string, 1000)
 	for i := range nodes {
@@ -194,7 +194,7 @@ func indexerByIndex(how meter.Setting) meter.Sample {
 	return sample
 }
 
-func indexerList(how meter.Setting) meter.Sample {
+func storeList(how meter.Setting) meter.Sample {
 	store := fullIndexer(how)
 	return meter.Measure(func() meter.Tally {
 		for range 20 {
@@ -206,7 +206,7 @@ func indexerList(how meter.Setting) meter.Sample {
 	})
 }
 
-func indexerUpdate(how meter.Setting, move bool) meter.Sample {
+func storeUpdate(how meter.Setting, move bool) meter.Sample {
 	store := fullIndexer(how)
 	others := copies(store.pods, func(i int) string {
 		if move {
@@ -222,7 +222,7 @@ func indexerUpdate(how meter.Setting, move bool) meter.Sample {
 	})
 }
 
-func readersWriter(how meter.Setting) meter.Sample {
+func twoReadersOneWriter(how meter.Setting) meter.Sample {
 	store := fullIndexer(how)
 	moved := copies(store.pods, func(i int) string { return node(i + 501) })
 	sets := [][]*v1.Pod{moved, copies(store.pods, func(i int) string { return store.pods[i].Spec.NodeName })}

@@ -4,56 +4,46 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::Pod;
-use pintle_informer::{HandlerGuard, InformerConfig, ReflectorConfig, ResourceEventHandler, SharedInformer, Transform};
+use pintle_informer::{
+    HandlerGuard, InformerConfig, Projection, ReflectorConfig, ResourceEventHandler, SharedInformer,
+};
 use pintle_meta::{ClientConfig, NamespaceScope, Object, Resource};
 use pintle_restreq::{Api, RestClient};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::Setting;
-use super::slim_pod::SlimPod;
 
 /// What of a pod is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Kept {
     All,
-    /// Not who owns which field.
+    /// What an informer keeps where nobody says: not who owns which field.
     Unmanaged,
-    /// Neither that nor the annotations.
+    /// Nor any annotation.
     Stripped,
 }
 
+impl Kept {
+    fn projection(self) -> Projection {
+        match self {
+            Self::All => Projection::whole(),
+            Self::Unmanaged => Projection::default(),
+            Self::Stripped => Projection::default().without(&["metadata", "annotations"]),
+        }
+    }
+}
+
 /// What an informer can be made of here.
-pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOwned {
-    fn transform(kept: Kept) -> Option<Transform<Self>>;
-}
+pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOwned {}
 
-impl Kind for Pod {
-    fn transform(kept: Kept) -> Option<Transform<Self>> {
-        (kept != Kept::All).then(|| -> Transform<Self> {
-            Box::new(move |pod| {
-                pod.metadata.managed_fields = None;
-                if kept == Kept::Stripped {
-                    pod.metadata.annotations = None;
-                }
-            })
-        })
-    }
-}
-
-impl Kind for SlimPod {
-    /// It has only what is to be kept.
-    fn transform(_: Kept) -> Option<Transform<Self>> {
-        None
-    }
-}
+impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
 
 pub(super) fn informer<T: Kind>(how: &Setting, kept: Kept, streaming_list: bool) -> SharedInformer<T> {
     let client = RestClient::new(ClientConfig::new(&how.feed.server)).expect("the server has an address");
     let config = InformerConfig {
         reflector: ReflectorConfig { streaming_list, ..ReflectorConfig::default() },
-        transform: T::transform(kept),
+        projection: kept.projection(),
         ..InformerConfig::default()
     };
     SharedInformer::new(Api::<T>::all(client), config)
