@@ -91,8 +91,10 @@ pub(crate) struct Variant {
     pub(crate) rows: Rows,
 }
 
-/// One row each, with what we want to reach: all of it. Nothing: told for information.
-pub(crate) type Rows = &'static [(Measure, &'static [Goal])];
+pub(crate) type Rows = &'static [Row];
+
+/// What a row tells, with what we want to reach: all of it. Nothing: told for information.
+pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that does a work once and prints its [`Sample`](sample::Sample).
 #[derive(Clone, Copy)]

@@ -98,8 +98,10 @@ impl Server {
     }
 
     fn list(&self, request: &Request, mut answer: Answer<'_>) -> io::Result<()> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.listed.store(now.as_nanos() as u64, Ordering::Release);
+        if request.value("continue").is_none() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.listed.store(now.as_nanos() as u64, Ordering::Release);
+        }
         let pods = self.pods();
         let page = match request.number("limit").filter(|_| request.value("resourceVersion") != Some("0")) {
             None | Some(0) => 0..pods.len(),

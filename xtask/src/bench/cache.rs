@@ -2,7 +2,7 @@
 
 use super::Goal::{AtMost, Times, TimesOf};
 use super::Measure::{AllocationsPerOp, Cpu, CpuPerOp, PeakBytes, Told, WallPerOp};
-use super::{Area, Around, Program, Rows, Run, Variant, Work};
+use super::{Area, Around, Goal, Measure, Program, Row, Rows, Run, Variant, Work};
 
 pub(crate) const AREA: Area = Area {
     name: "cache",
@@ -141,23 +141,65 @@ pub(crate) const AREA: Area = Area {
             peers: &[],
             around: Around::Pods(20_000),
         },
+        Work {
+            name: "1 M objects into the in-order queue, then out",
+            ours: &[fifo(&["fifo"], &[(WallPerOp, &[Times(4.0)]), ADDING, POPPING, (CpuPerOp, &[]), (PeakBytes, &[])])],
+            peers: &[client_go(&["fifo"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M objects in and out of the in-order queue, one by one",
+            ours: &[fifo(&["fifo-cycle"], COST)],
+            peers: &[client_go(&["fifo-cycle"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M objects into the delta queue, then out",
+            ours: &[fifo(
+                &["delta-fifo"],
+                &[(WallPerOp, &[Times(4.0)]), ADDING, POPPING, (CpuPerOp, &[]), (PeakBytes, &[])],
+            )],
+            peers: &[client_go(&["delta-fifo"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M objects in and out of the delta queue, one by one",
+            ours: &[fifo(&["delta-fifo-cycle"], COST)],
+            peers: &[client_go(&["delta-fifo-cycle"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M objects through the batched queue into a store",
+            ours: &[fifo(&["fifo-store"], &[(WallPerOp, &[Times(3.0)]), (CpuPerOp, &[]), (PeakBytes, &[])])],
+            peers: &[client_go(&["fifo-store"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M updates through the batched queue into a store",
+            ours: &[fifo(&["fifo-store-update"], COST)],
+            peers: &[client_go(&["fifo-store-update"])],
+            around: Around::Nothing,
+        },
     ],
 };
 
 /// As informers are where nobody says what they are to keep.
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
-const SYNCED: super::Measure = Told("s until synced");
-const TIMES: super::Measure = Told("times the CPU of one");
-const LIVE: super::Measure = Told("bytes live");
-const RESIDENT: super::Measure = Told("bytes resident");
+const SYNCED: Measure = Told("s until synced");
+const TIMES: Measure = Told("times the CPU of one");
+const LIVE: Measure = Told("bytes live");
+const RESIDENT: Measure = Told("bytes resident");
+const ADDING: Row = (Told("adding, ns/object"), &[]);
+const POPPING: Row = (Told("popping, ns/object"), &[]);
+const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];
 const HELD: Rows = &[(RESIDENT, &[]), (LIVE, &[]), (AllocationsPerOp, &[])];
 
-const fn over_go(times: f64) -> super::Goal {
+const fn over_go(times: f64) -> Goal {
     TimesOf("client-go", times)
 }
 
-const fn over_kube(times: f64) -> super::Goal {
+const fn over_kube(times: f64) -> Goal {
     TimesOf("kube-rs", times)
 }
 
@@ -167,6 +209,10 @@ const fn informer(name: &'static str, args: &'static [&'static str], rows: Rows)
 
 const fn counted(name: &'static str, args: &'static [&'static str], rows: Rows) -> Variant {
     Variant { name, run: Run { program: Program::Rust("cache_counted"), args }, rows }
+}
+
+const fn fifo(args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name: "", run: Run { program: Program::Rust("cache_fifo"), args }, rows }
 }
 
 const fn client_go(args: &'static [&'static str]) -> (&'static str, Run) {

@@ -43,17 +43,26 @@ func copies(pods []*v1.Pod, node func(i int) string) []*v1.Pod {
 
 func nothing(any, bool) error { return nil }
 
-func fifo(how meter.Setting) meter.Sample {
-	return addThenPop(how, cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{
-		KnownObjects: cache.NewStore(cache.MetaNamespaceKeyFunc),
-	}))
+func realFIFO() cache.Queue {
+	return cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{KnownObjects: cache.NewStore(cache.MetaNamespaceKeyFunc)})
 }
 
-func deltaFIFO(how meter.Setting) meter.Sample {
-	return addThenPop(how, cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{
+func deltaFIFO() cache.Queue {
+	return cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{
 		KnownObjects:          cache.NewStore(cache.MetaNamespaceKeyFunc),
 		EmitDeltaTypeReplaced: true,
-	}))
+	})
+}
+
+func addAndPop(how meter.Setting, queue cache.Queue) meter.Sample {
+	pods := makePods(how.Size(1_000_000))
+	return meter.Measure(func() meter.Tally {
+		for _, pod := range pods {
+			check(queue.Add(pod))
+			must(queue.Pop(nothing))
+		}
+		return meter.Operations(len(pods))
+	})
 }
 
 func addThenPop(how meter.Setting, queue cache.Queue) meter.Sample {
@@ -76,8 +85,8 @@ func addThenPop(how meter.Setting, queue cache.Queue) meter.Sample {
 	return sample
 }
 
-// fifoStore has the queue as informers have it.
-func fifoStore(how meter.Setting) meter.Sample {
+// through has the queue as informers have it. For an update the store has all objects already.
+func through(how meter.Setting, isUpdate bool) meter.Sample {
 	pods := makePods(how.Size(1_000_000))
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	queue := cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{
@@ -106,13 +115,21 @@ func fifoStore(how meter.Setting) meter.Sample {
 		}
 		return nil
 	}
-	return meter.Measure(func() meter.Tally {
+	pass := func(add func(any) error) {
 		for _, pod := range pods {
-			check(queue.Add(pod))
+			check(add(pod))
 		}
-		for popped < len(pods) {
+		for popped = 0; popped < len(pods); {
 			check(queue.PopBatch(batch, one))
 		}
+	}
+	add := queue.Add
+	if isUpdate {
+		pass(queue.Add)
+		add = queue.Update
+	}
+	return meter.Measure(func() meter.Tally {
+		pass(add)
 		return meter.Operations(len(pods))
 	})
 }
