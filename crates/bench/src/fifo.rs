@@ -104,7 +104,7 @@ fn add_then_pop<Q, E: std::fmt::Debug>(
         let begun = Instant::now();
         while pop(&mut fifo) {}
         popping = begun.elapsed().as_nanos() as f64;
-        Tally::keys(count)
+        Tally::operations(count)
     });
     let each = |took: f64| took / count as f64;
     sample.with("adding, ns/object", each(adding)).with("popping, ns/object", each(popping))
@@ -122,7 +122,7 @@ fn add_and_pop<Q, E: std::fmt::Debug>(
             add(&mut fifo, pod.clone()).expect("each has a key");
             assert!(pop(&mut fifo));
         }
-        Tally::keys(pods.len())
+        Tally::operations(pods.len())
     })
 }
 
@@ -137,7 +137,7 @@ fn through(pods: Vec<Object>, is_update: bool) -> Sample {
     let add = if is_update { RealFifo::update } else { RealFifo::add };
     let sample = measure(|| {
         pass(&mut fifo, &mut store, &pods, add);
-        Tally::keys(pods.len())
+        Tally::operations(pods.len())
     });
     assert_eq!(store.len(), pods.len());
     sample
