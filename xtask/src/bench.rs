@@ -3,8 +3,10 @@
 //! An *area* ([`Area`]) is a list of *works* ([`Work`]), declared by value in one file an area ([`queue`]); this module and
 //! its neighbours do the rest. A work is done by one program a side:
 //!
-//! * ours, and peers written in Rust, are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`;
-//! * peers written in Go are `main` packages of the module `crates/bench/go/AREA` ([`Program::Go`]), whose `go.sum` pins
+//! * ours are binaries of `crates/bench` ([`Program::Rust`]), built with `--release`;
+//! * kube-rs's are binaries of `crates/bench/kube` ([`Program::Kube`]), a workspace of its own, whose `Cargo.lock` pins their
+//!   versions apart from ours, built in the same way into `target/bench/kube/`;
+//! * peers written in Go are `main` packages below `crates/bench/go/AREA` ([`Program::Go`]), in a module whose `go.sum` pins
 //!   their versions, built into `target/bench/AREA/`.
 //!
 //! Each program does the work it is told by its arguments **once**, and prints one line of JSON, as its last line:
@@ -19,6 +21,8 @@
 //! did, and how many keys it added and got. `figures` is whatever else the work tells, by the unit that it stands under
 //! ([`Measure::Told`]). What a side cannot tell is left out, and the rows that need it stay empty.
 //!
+//! What is fed by a server gets it as `--server URL`: one of ours, beside all sides of a work alike ([`Around::Pods`]).
+//!
 //! The frame runs all sides of a work in turn (ours, peer, ours, peer, …), at least nine times for what is to be kept, so that a
 //! busy moment of the machine hits all sides alike, takes the median of each, and makes one row a [`Measure`] that the work asks for.
 //! The *ratio* says how many times better ours is than the best peer: 2.0 is half the cost, 0.5 is double the cost.
@@ -28,7 +32,9 @@
 //! machine.
 
 mod build;
+mod cache;
 mod conditions;
+mod load;
 mod plot;
 mod queue;
 mod quota;
@@ -44,11 +50,11 @@ use xshell::Shell;
 use crate::flags::Bench;
 
 /// All that can be measured; one file beside this one each.
-const AREAS: &[&Area] = &[&queue::AREA];
+const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA];
 
 /// Works that are measured in one run and shown in one table.
 pub(crate) struct Area {
-    /// What the command line calls it; also the folder of the Go module and the name of the written documents.
+    /// What the command line calls it; also the folder of its Go programs and the name of the written documents.
     pub(crate) name: &'static str,
     /// One sentence over the table.
     pub(crate) about: &'static str,
@@ -64,8 +70,17 @@ pub(crate) struct Work {
     pub(crate) ours: &'static [Variant],
     /// Who else does it, and how. May be empty: then the rows stand by themselves.
     pub(crate) peers: &'static [(&'static str, Run)],
-    /// How many CPUs all sides may use, if a control group is to hold them to less than there are.
-    pub(crate) quota: Option<f64>,
+    pub(crate) around: Around,
+}
+
+/// What there is around all sides of a work.
+#[derive(Clone, Copy)]
+pub(crate) enum Around {
+    Nothing,
+    /// A control group that holds them to so many CPUs, which is less than there are.
+    Quota(f64),
+    /// A load server with so many pods, which runs for as long as the work is measured.
+    Pods(usize),
 }
 
 /// One way in which our side does a work.
@@ -73,9 +88,13 @@ pub(crate) struct Variant {
     /// What is different. Empty for the first.
     pub(crate) name: &'static str,
     pub(crate) run: Run,
-    /// One row each, with what we want to reach: all of it. Nothing: told for information.
-    pub(crate) rows: &'static [(Measure, &'static [Goal])],
+    pub(crate) rows: Rows,
 }
+
+pub(crate) type Rows = &'static [Row];
+
+/// What a row tells, with what we want to reach: all of it. Nothing: told for information.
+pub(crate) type Row = (Measure, &'static [Goal]);
 
 /// A command that does a work once and prints its [`Sample`](sample::Sample).
 #[derive(Clone, Copy)]
@@ -86,10 +105,11 @@ pub(crate) struct Run {
 
 /// Where a command comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "an area need not have every kind of peer")]
 pub(crate) enum Program {
     /// The binary of this name in `crates/bench`.
     Rust(&'static str),
+    /// The binary of this name in `crates/bench/kube`.
+    Kube(&'static str),
     /// The `main` package of this name in `crates/bench/go/AREA`.
     Go(&'static str),
 }
@@ -100,6 +120,8 @@ pub(crate) enum Program {
 pub(crate) enum Measure {
     /// Wall time by operation.
     WallPerOp,
+    /// CPU time of all threads.
+    Cpu,
     /// CPU time of all threads by operation.
     CpuPerOp,
     /// Heap allocations by operation.
@@ -120,6 +142,8 @@ pub(crate) enum Measure {
 pub(crate) enum Goal {
     /// At least so many times better than the best peer. 1: no worse; 0.5: at most twice the cost.
     Times(f64),
+    /// At least so many times better than this peer.
+    TimesOf(&'static str, f64),
     /// Ours at most this, whatever the peers need.
     AtMost(f64),
 }
@@ -165,7 +189,7 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
         bail!("what is published is measured on a machine that is idle otherwise");
     }
     let rows = sample::measure(sh, area, &works, &built, flags.quick, &conditions)?;
-    print!("{}{}", rows::text_table(&rows), rows::text_counts(&rows));
+    print!("{}{}", rows::text_table(&rows), rows::text_counts(&rows).unwrap_or_default());
     for (peer, why) in &built.missing {
         println!("column {peer} is empty: {why}");
     }

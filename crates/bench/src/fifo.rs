@@ -1,5 +1,4 @@
-//! Works on the queues of keyed changes alone: those of client-go's queues in `go/micro`, with the same objects.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a program says to a terminal")]
+//! Works on the queues of keyed changes alone: those of client-go's queues in `go/cache`, with the same objects.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,8 +9,8 @@ use pintle_delta_fifo::{
 };
 use pintle_meta::ObjectKey;
 
-use crate::Sample;
 use crate::meter::{Tally, measure};
+use crate::{Sample, answer};
 
 /// As much of a pod as the works need.
 struct Pod {
@@ -47,20 +46,10 @@ const WORKS: &[(&str, Work)] = &[
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
-    let Some((_, work)) = WORKS.iter().find(|(work, _)| *work == name) else {
-        eprintln!("usage: cache_fifo WORK [--quick], one of:");
-        WORKS.iter().for_each(|(work, _)| eprintln!("  {work}"));
-        return ExitCode::from(2);
-    };
     let quick = args.any(|arg| arg == "--quick");
-    match serde_json::to_string(&work(pods(if quick { PODS / 50 } else { PODS }))) {
-        Ok(line) => println!("{line}"),
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
-    }
-    ExitCode::SUCCESS
+    let work = WORKS.iter().find(|(work, _)| *work == name);
+    let sample = work.map(|(_, work)| work(pods(if quick { PODS / 50 } else { PODS })));
+    answer(sample, "cache_fifo WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
 fn pods(count: usize) -> Vec<Object> {
@@ -114,7 +103,7 @@ fn add_then_pop<Q, E: std::fmt::Debug>(
         let begun = Instant::now();
         while pop(&mut fifo) {}
         popping = begun.elapsed().as_nanos() as f64;
-        Tally::keys(count)
+        Tally::operations(count)
     });
     let each = |took: f64| took / count as f64;
     sample.with("adding, ns/object", each(adding)).with("popping, ns/object", each(popping))
@@ -132,7 +121,7 @@ fn add_and_pop<Q, E: std::fmt::Debug>(
             add(&mut fifo, pod.clone()).expect("each has a key");
             assert!(pop(&mut fifo));
         }
-        Tally::keys(pods.len())
+        Tally::operations(pods.len())
     })
 }
 
@@ -147,7 +136,7 @@ fn through(pods: Vec<Object>, is_update: bool) -> Sample {
     let add = if is_update { RealFifo::update } else { RealFifo::add };
     let sample = measure(|| {
         pass(&mut fifo, &mut store, &pods, add, is_update);
-        Tally::keys(pods.len())
+        Tally::operations(pods.len())
     });
     assert_eq!(store.len(), pods.len());
     sample

@@ -1,12 +1,18 @@
 //! Side-by-side benchmarks against client-go, controller-runtime and kube-rs.
 //!
 //! `cargo xtask bench AREA` runs them. Each binary here does one work a call, and prints one [`Sample`] as a line of JSON, as
-//! do the peers' programs under `go/`.
+//! do the peers' programs under `go/` and `kube/`; but for `load_server`, which feeds all of them.
 
+mod answer;
+pub mod cache;
+mod feed;
 pub mod fifo;
+pub mod load;
 mod meter;
+mod pods;
 pub mod queue;
 mod stopwatch;
 pub mod store;
 
+pub use answer::answer;
 pub use meter::Sample;

@@ -1,17 +1,12 @@
 //! What a run of a work costs.
 
-use std::alloc::System;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-
-/// Counts the allocations of every binary of this crate.
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Stats};
 
 /// The line that a binary prints.
 #[derive(Clone, Debug, Serialize)]
@@ -20,8 +15,8 @@ pub struct Sample {
     pub wall_ns: f64,
     /// CPU time of all threads.
     pub cpu_ns: f64,
-    /// Heap allocations, counting a reallocation as one.
-    pub allocations: f64,
+    /// Heap allocations, counting a reallocation as one. `None` in a binary that does not count them, since counting takes time.
+    pub allocations: Option<f64>,
     /// How much more memory was resident at the highest point than at the start.
     pub peak_bytes: f64,
     /// How many operations that was.
@@ -37,12 +32,20 @@ pub struct Sample {
 /// What was done while it was measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
+    /// How many operations that was.
     pub(crate) operations: usize,
+    /// How many keys were added to a queue.
     pub(crate) adds: usize,
+    /// How many keys it handed out.
     pub(crate) gets: usize,
 }
 
 impl Tally {
+    /// No queue was at work.
+    pub(crate) fn operations(operations: usize) -> Self {
+        Self { operations, adds: 0, gets: 0 }
+    }
+
     /// Each key was added and taken once, and both together are an operation.
     pub(crate) fn keys(n: usize) -> Self {
         Self { operations: n, adds: n, gets: n }
@@ -55,7 +58,7 @@ impl Tally {
 }
 
 impl Sample {
-    /// Tells one figure more.
+    /// Tells one figure more. What is no number stays empty.
     pub(crate) fn with(mut self, unit: &'static str, value: f64) -> Self {
         self.figures.insert(unit, value);
         self
@@ -67,19 +70,20 @@ pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
     // From here on the peak is this work's. Where the kernel refuses, the peak includes the preparation.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let base = resident();
-    let before = ALLOCATOR.stats();
+    let before = counted();
     let cpu = process_cpu();
     let start = Instant::now();
     let Tally { operations, adds, gets } = work();
     let wall = start.elapsed();
     let cpu = process_cpu() - cpu;
-    let after = ALLOCATOR.stats();
-    let allocations = (after.allocations + after.reallocations) - (before.allocations + before.reallocations);
+    let allocations = counted().zip(before).map(|(after, before)| {
+        ((after.allocations + after.reallocations) - (before.allocations + before.reallocations)) as f64
+    });
     Sample {
         wall_ns: wall.as_nanos() as f64,
         cpu_ns: cpu.as_nanos() as f64,
-        allocations: allocations as f64,
-        peak_bytes: status("VmHWM:") - base,
+        allocations,
+        peak_bytes: peak() - base,
         operations: operations as f64,
         adds: adds as f64,
         gets: gets as f64,
@@ -90,6 +94,21 @@ pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
 /// What memory is resident now, in bytes.
 pub(crate) fn resident() -> f64 {
     status("VmRSS:")
+}
+
+/// The most memory that was resident since [`measure`] began.
+pub(crate) fn peak() -> f64 {
+    status("VmHWM:")
+}
+
+/// What is allocated now, in bytes; no number in a binary that does not count.
+pub(crate) fn live() -> f64 {
+    counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)
+}
+
+/// All allocations so far, in a binary whose global allocator counts them.
+fn counted() -> Option<Stats> {
+    Some(INSTRUMENTED_SYSTEM.stats()).filter(|stats| stats.allocations > 0)
 }
 
 /// The CPU time that the calling thread has had.

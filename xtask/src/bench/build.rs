@@ -1,7 +1,7 @@
 //! Builds both sides, and names the peers that cannot be built.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use xshell::{Shell, cmd};
@@ -11,6 +11,7 @@ use super::{Area, Program, Work};
 /// The programs that stand ready, and the peers without one.
 pub(crate) struct Built {
     rust: PathBuf,
+    kube: Option<PathBuf>,
     go: Option<PathBuf>,
     /// Peer → why its column is empty.
     pub(crate) missing: BTreeMap<&'static str, String>,
@@ -21,6 +22,7 @@ impl Built {
     pub(crate) fn program(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Rust(name) => Some(self.rust.join(name)),
+            Program::Kube(name) => Some(self.kube.as_ref()?.join(name)),
             Program::Go(name) => Some(self.go.as_ref()?.join(name)),
         }
     }
@@ -29,49 +31,45 @@ impl Built {
 pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<Built> {
     println!("building our side");
     let cargo = crate::cargo();
-    // As one who wants it fast builds it; Go has no such choice.
-    let fast = ["--config", "profile.release.lto='fat'", "--config", "profile.release.codegen-units=1"];
-    cmd!(sh, "{cargo} build --quiet --locked --release {fast...} --package pintle-bench --bins").quiet().run()?;
+    cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package pintle-bench --bins").quiet().run()?;
     let target = crate::target_dir(sh)?;
-
-    let go_peers: Vec<&'static str> = {
-        let peers = works.iter().flat_map(|work| work.peers);
-        peers.filter(|(_, run)| matches!(run.program, Program::Go(_))).map(|(peer, _)| *peer).collect()
-    };
     let mut missing = BTreeMap::new();
-    let mut go = None;
-    if !go_peers.is_empty() {
-        println!("building {}", unique(&go_peers).join(", "));
-        match build_go(sh, area, &target.join("bench").join(area.name)) {
-            Ok(folder) => go = Some(folder),
-            Err(why) => missing.extend(go_peers.into_iter().map(|peer| (peer, format!("{why:#}")))),
+    let mut peers = |is_one: fn(Program) -> bool, build: &dyn Fn() -> anyhow::Result<PathBuf>| {
+        let peers = works.iter().flat_map(|work| work.peers).filter(|(_, run)| is_one(run.program));
+        let peers: BTreeSet<&'static str> = peers.map(|(peer, _)| *peer).collect();
+        if peers.is_empty() {
+            return None;
         }
-    }
-    for (peer, why) in &missing {
-        println!("{peer} is left out: {why}");
-    }
-    Ok(Built { rust: target.join("release"), go, missing })
+        let names = peers.iter().copied().collect::<Vec<_>>().join(", ");
+        println!("building {names}");
+        let built = build().inspect_err(|why| println!("{names}: left out: {why:#}"));
+        built.map_err(|why| missing.extend(peers.into_iter().map(|peer| (peer, format!("{why:#}"))))).ok()
+    };
+    let bench = target.join("bench");
+    let go = peers(|program| matches!(program, Program::Go(_)), &|| build_go(sh, area, &bench.join(area.name)));
+    let kube = peers(|program| matches!(program, Program::Kube(_)), &|| build_kube(sh, &bench.join("kube")));
+    Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 
-fn build_go(sh: &Shell, area: &Area, into: &std::path::Path) -> anyhow::Result<PathBuf> {
+/// As one who wants it fast builds Rust; Go has no such choice.
+const FAST: [&str; 4] = ["--config", "profile.release.lto='fat'", "--config", "profile.release.codegen-units=1"];
+
+fn build_kube(sh: &Shell, into: &Path) -> anyhow::Result<PathBuf> {
+    let (cargo, manifest) = (crate::cargo(), sh.current_dir().join("crates/bench/kube/Cargo.toml"));
+    cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --manifest-path {manifest} --target-dir {into}")
+        .quiet()
+        .run()?;
+    Ok(into.join("release"))
+}
+
+fn build_go(sh: &Shell, area: &Area, into: &Path) -> anyhow::Result<PathBuf> {
     if cmd!(sh, "go version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
         bail!("`go` is not installed");
     }
-    let module = sh.current_dir().join("crates/bench/go").join(area.name);
-    if !module.join("go.mod").is_file() {
-        bail!("{} is not there", module.join("go.mod").display());
-    }
     std::fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
-    let into_folder = format!("{}/", into.display());
-    let _module = sh.push_dir(&module);
+    let (into_folder, packages) = (format!("{}/", into.display()), format!("./{}/...", area.name));
+    let _module = sh.push_dir("crates/bench/go");
     // `readonly`: the peers' versions are those of go.sum, or the build fails.
-    cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} ./...").quiet().run()?;
+    cmd!(sh, "go build -mod=readonly -trimpath -o {into_folder} {packages}").quiet().run()?;
     Ok(into.to_owned())
-}
-
-fn unique(names: &[&'static str]) -> Vec<&'static str> {
-    let mut names = names.to_vec();
-    names.sort_unstable();
-    names.dedup();
-    names
 }

@@ -2,7 +2,7 @@
 
 use super::Goal::{AtMost, Times};
 use super::Measure::{AllocationsPerOp, BytesPerOp, CpuPerOp, OpsPerSecond, PeakBytes, Told, WallPerOp};
-use super::{Area, Goal, Measure, Program, Run, Variant, Work};
+use super::{Area, Around, Goal, Program, Rows, Run, Variant, Work};
 
 pub(crate) const AREA: Area = Area {
     name: "queue",
@@ -19,13 +19,13 @@ pub(crate) const AREA: Area = Area {
                 ours(NEXT, &["add-drain-1", "--next"], COST),
             ],
             peers: &[client_go(&["add-drain-1"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "1 M keys added, then drained by 8 workers",
             ours: &[ours("", &["add-drain-8"], DRAIN), ours(NEXT, &["add-drain-8", "--next"], COST)],
             peers: &[client_go(&["add-drain-8"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "8 producers, 8 workers, 100 k hot keys",
@@ -37,7 +37,7 @@ pub(crate) const AREA: Area = Area {
                 ours(TASKS, &["hot", "--tasks"], RATE),
             ],
             peers: &[client_go(&["hot"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "8 producers, 8 workers, 100 k hot keys, metrics",
@@ -50,7 +50,7 @@ pub(crate) const AREA: Area = Area {
                 ours(TASKS, &["hot", "--tasks", "--metrics"], RATE),
             ],
             peers: &[client_go(&["hot", "--metrics"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "one key of 1 M at a time: add, get, done",
@@ -60,13 +60,13 @@ pub(crate) const AREA: Area = Area {
                 ours(STRING, &["cycle", "--keys", "string"], COST),
             ],
             peers: &[client_go(&["cycle"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "one key of 1 M at a time, metrics: add, get, done",
             ours: &[ours("", &["cycle", "--metrics"], COST)],
             peers: &[client_go(&["cycle", "--metrics"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "always the same key: add, get, done",
@@ -76,13 +76,13 @@ pub(crate) const AREA: Area = Area {
                 ours(STRING, &["same", "--keys", "string"], COST),
             ],
             peers: &[client_go(&["same"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "100 keys: a new queue, add, get, done",
             ours: &[ours("", &["fresh"], &[(WallPerOp, &[]), (CpuPerOp, &[]), (AllocationsPerOp, &[])])],
             peers: &[client_go(&["fresh"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "1 M keys added after 0 to 1 s, a worker waiting",
@@ -102,7 +102,7 @@ pub(crate) const AREA: Area = Area {
                 ours(METRICS, &["add-after", "--metrics"], CALL),
             ],
             peers: &[client_go(&["add-after"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "1 M keys added rate-limited, a worker waiting",
@@ -112,19 +112,19 @@ pub(crate) const AREA: Area = Area {
                 ours(METRICS, &["rate-limited", "--metrics"], CALL),
             ],
             peers: &[client_go(&["rate-limited"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "1 M keys added by the default limiter, until 100 are done",
             ours: &[ours("", &["rate-limited-default"], RATE_LIMITED)],
             peers: &[client_go(&["rate-limited-default"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "item limiter behind a lock, when and forget",
             ours: &[ours("", &["item-limiter"], &[(WallPerOp, &[Times(1.5)]), (CpuPerOp, &[])])],
             peers: &[client_go(&["item-limiter"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "16 producers, 16 workers, 100 k hot keys",
@@ -143,7 +143,7 @@ pub(crate) const AREA: Area = Area {
                 ours(METRICS, &["storm", "--metrics"], TAILS),
             ],
             peers: &[client_go(&["storm"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "counts() beside two threads that work without a pause",
@@ -153,7 +153,7 @@ pub(crate) const AREA: Area = Area {
                 &[(Told("us, p50 of counts()"), &[AtMost(5.0)]), (Told("us, p99 of counts()"), &[AtMost(1000.0)])],
             )],
             peers: &[client_go(&["counts"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "16 producers, 16 workers, 54.4 k keys/s, half a CPU",
@@ -162,7 +162,7 @@ pub(crate) const AREA: Area = Area {
                 ours(TASKS, &["hand-off-half", "--tasks"], TASKS_SHORT),
             ],
             peers: &[client_go(&["hand-off-half"])],
-            quota: Some(0.5),
+            around: Around::Quota(0.5),
         },
         Work {
             name: "16 producers, 16 workers, 22.4 k keys/s, a fifth of a CPU",
@@ -171,7 +171,7 @@ pub(crate) const AREA: Area = Area {
                 ours(TASKS, &["hand-off-fifth", "--tasks"], TASKS_SHORT),
             ],
             peers: &[client_go(&["hand-off-fifth"])],
-            quota: Some(0.2),
+            around: Around::Quota(0.2),
         },
         Work {
             name: "1 M keys due at once, then taken and done",
@@ -185,7 +185,7 @@ pub(crate) const AREA: Area = Area {
                 ],
             )],
             peers: &[client_go(&["due"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "1 M keys due at once, then counted",
@@ -195,7 +195,7 @@ pub(crate) const AREA: Area = Area {
                 &[(Told("CPU us, counts()"), &[]), (Told("us, longest done beside"), &[])],
             )],
             peers: &[],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "grows to 10 M keys, then is emptied",
@@ -212,7 +212,7 @@ pub(crate) const AREA: Area = Area {
                 ],
             )],
             peers: &[client_go(&["grow"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "1,000 tasks, 100 k keys whose priorities change",
@@ -221,7 +221,7 @@ pub(crate) const AREA: Area = Area {
                 ours("threads", &["priority"], &[(OpsPerSecond, &[]), (CpuPerOp, &[])]),
             ],
             peers: &[controller_runtime(&["priority"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "1,000 tasks, 100 k keys whose priorities change, metrics",
@@ -230,7 +230,7 @@ pub(crate) const AREA: Area = Area {
                 ours("threads", &["priority", "--metrics"], &[(OpsPerSecond, &[]), (CpuPerOp, &[])]),
             ],
             peers: &[controller_runtime(&["priority", "--metrics"])],
-            quota: None,
+            around: Around::Nothing,
         },
         Work {
             name: "1 M keys through 64 tasks that wait in get, metrics",
@@ -240,12 +240,10 @@ pub(crate) const AREA: Area = Area {
                 ours("threads", &["through-64", "--metrics"], COST),
             ],
             peers: &[client_go(&["through-64", "--metrics"])],
-            quota: None,
+            around: Around::Nothing,
         },
     ],
 };
-
-type Rows = &'static [(Measure, &'static [Goal])];
 
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const RATE: Rows = &[(OpsPerSecond, &[]), (Told("adds/s"), &[]), (CpuPerOp, &[])];

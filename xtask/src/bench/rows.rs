@@ -47,16 +47,22 @@ impl Row {
         ours: Option<f64>,
         peers: BTreeMap<String, Option<f64>>,
     ) -> Self {
+        let more_is_better = measure.more_is_better();
         let told = peers.values().flatten().copied();
-        let best = if measure.more_is_better() { told.reduce(f64::max) } else { told.reduce(f64::min) };
-        let ratio = ours.zip(best).and_then(|(ours, best)| {
-            let times = if measure.more_is_better() { ours / best } else { best / ours };
+        let best = if more_is_better { told.reduce(f64::max) } else { told.reduce(f64::min) };
+        let ratio = |peer: Option<f64>| {
+            let (ours, peer) = ours.zip(peer)?;
+            let times = if more_is_better { ours / peer } else { peer / ours };
             times.is_finite().then_some(times)
-        });
-        let met = goals.iter().map(|goal| match *goal {
+        };
+        let is_better = |peer: Option<f64>, times: f64| match ratio(peer) {
             // Nothing spent where the peer spends: infinitely better, which JSON cannot say.
-            Goal::Times(_) if !measure.more_is_better() && ours == Some(0.0) && best > Some(0.0) => Some(true),
-            Goal::Times(times) => ratio.map(|ratio| ratio >= times),
+            None if !more_is_better && ours == Some(0.0) && peer > Some(0.0) => Some(true),
+            ratio => ratio.map(|ratio| ratio >= times),
+        };
+        let met = goals.iter().map(|goal| match *goal {
+            Goal::Times(times) => is_better(best, times),
+            Goal::TimesOf(peer, times) => is_better(peers.get(peer).copied().flatten(), times),
             Goal::AtMost(limit) => ours.map(|ours| ours <= limit),
         });
         let met = met.reduce(|one, other| Some(one? && other?)).flatten();
@@ -64,10 +70,11 @@ impl Row {
             .iter()
             .map(|goal| match goal {
                 Goal::Times(times) => format!("at least {times}x"),
+                Goal::TimesOf(peer, times) => format!("at least {times}x {peer}"),
                 Goal::AtMost(limit) => format!("at most {limit}"),
             })
             .collect();
-        let goal = (!goal.is_empty()).then(|| goal.join(", "));
+        let (goal, ratio) = ((!goal.is_empty()).then(|| goal.join(", ")), ratio(best));
         let (area, work, unit) = (area.to_owned(), work.to_owned(), measure.unit().to_owned());
         Self { area, work, unit, ours, peers, ratio, goal, met, ..Self::default() }
     }
@@ -77,6 +84,7 @@ impl Measure {
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::WallPerOp => "ns/op",
+            Self::Cpu => "CPU s",
             Self::CpuPerOp => "CPU ns/op",
             Self::AllocationsPerOp => "allocations/op",
             Self::BytesPerOp => "bytes/op",
@@ -98,20 +106,23 @@ pub(crate) fn text_table(rows: &[Row]) -> String {
     format!("\n{}{met} of {wanted} goals met\n", text(&cells(rows), 2))
 }
 
-/// The table of what was added and got, for the terminal.
-pub(crate) fn text_counts(rows: &[Row]) -> String {
-    format!("\n{}", text(&counts(rows), 1))
+/// The table of what was added and got, for the terminal, if that was counted.
+pub(crate) fn text_counts(rows: &[Row]) -> Option<String> {
+    Some(format!("\n{}", text(&counts(rows)?, 1)))
 }
 
 /// The page of the area: the plot, the tables, and what they are of.
 pub(crate) fn page(area: &Area, rows: &[Row], conditions: &Conditions) -> String {
     let Area { name, about, .. } = area;
+    let counts = counts(rows).map(|counts| {
+        let table = markdown(&counts, 1);
+        format!("\nHow many keys were added and handed out while that was measured, in millions:\n\n{table}")
+    });
     format!(
         "# Bench: {name}\n\n{about}.\n\n![plot]({name}.svg)\n\n{}\n{conditions}. `cargo xtask bench {name} --docs` wrote this page. The ratio says \
-         how many times better ours is than the best peer.\n\nHow many keys were added and handed out while that was measured, in \
-         millions:\n\n{}",
+         how many times better ours is than the best peer.\n{}",
         markdown(&cells(rows), 2),
-        markdown(&counts(rows), 1),
+        counts.unwrap_or_default(),
     )
 }
 
@@ -150,8 +161,8 @@ fn peers(rows: &[Row]) -> Vec<&str> {
     peers
 }
 
-/// One line a work.
-fn counts(rows: &[Row]) -> Vec<Vec<String>> {
+/// One line a work that adds and gets; none if no work does.
+fn counts(rows: &[Row]) -> Option<Vec<Vec<String>>> {
     let sides: Vec<&str> = std::iter::once("ours").chain(peers(rows)).collect();
     let head = sides.iter().flat_map(|side| [format!("{side}: adds"), "gets".to_owned()]);
     let mut table = vec![std::iter::once("work".to_owned()).chain(head).collect::<Vec<_>>()];
@@ -165,7 +176,7 @@ fn counts(rows: &[Row]) -> Vec<Vec<String>> {
         });
         table.push(std::iter::once(row.work.clone()).chain(figures).collect());
     }
-    table
+    (table.len() > 1).then_some(table)
 }
 
 fn cells(rows: &[Row]) -> Vec<Vec<String>> {
@@ -256,6 +267,16 @@ mod tests {
     }
 
     #[test]
+    fn each_peer_may_have_a_goal_of_its_own() {
+        let peers = BTreeMap::from([("client-go".to_owned(), Some(50.0)), ("kube-rs".to_owned(), Some(30.0))]);
+        let goals = [Goal::TimesOf("client-go", 5.0), Goal::TimesOf("kube-rs", 3.0)];
+        let row = |ours, goals| Row::new("cache", "sync", Measure::WallPerOp, goals, Some(ours), peers.clone());
+        assert_eq!([10.0, 10.5].map(|ours| row(ours, &goals).met), [Some(true), Some(false)]);
+        assert_eq!(row(10.0, &goals).goal.as_deref(), Some("at least 5x client-go, at least 3x kube-rs"));
+        assert_eq!(row(10.0, &[Goal::TimesOf("nobody", 1.0)]).met, None);
+    }
+
+    #[test]
     fn what_is_told_by_the_second_is_better_when_it_is_more() {
         assert_eq!(row(Measure::Told("adds/s"), &[], Some(30.0), Some(10.0)).ratio, Some(3.0));
         assert_eq!(row(Measure::Told("ns/call"), &[], Some(30.0), Some(10.0)).ratio, Some(10.0 / 30.0));
@@ -274,7 +295,7 @@ mod tests {
         let counted =
             BTreeMap::from([("ours".to_owned(), counted(8e6, 5e6)), ("client-go".to_owned(), counted(8e6, 4e6))]);
         let row = Row { counted, ..row(Measure::WallPerOp, &[], Some(1.0), Some(1.0)) };
-        let table = counts(&[row.clone(), row]);
+        let table = counts(&[row.clone(), row]).expect("something was counted");
         assert_eq!(table[0], ["work", "ours: adds", "gets", "client-go: adds", "gets"]);
         assert_eq!(table[1..], [["add", "8.000", "5.000", "8.000", "4.000"]]);
     }

@@ -9,9 +9,10 @@ use xshell::{Shell, cmd};
 
 use super::build::Built;
 use super::conditions::Conditions;
+use super::load::LoadServer;
 use super::quota::Quota;
 use super::rows::{Counted, Row};
-use super::{Area, Measure, Program, Work};
+use super::{Area, Around, Measure, Program, Work};
 
 /// The line that a program prints: what one run cost.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -32,6 +33,7 @@ impl Sample {
     pub(crate) fn value(&self, measure: Measure) -> Option<f64> {
         match measure {
             Measure::WallPerOp => Some(self.wall_ns? / self.operations),
+            Measure::Cpu => Some(self.cpu_ns? / 1e9),
             Measure::CpuPerOp => Some(self.cpu_ns? / self.operations),
             Measure::AllocationsPerOp => Some(self.allocations? / self.operations),
             Measure::BytesPerOp => Some(self.peak_bytes? / self.operations),
@@ -55,8 +57,16 @@ pub(crate) fn measure(
     let mut rows = Vec::new();
     for work in works {
         println!("{}: {} runs a side", work.name, conditions.runs);
-        let measured = match work.quota.map(Quota::new).transpose() {
-            Ok(quota) => run(sh, work, built, quick, conditions.runs, quota.as_ref())?,
+        let surroundings = match work.around {
+            Around::Nothing => Ok(Surroundings::default()),
+            Around::Quota(cpus) => Quota::new(cpus).map(|quota| Surroundings { quota: Some(quota), server: None }),
+            Around::Pods(pods) => {
+                let pods = if quick { pods / 50 } else { pods };
+                Ok(Surroundings { quota: None, server: Some(LoadServer::start(built, pods)?) })
+            }
+        };
+        let measured = match surroundings {
+            Ok(surroundings) => run(sh, work, built, quick, conditions.runs, &surroundings)?,
             Err(why) => Measured { skipped: Some(format!("{why:#}")), ..Measured::default() },
         };
         measured.skipped.iter().for_each(|why| println!("skipped: {why}"));
@@ -67,6 +77,13 @@ pub(crate) fn measure(
         }
     }
     Ok(rows)
+}
+
+/// What there is around the programs.
+#[derive(Default)]
+struct Surroundings {
+    quota: Option<Quota>,
+    server: Option<LoadServer>,
 }
 
 /// What the runs of one work cost.
@@ -105,13 +122,16 @@ fn run(
     built: &Built,
     quick: bool,
     runs: usize,
-    quota: Option<&Quota>,
+    surroundings: &Surroundings,
 ) -> anyhow::Result<Measured> {
     let mut measured = Measured { ours: vec![Vec::new(); work.ours.len()], ..Measured::default() };
     let once = |side: &str, program: Program, args: &[&str]| {
-        let args = args.iter().copied().chain(quick.then_some("--quick")).collect::<Vec<_>>();
+        let server = surroundings.server.iter().flat_map(|server| ["--server", server.url()]);
+        let args: Vec<&str> = args.iter().copied().chain(server).chain(quick.then_some("--quick")).collect();
         let Some(program) = built.program(program) else { return Ok(None) };
-        run_once(sh, &program, &args, quota).with_context(|| format!("{:?}, side {side}", work.name)).map(Some)
+        run_once(sh, &program, &args, surroundings.quota.as_ref())
+            .with_context(|| format!("{:?}, side {side}", work.name))
+            .map(Some)
     };
     for _ in 0..runs {
         for (variant, samples) in work.ours.iter().zip(&mut measured.ours) {

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
-	"pintle.dev/bench/queue/internal/meter"
+	"pintle.dev/bench/internal/meter"
 )
 
 func addAfter(how meter.Setting) meter.Sample {

@@ -7,7 +7,7 @@ import (
 	// What named queues tell, as Kubernetes' own components have it.
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 
-	"pintle.dev/bench/queue/internal/meter"
+	"pintle.dev/bench/internal/meter"
 )
 
 func main() {

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"pintle.dev/bench/queue/internal/meter"
+	"pintle.dev/bench/internal/meter"
 )
 
 func addThenDrain(how meter.Setting, workers int) meter.Sample {

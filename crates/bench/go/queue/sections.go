@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
-	"pintle.dev/bench/queue/internal/meter"
+	"pintle.dev/bench/internal/meter"
 )
 
 // held is how many keys the other goroutine holds, to be done with them one by one.

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 
-	"pintle.dev/bench/queue/internal/meter"
+	"pintle.dev/bench/internal/meter"
 )
 
 func storm(how meter.Setting) meter.Sample {

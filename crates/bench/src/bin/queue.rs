@@ -1,25 +1,18 @@
 //! Does one work of the area `queue`, once: `queue WORK [--keys static|string] [--metrics] [--tasks] [--next] [--quick]`.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to a terminal")]
 
+use std::alloc::System;
 use std::process::ExitCode;
 
-use pintle_bench::Sample;
 use pintle_bench::queue::{Keys, Setting, WORKS};
+use pintle_bench::{Sample, answer};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> ExitCode {
-    let Some(sample) = run() else {
-        eprintln!("usage: queue WORK [--keys static|string] [--metrics] [--tasks] [--next] [--quick], one of:");
-        WORKS.iter().for_each(|(work, _)| eprintln!("  {work}"));
-        return ExitCode::from(2);
-    };
-    match serde_json::to_string(&sample) {
-        Ok(line) => println!("{line}"),
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
-    }
-    ExitCode::SUCCESS
+    let usage = "queue WORK [--keys static|string] [--metrics] [--tasks] [--next] [--quick]";
+    answer(run(), usage, WORKS.iter().map(|(work, _)| *work))
 }
 
 /// `None`: there is no such work, or not in that variant.

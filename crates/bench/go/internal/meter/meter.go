@@ -30,6 +30,9 @@ type Sample struct {
 // Tally is what was done while it was measured.
 type Tally struct{ Operations, Adds, Gets int }
 
+// Operations that are none of a queue.
+func Operations(n int) Tally { return Tally{Operations: n} }
+
 // Keys were added and taken once each, and both together are an operation.
 func Keys(n int) Tally { return Tally{n, n, n} }
 
@@ -58,13 +61,25 @@ func Measure(work func() Tally) Sample {
 		WallNs:      float64(wall),
 		CPUNs:       float64(cpu),
 		Allocations: float64(after.Mallocs - before.Mallocs),
-		PeakBytes:   status("VmHWM:") - base,
+		PeakBytes:   Peak() - base,
 		Figures:     map[string]float64{},
 	}
 }
 
 // Resident is the memory that is resident now, in bytes.
 func Resident() float64 { return status("VmRSS:") }
+
+// Peak is the most memory that was resident since Measure began.
+func Peak() float64 { return status("VmHWM:") }
+
+// Live is the heap that is in use, after all else has been collected and given back.
+func Live() float64 {
+	runtime.GC()
+	debug.FreeOSMemory()
+	var now runtime.MemStats
+	runtime.ReadMemStats(&now)
+	return float64(now.HeapAlloc)
+}
 
 // Print prints the sample, which the program is over with.
 func (s Sample) Print() {

@@ -12,6 +12,8 @@ type Setting struct {
 	Metrics bool
 	// Quick: a fiftieth of the size, to see that all works.
 	Quick bool
+	// Server is where the load server listens, for works that are fed by it.
+	Server string
 }
 
 // Size is full, or as much as is quick.
@@ -33,7 +35,7 @@ func (s Setting) Name() string {
 // Main does the work that the command line names, and prints its sample.
 func Main(works map[string]func(Setting) Sample) {
 	usage := func() {
-		fmt.Fprintf(os.Stderr, "usage: %s WORK [--metrics] [--quick], one of:\n", os.Args[0])
+		fmt.Fprintf(os.Stderr, "usage: %s WORK [--metrics] [--server URL] [--quick], one of:\n", os.Args[0])
 		for work := range works {
 			fmt.Fprintln(os.Stderr, "  "+work)
 		}
@@ -43,12 +45,15 @@ func Main(works map[string]func(Setting) Sample) {
 		usage()
 	}
 	var how Setting
-	for _, arg := range os.Args[2:] {
-		switch arg {
-		case "--metrics":
+	for args := os.Args[2:]; len(args) > 0; args = args[1:] {
+		switch {
+		case args[0] == "--metrics":
 			how.Metrics = true
-		case "--quick":
+		case args[0] == "--quick":
 			how.Quick = true
+		case args[0] == "--server" && len(args) > 1:
+			args = args[1:]
+			how.Server = args[0]
 		default:
 			usage()
 		}

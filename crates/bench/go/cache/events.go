@@ -1,0 +1,61 @@
+package main
+
+import (
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+
+	"pintle.dev/bench/internal/meter"
+)
+
+func events(how meter.Setting, kept kept) meter.Sample { return round(how, settled(how, kept), 1, 0) }
+
+func eventsTo(how meter.Setting, handlers int) meter.Sample {
+	informer := settled(how, keepAll)
+	one := round(how, informer, 1, 0)
+	all := round(how, informer, handlers-1, 1)
+	all.Figures["times the CPU of one"] = all.CPUNs / one.CPUNs
+	return all
+}
+
+// round adds so many handlers to those of the rounds before, and then has updates come.
+func round(how meter.Setting, informer cache.SharedIndexInformer, added, before int) meter.Sample {
+	n := how.Size(200_000)
+	handlers := make([]*counter, added)
+	for i := range handlers {
+		handlers[i] = count(informer, n)
+		until(handlers[i].synced)
+	}
+	var begin, end time.Time
+	sample := meter.Measure(func() meter.Tally {
+		begin = feed(how.Server).events(before*n, n)
+		for _, handler := range handlers {
+			if done := handler.wait(); done.After(end) {
+				end = done
+			}
+		}
+		return meter.Operations(n)
+	})
+	sample.Figures["events/s"] = float64(n) / end.Sub(begin).Seconds()
+	sample.Figures["of the events told"] = 1
+	return sample
+}
+
+func relist(how meter.Setting) meter.Sample {
+	informer, server := settled(how, keepAll), feed(how.Server)
+	pods := server.stats().Pods
+	handler := count(informer, pods/100)
+	until(handler.synced)
+	meter.Live()
+	steady := meter.Resident()
+	var took time.Duration
+	sample := meter.Measure(func() meter.Tally {
+		server.expire(pods / 100)
+		took = handler.wait().Sub(server.listed())
+		time.Sleep(time.Second)
+		return meter.Operations(pods)
+	})
+	sample.Figures["s from list to handler"] = took.Seconds()
+	sample.Figures["peak over steady"] = meter.Peak() / steady
+	return sample
+}

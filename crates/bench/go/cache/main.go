@@ -1,0 +1,46 @@
+// Command cache does one work of the area `cache` on client-go, once, and prints one line of JSON. The Rust binaries `cache`,
+// `cache_fifo` and `cache_micro` of this crate do the same works on Pintle, and say there what each one is.
+package main
+
+import "pintle.dev/bench/internal/meter"
+
+func main() {
+	type setting = meter.Setting
+	type sample = meter.Sample
+	meter.Main(map[string]func(setting) sample{
+		"sync":              func(how setting) sample { return sync(how, keepAll, false) },
+		"sync-streaming":    func(how setting) sample { return sync(how, keepAll, true) },
+		"sync-stripped":     func(how setting) sample { return sync(how, strip, false) },
+		"relist":            relist,
+		"events":            func(how setting) sample { return events(how, keepAll) },
+		"events-stripped":   func(how setting) sample { return events(how, strip) },
+		"events-8":          func(how setting) sample { return eventsTo(how, 8) },
+		"events-64":         func(how setting) sample { return eventsTo(how, 64) },
+		"held":              held,
+		"subscribe":         subscribe,
+		"fifo":              func(how setting) sample { return addThenPop(how, realFIFO()) },
+		"fifo-cycle":        func(how setting) sample { return addAndPop(how, realFIFO()) },
+		"delta-fifo":        func(how setting) sample { return addThenPop(how, deltaFIFO()) },
+		"delta-fifo-cycle":  func(how setting) sample { return addAndPop(how, deltaFIFO()) },
+		"fifo-store":        func(how setting) sample { return through(how, false) },
+		"fifo-store-update": func(how setting) sample { return through(how, true) },
+		"store-add":         storeAdd,
+		"store-get":         storeGet,
+		"store-by-index":    storeByIndex,
+		"store-list":        storeList,
+		"store-update-same": func(how setting) sample { return storeUpdate(how, false) },
+		"store-update-node": func(how setting) sample { return storeUpdate(how, true) },
+		"store-2r1w":        twoReadersOneWriter,
+	})
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

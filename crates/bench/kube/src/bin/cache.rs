@@ -1,0 +1,5 @@
+//! Does one work of the area `cache` on kube-rs, once: `cache WORK --server URL [--quick]`.
+
+fn main() {
+    kube_peer::main();
+}

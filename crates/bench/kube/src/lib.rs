@@ -1,0 +1,217 @@
+//! The works of the area `cache` on kube-rs: its reflector, as a store of one's own, and its shared store, as several who listen.
+//!
+//! `src/cache.rs` of pintle-bench says what each work is.
+
+#[allow(dead_code, reason = "the other side uses more of it")]
+#[path = "../../src/feed.rs"]
+mod feed;
+#[allow(dead_code, reason = "as above")]
+#[path = "../../src/meter.rs"]
+mod meter;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::{Api, Client, Config, ResourceExt as _};
+use tokio::runtime::Runtime;
+
+use feed::Feed;
+use meter::{Sample, Tally, live, measure, peak, resident};
+
+/// Does the work that the command line names.
+pub fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let (work, server, quick) = match args[..] {
+        [work, "--server", server] => (work, server, false),
+        [work, "--server", server, "--quick"] | [work, "--quick", "--server", server] => (work, server, true),
+        _ => panic!("usage: cache WORK --server URL [--quick]"),
+    };
+    let runtime = Runtime::new().expect("a runtime can be had");
+    let how = Setting { feed: Feed { server: server.to_owned() }, quick };
+    let sample = match work {
+        "sync" => how.sync(&runtime, false, watcher::Config::default()),
+        "sync-streaming" => how.sync(&runtime, false, watcher::Config::default().streaming_lists()),
+        "sync-stripped" => how.sync(&runtime, true, watcher::Config::default()),
+        "relist" => how.relist(&runtime),
+        "events" => how.events(&runtime, false),
+        "events-stripped" => how.events(&runtime, true),
+        "events-8" => how.events_to(&runtime, 8),
+        "events-64" => how.events_to(&runtime, 64),
+        "held" => how.held(&runtime),
+        _ => panic!("no work {work:?}"),
+    };
+    println!("{}", serde_json::to_string(&sample).expect("a sample is JSON"));
+}
+
+struct Setting {
+    feed: Feed,
+    quick: bool,
+}
+
+/// What the one who polls the reflector has seen.
+#[derive(Default)]
+struct Counts {
+    updates: AtomicUsize,
+    lists: AtomicUsize,
+}
+
+impl Counts {
+    /// How long until so many have been seen, looking each millisecond.
+    async fn wait(count: &AtomicUsize, wanted: usize) -> Instant {
+        while count.load(Ordering::Acquire) < wanted {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Instant::now()
+    }
+}
+
+impl Setting {
+    fn size(&self, full: usize) -> usize {
+        if self.quick { full / 50 } else { full }
+    }
+
+    async fn settle(&self) {
+        tokio::time::sleep(Duration::from_secs(if self.quick { 0 } else { 10 })).await;
+    }
+
+    fn api(&self) -> Api<Pod> {
+        let mut config = Config::new(self.feed.server.parse().expect("the server has an address"));
+        config.read_timeout = None;
+        Api::all(Client::try_from(config).expect("a client can be made"))
+    }
+
+    fn sync(&self, runtime: &Runtime, strip: bool, config: watcher::Config) -> Sample {
+        let _in_runtime = runtime.enter();
+        let (api, pods) = (self.api(), self.feed.stats().pods);
+        let mut synced = Duration::ZERO;
+        let sample = measure(|| {
+            let begin = Instant::now();
+            let (store, _) = start(api, strip, config);
+            runtime.block_on(store.wait_until_ready()).expect("the reflector runs");
+            synced = begin.elapsed();
+            assert_eq!(store.len(), pods);
+            Tally::operations(pods)
+        });
+        sample.with("s until synced", synced.as_secs_f64())
+    }
+
+    /// Goes on from a store that is whole and settled.
+    fn settled(&self, runtime: &Runtime, strip: bool) -> (Store<Pod>, Arc<Counts>) {
+        let _in_runtime = runtime.enter();
+        let (store, counts) = start(self.api(), strip, watcher::Config::default());
+        runtime.block_on(async {
+            store.wait_until_ready().await.expect("the reflector runs");
+            self.settle().await;
+        });
+        self.feed.wait_for_watch();
+        (store, counts)
+    }
+
+    fn events(&self, runtime: &Runtime, strip: bool) -> Sample {
+        let (_store, counts) = self.settled(runtime, strip);
+        self.round(runtime, &[counts])
+    }
+
+    /// Each handler is a subscriber of a shared reflector, whose own stream only has to be polled. They cannot come later than the
+    /// reflector, so there is no round with one of them before.
+    fn events_to(&self, runtime: &Runtime, handlers: usize) -> Sample {
+        let in_runtime = runtime.enter();
+        let (store, writer) = reflector::store_shared::<Pod>(1024);
+        let handlers: Vec<Arc<Counts>> = (0..handlers)
+            .map(|_| {
+                let counts = Arc::new(Counts::default());
+                let (told, mut pods) = (counts.clone(), writer.subscribe().expect("the store is shared"));
+                tokio::spawn(async move {
+                    while pods.next().await.is_some() {
+                        told.updates.fetch_add(1, Ordering::AcqRel);
+                    }
+                });
+                counts
+            })
+            .collect();
+        let stream = watch(self.api(), watcher::Config::default()).default_backoff().reflect_shared(writer);
+        tokio::spawn(stream.for_each(|_| async {}));
+        drop(in_runtime);
+        runtime.block_on(async {
+            store.wait_until_ready().await.expect("the reflector runs");
+            self.settle().await;
+        });
+        self.feed.wait_for_watch();
+        self.round(runtime, &handlers)
+    }
+
+    fn round(&self, runtime: &Runtime, handlers: &[Arc<Counts>]) -> Sample {
+        let n = self.size(200_000);
+        let told: Vec<usize> = handlers.iter().map(|counts| counts.updates.load(Ordering::Acquire)).collect();
+        let mut took = Duration::ZERO;
+        let sample = measure(|| {
+            let begin = self.feed.events(0, n);
+            runtime.block_on(async {
+                for (counts, told) in handlers.iter().zip(told) {
+                    took = took.max(Counts::wait(&counts.updates, told + n).await - begin);
+                }
+            });
+            Tally::operations(n)
+        });
+        sample.with("events/s", n as f64 / took.as_secs_f64()).with("of the events told", 1.0)
+    }
+
+    fn relist(&self, runtime: &Runtime) -> Sample {
+        let (_store, counts) = self.settled(runtime, false);
+        let pods = self.feed.stats().pods;
+        let steady = resident();
+        let mut took = Duration::ZERO;
+        let sample = measure(|| {
+            self.feed.expire(pods / 100);
+            runtime.block_on(async {
+                let done = Counts::wait(&counts.lists, 2).await;
+                took = self.feed.since_list() - (Instant::now() - done);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            });
+            Tally::operations(pods)
+        });
+        sample.with("s from list to handler", took.as_secs_f64()).with("peak over steady", peak() / steady)
+    }
+
+    fn held(&self, runtime: &Runtime) -> Sample {
+        let (resident_before, live_before) = (resident(), live());
+        let mut store = None;
+        let sample = measure(|| {
+            let (held, _) = self.settled(runtime, false);
+            Tally::operations(store.insert(held).len())
+        });
+        sample.with("bytes live", live() - live_before).with("bytes resident", resident() - resident_before)
+    }
+}
+
+/// Runs a reflector in a task of its own, which counts.
+fn start(api: Api<Pod>, strip: bool, config: watcher::Config) -> (Store<Pod>, Arc<Counts>) {
+    let (store, writer) = reflector::store();
+    let counts = Arc::new(Counts::default());
+    let told = counts.clone();
+    tokio::spawn(async move {
+        let pods = watch(api, config).default_backoff().modify(move |pod| {
+            if strip {
+                pod.managed_fields_mut().clear();
+                pod.annotations_mut().clear();
+            }
+        });
+        let mut events = std::pin::pin!(reflector::reflector(writer, pods));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Apply(_)) => told.updates.fetch_add(1, Ordering::AcqRel),
+                Ok(Event::InitDone) => told.lists.fetch_add(1, Ordering::AcqRel),
+                // Such as that the watch is too old: it lists anew.
+                Ok(_) | Err(_) => 0,
+            };
+        }
+    });
+    (store, counts)
+}

@@ -1,0 +1,7 @@
+//! Does one work of the area `cache`, once: `cache WORK --server URL [--quick]`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pintle_bench::cache::main()
+}

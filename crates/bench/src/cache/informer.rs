@@ -1,0 +1,117 @@
+//! Our informer, and a handler that counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use pintle_informer::{
+    HandlerGuard, InformerConfig, Projection, ReflectorConfig, ResourceEventHandler, SharedInformer,
+};
+use pintle_meta::{ClientConfig, NamespaceScope, Object, Resource};
+use pintle_restreq::{Api, RestClient};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use super::Setting;
+
+/// What of a pod is kept.
+#[derive(Clone, Copy)]
+pub(super) enum Kept {
+    All,
+    /// What an informer keeps where nobody says: not who owns which field.
+    Unmanaged,
+    /// Nor any annotation.
+    Stripped,
+}
+
+impl Kept {
+    fn projection(self) -> Projection {
+        match self {
+            Self::All => Projection::whole(),
+            Self::Unmanaged => Projection::default(),
+            Self::Stripped => Projection::default().without(&["metadata", "annotations"]),
+        }
+    }
+}
+
+/// What an informer can be made of here.
+pub(super) trait Kind: Object + Resource<Scope = NamespaceScope> + DeserializeOwned {}
+
+impl<T: Object + Resource<Scope = NamespaceScope> + DeserializeOwned> Kind for T {}
+
+pub(super) fn informer<T: Kind>(how: &Setting, kept: Kept, streaming_list: bool) -> SharedInformer<T> {
+    let client = RestClient::new(ClientConfig::new(&how.feed.server)).expect("the server has an address");
+    let config = InformerConfig {
+        reflector: ReflectorConfig { streaming_list, ..ReflectorConfig::default() },
+        projection: kept.projection(),
+        ..InformerConfig::default()
+    };
+    SharedInformer::new(Api::<T>::all(client), config)
+}
+
+/// A handler that has been told all when it has been told the newest state of so many objects, each once.
+pub(super) struct Counter {
+    /// Versions from here on are the newest.
+    newest: u64,
+    wanted: usize,
+    counts: Arc<Counts>,
+    done: watch::Sender<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    adds: AtomicUsize,
+    updates: AtomicUsize,
+    newest: AtomicUsize,
+}
+
+/// What a [`Counter`] has been told.
+pub(super) struct Counted {
+    counts: Arc<Counts>,
+    done: watch::Receiver<Option<Instant>>,
+    /// Ends the handler when it is dropped.
+    pub(super) guard: HandlerGuard,
+}
+
+impl Counter {
+    /// Has the informer tell one of all updates to `wanted` objects from the version `newest` on.
+    pub(super) fn add<T: Object>(informer: &SharedInformer<T>, newest: u64, wanted: usize) -> Counted {
+        let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
+        let (told, is_done) = (counts.clone(), done.subscribe());
+        let guard = informer.add_event_handler(Self { newest, wanted, counts, done });
+        Counted { counts: told, done: is_done, guard }
+    }
+}
+
+impl<T: Object> ResourceEventHandler<T> for Counter {
+    fn on_add(&self, _: &Arc<T>, _: bool) {
+        self.counts.adds.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn on_update(&self, _: &Arc<T>, new: &Arc<T>) {
+        self.counts.updates.fetch_add(1, Ordering::Relaxed);
+        if new.metadata().resource_version().parse().is_ok_and(|version: u64| version >= self.newest)
+            && self.counts.newest.fetch_add(1, Ordering::Relaxed) + 1 == self.wanted
+        {
+            self.done.send_replace(Some(Instant::now()));
+        }
+    }
+
+    fn on_delete(&self, _: &Arc<T>, _: bool) {}
+}
+
+impl Counted {
+    /// When it had been told all.
+    pub(super) async fn done(&mut self) -> Instant {
+        let done = self.done.wait_for(Option::is_some).await.expect("the handler is there");
+        done.expect("it was waited for")
+    }
+
+    pub(super) fn adds(&self) -> usize {
+        self.counts.adds.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn updates(&self) -> usize {
+        self.counts.updates.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,42 @@
+//! For how long an informer has a runtime's only thread.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::runtime::Builder;
+
+use super::Setting;
+use super::informer::{Kept, informer};
+use crate::Sample;
+use crate::meter::{Tally, measure, thread_cpu};
+
+/// The first list in a runtime with one thread. Beside it a task yields over and over: told is how long others had the thread at most, on
+/// the wall, and in CPU, which is without the times at which the thread had no processor.
+pub(super) fn stall(how: &Setting) -> Sample {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be had");
+    let informer = informer::<Pod>(how, Kept::All, false);
+    let (mut longest, mut longest_cpu) = (Duration::ZERO, Duration::ZERO);
+    let sample = measure(|| {
+        runtime.block_on(async {
+            informer.start();
+            let synced = informer.wait_for_sync();
+            let probe = async {
+                let (mut wall, mut cpu) = (Instant::now(), thread_cpu());
+                loop {
+                    tokio::task::yield_now().await;
+                    let (now, now_cpu) = (Instant::now(), thread_cpu());
+                    longest = longest.max(now - wall);
+                    longest_cpu = longest_cpu.max(now_cpu - cpu);
+                    (wall, cpu) = (now, now_cpu);
+                }
+            };
+            tokio::select! {
+                synced = synced => synced.expect("it is not shut down"),
+                () = probe => {}
+            }
+        });
+        Tally::operations(informer.lister().len())
+    });
+    let millis = |time: Duration| time.as_secs_f64() * 1e3;
+    sample.with("ms, longest stall", millis(longest)).with("CPU ms, longest stall", millis(longest_cpu))
+}

@@ -1,0 +1,215 @@
+//! The server that feeds all sides of the area `cache` alike: pods that were made before, over plain HTTP/1.1.
+//!
+//! | request | what comes |
+//! |---|---|
+//! | `GET /api/v1/pods` | the list, in pieces; of `limit` pods, unless `resourceVersion=0` |
+//! | `GET /api/v1/pods?watch=true` | events as they are asked for; with `sendInitialEvents=true` all pods before |
+//! | `GET /control/stats` | how many pods and watches there are, and when the last list was asked for |
+//! | `GET /control/events?n=200000` | so many updates to each watch, from `first` on, as fast as it reads; the list does not change |
+//! | `GET /control/expire?changed=1000` | so many pods change, and each watch ends as one that is too old |
+//!
+//! Event `i` is of pod `i * 7919` modulo how many there are, and its version follows that of the list by `i + 1`.
+
+mod http;
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use crate::pods::Pods;
+use http::{Answer, Request};
+
+/// Serves so many pods for ever.
+pub fn serve(pods: usize, listener: &TcpListener) -> io::Result<()> {
+    let server = Server {
+        pods: RwLock::new(Pods::new(pods)),
+        order: Mutex::new((0, Order::Expire)),
+        ordered: Condvar::new(),
+        watches: AtomicUsize::new(0),
+        listed: AtomicU64::new(0),
+    };
+    std::thread::scope(|scope| {
+        loop {
+            let (stream, _) = listener.accept()?;
+            let server = &server;
+            // How a client goes is its own affair.
+            scope.spawn(move || _ = server.connection(stream));
+        }
+    })
+}
+
+struct Server {
+    pods: RwLock<Pods>,
+    /// What all watches are to do, and the how-manieth order that is.
+    order: Mutex<(u64, Order)>,
+    ordered: Condvar,
+    watches: AtomicUsize,
+    /// When the last list was asked for, in nanoseconds since 1970.
+    listed: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    Events { first: u64, n: u64 },
+    Expire,
+}
+
+/// How much is sent at once.
+const PIECE: usize = 64 << 10;
+
+impl Server {
+    fn connection(&self, stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut connection = http::Connection::new(stream);
+        while let Some(request) = connection.request()? {
+            match request.path() {
+                "/api/v1/pods" if matches!(request.value("watch"), Some("1" | "true")) => {
+                    self.watch(&request, connection.answer(200)?)?;
+                }
+                "/api/v1/pods" => self.list(&request, connection.answer(200)?)?,
+                "/control/stats" => {
+                    let stats = json!({
+                        "pods": self.pods().len(),
+                        "version": self.pods().version(),
+                        "watches": self.watches.load(Ordering::Acquire),
+                        "listed": self.listed.load(Ordering::Acquire),
+                    });
+                    connection.answer(200)?.whole(stats.to_string().as_bytes())?;
+                }
+                "/control/events" => {
+                    let [first, n] = ["first", "n"].map(|name| request.number(name).unwrap_or(0) as u64);
+                    self.order(Order::Events { first, n });
+                    connection.answer(200)?.whole(b"{}")?;
+                }
+                "/control/expire" => {
+                    let changed = request.number("changed").unwrap_or(0);
+                    self.pods.write().unwrap_or_else(PoisonError::into_inner).change(changed);
+                    self.order(Order::Expire);
+                    connection.answer(200)?.whole(b"{}")?;
+                }
+                _ => connection.answer(404)?.whole(&status(404, "NotFound"))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, request: &Request, mut answer: Answer<'_>) -> io::Result<()> {
+        if request.value("continue").is_none() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.listed.store(now.as_nanos() as u64, Ordering::Release);
+        }
+        let pods = self.pods();
+        let page = match request.number("limit").filter(|_| request.value("resourceVersion") != Some("0")) {
+            None | Some(0) => 0..pods.len(),
+            Some(limit) => {
+                let start = request.number("continue").unwrap_or(0);
+                start..(start + limit).min(pods.len())
+            }
+        };
+        let mut metadata = json!({"resourceVersion": pods.version().to_string()});
+        if page.end < pods.len() {
+            metadata["continue"] = page.end.to_string().into();
+            metadata["remainingItemCount"] = (pods.len() - page.end).into();
+        }
+        answer.piece(format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{metadata},"items":["#).as_bytes())?;
+        for piece in pods.list(page).chunks(PIECE) {
+            answer.piece(piece)?;
+        }
+        answer.piece(b"]}\n")?;
+        answer.end()
+    }
+
+    fn watch(&self, request: &Request, mut answer: Answer<'_>) -> io::Result<()> {
+        let (mut known, _) = *self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        if request.value("sendInitialEvents") == Some("true") {
+            self.initial_events(&mut answer)?;
+        }
+        self.watches.fetch_add(1, Ordering::AcqRel);
+        let ended = self.obey(&mut known, &mut answer);
+        self.watches.fetch_sub(1, Ordering::AcqRel);
+        ended
+    }
+
+    fn initial_events(&self, answer: &mut Answer<'_>) -> io::Result<()> {
+        let pods = self.pods();
+        let all = (0..pods.len()).map(|pod| (pod, None));
+        put_events(&pods, "ADDED", all, answer)?;
+        let bookmark = json!({"type": "BOOKMARK", "object": {"kind": "Pod", "apiVersion": "v1", "metadata": {
+            "resourceVersion": pods.version().to_string(), "annotations": {"k8s.io/initial-events-end": "true"},
+        }}});
+        answer.piece(format!("{bookmark}\n").as_bytes())
+    }
+
+    /// Does what is ordered, until the watch is to end or its client has gone.
+    fn obey(&self, known: &mut u64, answer: &mut Answer<'_>) -> io::Result<()> {
+        const LOOK_AFTER_CLIENT: Duration = Duration::from_millis(20);
+        loop {
+            let order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+            let wait = self.ordered.wait_timeout_while(order, LOOK_AFTER_CLIENT, |order| order.0 == *known);
+            let (number, order) = *wait.unwrap_or_else(PoisonError::into_inner).0;
+            if number == *known {
+                if answer.has_no_reader() {
+                    return Ok(());
+                }
+                continue;
+            }
+            *known = number;
+            match order {
+                Order::Events { first, n } => {
+                    let pods = self.pods();
+                    let event = |i: u64| ((i * 7919 % pods.len() as u64) as usize, Some(pods.version() + 1 + i));
+                    put_events(&pods, "MODIFIED", (first..first + n).map(event), answer)?;
+                }
+                Order::Expire => {
+                    let status = status(410, "Expired");
+                    answer.piece(&[br#"{"type":"ERROR","object":"#, &*status, b"}\n"].concat())?;
+                    return answer.end();
+                }
+            }
+        }
+    }
+
+    fn order(&self, order: Order) {
+        let mut last = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = (last.0 + 1, order);
+        self.ordered.notify_all();
+    }
+
+    fn pods(&self) -> RwLockReadGuard<'_, Pods> {
+        self.pods.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends an event for each of these pods, in the version that is given with it.
+fn put_events(
+    pods: &Pods,
+    kind: &str,
+    events: impl Iterator<Item = (usize, Option<u64>)>,
+    answer: &mut Answer<'_>,
+) -> io::Result<()> {
+    let mut buffer = Vec::with_capacity(2 * PIECE);
+    for (pod, version) in events {
+        buffer.extend_from_slice(format!(r#"{{"type":"{kind}","object":"#).as_bytes());
+        pods.put(pod, version, &mut buffer);
+        buffer.extend_from_slice(b"}\n");
+        if buffer.len() >= PIECE {
+            answer.piece(&buffer)?;
+            buffer.clear();
+        }
+    }
+    answer.piece(&buffer)
+}
+
+fn status(code: u16, reason: &str) -> Vec<u8> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason, "message": reason, "code": code,
+    });
+    status.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! As much of HTTP/1.1 as clients of the load server need: requests without a body, and answers in pieces.
+
+use std::io::{self, BufRead as _, BufReader, IoSlice, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+pub(super) struct Connection {
+    stream: BufReader<TcpStream>,
+    is_last: bool,
+}
+
+/// The target of a request.
+pub(super) struct Request {
+    path: String,
+    query: String,
+}
+
+/// An answer, of which the head has been sent.
+pub(super) struct Answer<'a>(&'a TcpStream);
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream: BufReader::new(stream), is_last: false }
+    }
+
+    /// The next one, or none if there is none to come.
+    pub(super) fn request(&mut self) -> io::Result<Option<Request>> {
+        if self.is_last {
+            return Ok(None);
+        }
+        let (mut target, mut line) = (None, String::new());
+        loop {
+            line.clear();
+            if self.stream.read_line(&mut line)? == 0 {
+                return Ok(None);
+            }
+            match (line.trim_end(), &target) {
+                ("", Some(_)) => break,
+                (line, None) => target = line.split(' ').nth(1).map(str::to_owned),
+                (line, Some(_)) => self.is_last = self.is_last || line.eq_ignore_ascii_case("connection: close"),
+            }
+        }
+        let target = target.unwrap_or_default();
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        Ok(Some(Request { path: path.to_owned(), query: query.to_owned() }))
+    }
+
+    pub(super) fn answer(&self, status: u16) -> io::Result<Answer<'_>> {
+        let mut stream = self.stream.get_ref();
+        let head =
+            format!("HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        Ok(Answer(stream))
+    }
+}
+
+impl Request {
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<usize> {
+        self.value(name)?.parse().ok()
+    }
+}
+
+impl Answer<'_> {
+    pub(super) fn piece(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(()); // which would be the end
+        }
+        let head = format!("{:x}\r\n", bytes.len());
+        let mut slices = &mut [IoSlice::new(head.as_bytes()), IoSlice::new(bytes), IoSlice::new(b"\r\n")][..];
+        while !slices.is_empty() {
+            match self.0.write_vectored(slices) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut slices, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        self.0.write_all(b"0\r\n\r\n")
+    }
+
+    pub(super) fn whole(mut self, bytes: &[u8]) -> io::Result<()> {
+        self.piece(bytes)?;
+        self.end()
+    }
+
+    /// Whether the client has closed the connection, or sent something, which none does while it reads a watch.
+    pub(super) fn has_no_reader(&self) -> bool {
+        let looked = self.0.set_read_timeout(Some(Duration::from_millis(1))).and_then(|()| self.0.peek(&mut [0]));
+        let is_there = matches!(&looked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+        // Requests that follow are waited for as long as it takes.
+        self.0.set_read_timeout(None).is_err() || !is_there
+    }
+}

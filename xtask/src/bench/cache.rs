@@ -1,0 +1,224 @@
+//! The area `cache`: informer, store and queues beside client-go, and beside kube-rs.
+
+use super::Goal::{AtMost, Times, TimesOf};
+use super::Measure::{AllocationsPerOp, Cpu, CpuPerOp, PeakBytes, Told, WallPerOp};
+use super::{Area, Around, Goal, Measure, Program, Row, Rows, Run, Variant, Work};
+
+pub(crate) const AREA: Area = Area {
+    name: "cache",
+    about: "pintle-informer and pintle-delta-fifo beside client-go, and beside kube-rs. Pods are of about 8 KB; one server feeds all sides \
+            over plain HTTP, and each shares the processors with it. A stripped pod is one without managedFields and annotations. CPU is \
+            counted to the end of all that the calls bring about. Peak bytes are what is resident beyond the start. Allocations \
+            and what is live are counted by runs of their own, since counting takes time in Rust",
+    works: &[
+        Work {
+            name: "100 k pods whole: first list",
+            ours: &[informer(
+                "",
+                &["sync"],
+                &[(SYNCED, &[over_go(5.0), over_kube(3.5)]), (Cpu, &[]), (PeakBytes, &[])],
+            )],
+            peers: &[client_go(&["sync"]), kube_rs(&["sync"])],
+            around: Around::Pods(100_000),
+        },
+        Work {
+            name: "100 k pods whole: first list as a stream",
+            ours: &[informer("", &["sync-streaming"], SYNC)],
+            peers: &[client_go(&["sync-streaming"]), kube_rs(&["sync-streaming"])],
+            around: Around::Pods(100_000),
+        },
+        Work {
+            name: "100 k pods stripped: first list",
+            ours: &[informer(
+                "",
+                &["sync-stripped"],
+                &[(SYNCED, &[over_go(9.0), over_kube(4.5)]), (Cpu, &[]), (PeakBytes, &[])],
+            )],
+            peers: &[client_go(&["sync-stripped"]), kube_rs(&["sync-stripped"])],
+            around: Around::Pods(100_000),
+        },
+        Work {
+            name: "20 k pods whole: first list",
+            ours: &[informer(
+                "",
+                &["sync"],
+                &[(SYNCED, &[over_go(5.0), over_kube(2.5)]), (Cpu, &[]), (PeakBytes, &[])],
+            )],
+            peers: &[client_go(&["sync"]), kube_rs(&["sync"])],
+            around: Around::Pods(20_000),
+        },
+        Work {
+            name: "100 k pods whole: list anew, 1 % changed",
+            ours: &[informer(
+                "",
+                &["relist"],
+                &[
+                    (Told("s from list to handler"), &[Times(15.0)]),
+                    (Told("peak over steady"), &[AtMost(1.2)]),
+                    (Cpu, &[]),
+                ],
+            )],
+            peers: &[client_go(&["relist"]), kube_rs(&["relist"])],
+            around: Around::Pods(100_000),
+        },
+        Work {
+            name: "200 k updates of 20 k pods whole",
+            ours: &[informer(
+                "",
+                &["events"],
+                &[
+                    (Told("events/s"), &[over_go(8.0), over_kube(3.0)]),
+                    (CpuPerOp, &[AtMost(25_000.0)]),
+                    (PeakBytes, &[]),
+                    (Told("of the events told"), &[]),
+                ],
+            )],
+            peers: &[client_go(&["events"]), kube_rs(&["events"])],
+            around: Around::Pods(20_000),
+        },
+        Work {
+            name: "200 k updates of 20 k pods stripped",
+            ours: &[informer(
+                "",
+                &["events-stripped"],
+                &[
+                    (Told("events/s"), &[over_go(8.0), over_kube(3.0)]),
+                    (CpuPerOp, &[AtMost(15_000.0)]),
+                    (PeakBytes, &[]),
+                    (Told("of the events told"), &[]),
+                ],
+            )],
+            peers: &[client_go(&["events-stripped"]), kube_rs(&["events-stripped"])],
+            around: Around::Pods(20_000),
+        },
+        Work {
+            name: "200 k updates to 8 handlers",
+            ours: &[informer("", &["events-8"], &[(TIMES, &[AtMost(1.3)]), (Told("events/s"), &[]), (CpuPerOp, &[])])],
+            peers: &[client_go(&["events-8"]), kube_rs(&["events-8"])],
+            around: Around::Pods(20_000),
+        },
+        Work {
+            name: "200 k updates to 64 handlers",
+            ours: &[informer("", &["events-64"], &[(TIMES, &[AtMost(2.5)]), (Told("events/s"), &[]), (CpuPerOp, &[])])],
+            peers: &[client_go(&["events-64"]), kube_rs(&["events-64"])],
+            around: Around::Pods(20_000),
+        },
+        Work {
+            name: "100 k pods held",
+            ours: &[
+                counted("", &["held"], HELD),
+                counted(
+                    BY_DEFAULT,
+                    &["held-default"],
+                    &[(RESIDENT, &[AtMost(2.8e9)]), (LIVE, &[]), (AllocationsPerOp, &[])],
+                ),
+                counted(
+                    "a slim struct",
+                    &["held-slim"],
+                    &[(RESIDENT, &[AtMost(80e6)]), (LIVE, &[]), (AllocationsPerOp, &[])],
+                ),
+            ],
+            peers: &[client_go(&["held"]), ("kube-rs", Run { program: Program::Kube("counted"), args: &["held"] })],
+            around: Around::Pods(100_000),
+        },
+        Work {
+            name: "one who subscribes at 100 k",
+            ours: &[informer(
+                "",
+                &["subscribe"],
+                &[(Told("ms, the call"), &[AtMost(1.0)]), (WallPerOp, &[]), (CpuPerOp, &[]), (PeakBytes, &[])],
+            )],
+            peers: &[client_go(&["subscribe"])],
+            around: Around::Pods(100_000),
+        },
+        Work {
+            name: "20 k pods whole: first list in a runtime of one thread",
+            ours: &[informer(
+                "",
+                &["stall"],
+                &[(Told("ms, longest stall"), &[AtMost(5.0)]), (Told("CPU ms, longest stall"), &[])],
+            )],
+            peers: &[],
+            around: Around::Pods(20_000),
+        },
+        Work {
+            name: "1 M objects into the in-order queue, then out",
+            ours: &[fifo(&["fifo"], &[(WallPerOp, &[Times(4.0)]), ADDING, POPPING, (CpuPerOp, &[]), (PeakBytes, &[])])],
+            peers: &[client_go(&["fifo"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M objects in and out of the in-order queue, one by one",
+            ours: &[fifo(&["fifo-cycle"], COST)],
+            peers: &[client_go(&["fifo-cycle"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M objects into the delta queue, then out",
+            ours: &[fifo(
+                &["delta-fifo"],
+                &[(WallPerOp, &[Times(4.0)]), ADDING, POPPING, (CpuPerOp, &[]), (PeakBytes, &[])],
+            )],
+            peers: &[client_go(&["delta-fifo"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M objects in and out of the delta queue, one by one",
+            ours: &[fifo(&["delta-fifo-cycle"], COST)],
+            peers: &[client_go(&["delta-fifo-cycle"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M objects through the batched queue into a store",
+            ours: &[fifo(&["fifo-store"], &[(WallPerOp, &[Times(3.0)]), (CpuPerOp, &[]), (PeakBytes, &[])])],
+            peers: &[client_go(&["fifo-store"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "1 M updates through the batched queue into a store",
+            ours: &[fifo(&["fifo-store-update"], COST)],
+            peers: &[client_go(&["fifo-store-update"])],
+            around: Around::Nothing,
+        },
+    ],
+};
+
+/// As informers are where nobody says what they are to keep.
+const BY_DEFAULT: &str = "ours without managedFields, as by default";
+const SYNCED: Measure = Told("s until synced");
+const TIMES: Measure = Told("times the CPU of one");
+const LIVE: Measure = Told("bytes live");
+const RESIDENT: Measure = Told("bytes resident");
+const ADDING: Row = (Told("adding, ns/object"), &[]);
+const POPPING: Row = (Told("popping, ns/object"), &[]);
+const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
+const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];
+const HELD: Rows = &[(RESIDENT, &[]), (LIVE, &[]), (AllocationsPerOp, &[])];
+
+const fn over_go(times: f64) -> Goal {
+    TimesOf("client-go", times)
+}
+
+const fn over_kube(times: f64) -> Goal {
+    TimesOf("kube-rs", times)
+}
+
+const fn informer(name: &'static str, args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name, run: Run { program: Program::Rust("cache"), args }, rows }
+}
+
+const fn counted(name: &'static str, args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name, run: Run { program: Program::Rust("cache_counted"), args }, rows }
+}
+
+const fn fifo(args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name: "", run: Run { program: Program::Rust("cache_fifo"), args }, rows }
+}
+
+const fn client_go(args: &'static [&'static str]) -> (&'static str, Run) {
+    ("client-go", Run { program: Program::Go("cache"), args })
+}
+
+const fn kube_rs(args: &'static [&'static str]) -> (&'static str, Run) {
+    ("kube-rs", Run { program: Program::Kube("cache"), args })
+}
