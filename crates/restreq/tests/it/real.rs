@@ -310,6 +310,17 @@ async fn impersonation_changes_who_asks() {
 }
 
 #[tokio::test]
+async fn watches_are_not_bound_by_the_streams_of_one_connection() {
+    let Some(config) = config() else { return };
+    let client = RestClient::new(config).unwrap();
+    let maps = client.get().abs_path(["/api/v1/configmaps"]).param("watch", "true");
+    let watches = futures_util::future::try_join_all((0..600).map(|_| maps.raw_watch()));
+    let watches = tokio::time::timeout(Duration::from_secs(60), watches).await.unwrap().unwrap();
+    client.get().abs_path(["/version"]).send().await.unwrap();
+    assert_eq!(watches.len(), 600);
+}
+
+#[tokio::test]
 async fn requests_share_one_http2_connection() {
     let Some(config) = config() else { return };
     let client = RestClient::new(config).unwrap();
