@@ -4,10 +4,13 @@
 //! use std::time::Duration;
 //!
 //! use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
-//! use pintle_meta::ObjectApi;
+//! use pintle_meta::{ListWatch, ObjectApi};
 //! use tokio_util::sync::CancellationToken;
 //!
-//! async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
+//! async fn lead<A>(leases: A, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>>
+//! where
+//!     A: ObjectApi<Lease> + ListWatch<Object = Lease>,
+//! {
 //!     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
 //!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
 //!     let work = LeaderCallbacks::new(async |leadership| {
@@ -49,28 +52,31 @@ mod clocks;
 mod config;
 mod driver;
 mod elector;
-mod hint;
 mod leadership;
 mod lease;
 mod lock;
 pub mod machine;
 mod metrics;
+mod multi;
 mod record;
 mod status;
 mod term;
+mod token;
+mod watching;
 
 pub use annotation::{AnnotationLock, LEADER_ANNOTATION};
-pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind};
+pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind, StoppedHook};
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};
 pub use config::{InvalidConfig, LeaderElectionConfig, unique_identity};
 pub use elector::LeaderElector;
-pub use hint::LeaseWatch;
-pub use leadership::{Leadership, LeadershipLost};
+pub use leadership::{Leadership, LeadershipLost, Permit};
 pub use lease::{Lease, LeaseSpec};
-pub use lock::{LeaseLock, Lock, Locked};
+pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, Locked};
+pub use multi::{MultiLock, UNKNOWN_LEADER};
 pub use record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 pub use status::{ElectionStatus, Wedged};
-pub use term::{LossReason, Term};
+pub use term::{LossReason, Term, TermEnd};
+pub use token::{Fenced, InvalidToken, TOKEN_ANNOTATION, Token};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

@@ -5,12 +5,14 @@
 mod annotation;
 mod client_go;
 mod contender;
+mod doubt;
 mod elector;
 mod flaws;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;
 mod machine;
 mod metrics;
+mod permits;
 mod server;
 mod simulation;
 mod table;
