@@ -66,7 +66,9 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         let version = join(&primary.state.version, secondary.as_ref().map(|half| &half.state.version));
         let first = self.cut(primary.state.record);
         let Some(secondary) = secondary else {
-            return Locked { state: LockState { version, record: first }, object: (primary.object, None) };
+            // Without the time at which both would have been renewed: it is not to pass for what was written to both.
+            let record = LeaderElectionRecord { renew_time: None, ..first };
+            return Locked { state: LockState { version, record }, object: (primary.object, None) };
         };
         let second = self.cut(secondary.state.record);
         let lease_duration_seconds = first.lease_duration_seconds.max(second.lease_duration_seconds);

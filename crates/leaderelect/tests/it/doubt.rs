@@ -156,3 +156,16 @@ async fn a_callback_that_panics_as_an_election_is_dropped_is_caught() {
     assert!(ended.is_err());
     assert_eq!(*told.lock().unwrap(), Some(LossReason::Abandoned));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_a_renewal_reads_back_still_releases() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    // The renewal of 2.0 is lost; it is given up after a third of the deadline, and the read that follows takes its time.
+    a.client.faults().next([Outcome::Lost, Outcome::AnswerSlow(Duration::from_secs(1))]);
+    pass(4.8).await;
+    take_log(&server);
+    assert_eq!(a.stop().await, Some(LossReason::Cancelled));
+    assert_eq!(record(&server).holder_identity, "");
+}
