@@ -102,7 +102,7 @@ pub struct ReconcileRequest {
     /// How often in a row the reconciliation of this key has failed.
     pub failures: u32,
     /// The term under which this runs, where the controller runs under leader election. The call as a whole is inside it
-    /// already; [check](Leadership::check) it before effects that leave the process by another way.
+    /// already; effects that leave the process by another way need a [permit](Leadership::permit) each.
     pub leadership: Option<Leadership>,
 }
 

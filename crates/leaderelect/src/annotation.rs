@@ -1,12 +1,14 @@
 //! The lock in an annotation of a ConfigMap or Endpoints.
 
 use pintle_meta::{
-    ApiError, ApiResource, DynamicObject, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Scope, Time, TypeMeta,
+    ApiError, ApiResource, DynamicObject, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Scope,
+    Time, TypeMeta,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::lock::{comparable, stored};
-use crate::{LeaderElectionRecord, Lock, LockState, Locked, TimePrecision, Version};
+use crate::watching::watch_one;
+use crate::{LeaderElectionRecord, Lock, LockEvents, LockState, Locked, TimePrecision, Version};
 
 /// The annotation that holds the record.
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
@@ -20,52 +22,37 @@ pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";
 ///
 /// ```
 /// use pintle_leaderelect::{AnnotationLock, Lock};
-/// use pintle_meta::{DynamicObject, ObjectApi};
+/// use pintle_meta::{DynamicObject, ListWatch, ObjectApi};
 ///
-/// fn old_lock(config_maps: impl ObjectApi<DynamicObject>) -> impl Lock {
+/// fn old_lock(config_maps: impl ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>) -> impl Lock {
 ///     AnnotationLock::config_map(config_maps, "kube-system", "website-controller")
 /// }
 /// ```
 #[derive(Debug)]
 pub struct AnnotationLock<A> {
+    /// Whether the object is watched, so that a release is noticed at once; true by default. While the watch is refused, fails or
+    /// keeps silent, the elector polls.
+    pub watch: bool,
     api: A,
     resource: ApiResource,
     key: ObjectKey,
 }
 
-impl<A: ObjectApi<DynamicObject>> AnnotationLock<A> {
+impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> AnnotationLock<A> {
     /// The ConfigMap `name` in `namespace`. `api` has to be that of ConfigMaps.
     pub fn config_map(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "ConfigMap", "configmaps", Scope::Namespaced);
-        Self { api, resource, key: ObjectKey::new(namespace, name) }
+        Self { watch: true, api, resource, key: ObjectKey::new(namespace, name) }
     }
 
     /// The Endpoints `name` in `namespace`. `api` has to be that of Endpoints.
     pub fn endpoints(api: A, namespace: &str, name: &str) -> Self {
         let resource = ApiResource::new("v1", "Endpoints", "endpoints", Scope::Namespaced);
-        Self { api, resource, key: ObjectKey::new(namespace, name) }
-    }
-
-    fn locked(&self, object: DynamicObject) -> Result<Locked<DynamicObject>, ApiError> {
-        let kind = &self.resource.kind;
-        stored(&object, kind)?;
-        let record = match object.metadata.annotations.get(LEADER_ANNOTATION) {
-            None => LeaderElectionRecord::default(),
-            Some(text) => match serde_json::from_str::<Annotation>(text) {
-                Ok(annotation) => annotation.into(),
-                Err(error) => {
-                    let told = format!("{kind} {}: annotation {LEADER_ANNOTATION} is no record: {error}", self.key);
-                    tracing::error!("{told}; nobody can lead until it is mended");
-                    return Err(ApiError::decode(told));
-                }
-            },
-        };
-        let version = Version { uid: object.uid().into(), resource_version: object.resource_version().into() };
-        Ok(Locked { state: LockState { version, record }, object })
+        Self { watch: true, api, resource, key: ObjectKey::new(namespace, name) }
     }
 }
 
-impl<A: ObjectApi<DynamicObject>> Lock for AnnotationLock<A> {
+impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for AnnotationLock<A> {
     type Object = DynamicObject;
 
     fn resource(&self) -> ApiResource {
@@ -80,9 +67,17 @@ impl<A: ObjectApi<DynamicObject>> Lock for AnnotationLock<A> {
         TimePrecision::Seconds
     }
 
+    async fn watch(&self) -> Result<Option<LockEvents<DynamicObject>>, ApiError> {
+        if !self.watch {
+            return Ok(None);
+        }
+        let kind = self.resource.kind.clone();
+        watch_one(&self.api, &self.key, move |object| locked(object, &kind)).await.map(Some)
+    }
+
     async fn get(&self) -> Result<Option<Locked<DynamicObject>>, ApiError> {
         match self.api.get(&self.key).await {
-            Ok(object) => self.locked(object).map(Some),
+            Ok(object) => locked(object, &self.resource.kind).map(Some),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -92,7 +87,7 @@ impl<A: ObjectApi<DynamicObject>> Lock for AnnotationLock<A> {
         let types = TypeMeta { api_version: self.resource.group_version.to_string(), kind: self.resource.kind.clone() };
         let metadata = ObjectMeta::new(self.key.namespace().unwrap_or_default(), self.key.name());
         let object = annotated(DynamicObject { types, metadata, ..DynamicObject::default() }, record)?;
-        self.locked(self.api.create(&object, &PostOptions::default()).await?)
+        locked(self.api.create(&object, &PostOptions::default()).await?, &self.resource.kind)
     }
 
     async fn update(
@@ -102,8 +97,26 @@ impl<A: ObjectApi<DynamicObject>> Lock for AnnotationLock<A> {
     ) -> Result<Locked<DynamicObject>, ApiError> {
         comparable(base, &self.resource.kind)?;
         let object = annotated(base.clone(), record)?;
-        self.locked(self.api.update(&object, &PostOptions::default()).await?)
+        locked(self.api.update(&object, &PostOptions::default()).await?, &self.resource.kind)
     }
+}
+
+fn locked(object: DynamicObject, kind: &str) -> Result<Locked<DynamicObject>, ApiError> {
+    stored(&object, kind)?;
+    let record = match object.metadata.annotations.get(LEADER_ANNOTATION) {
+        None => LeaderElectionRecord::default(),
+        Some(text) => match serde_json::from_str::<Annotation>(text) {
+            Ok(annotation) => annotation.into(),
+            Err(error) => {
+                let key = object.key();
+                return Err(ApiError::decode(format!(
+                    "{kind} {key}: annotation {LEADER_ANNOTATION} is no record, and nobody can lead until it is mended: {error}"
+                )));
+            }
+        },
+    };
+    let version = Version { uid: object.uid().into(), resource_version: object.resource_version().into() };
+    Ok(Locked { state: LockState { version, record }, object })
 }
 
 fn annotated(mut object: DynamicObject, record: &LeaderElectionRecord) -> Result<DynamicObject, ApiError> {

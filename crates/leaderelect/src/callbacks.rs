@@ -5,7 +5,7 @@ use std::future::Future;
 
 use pintle_meta::{ApiResource, ObjectKey};
 
-use crate::{Leadership, LossReason, Version};
+use crate::{Leadership, TermEnd, Version};
 
 /// What an elector calls: the `LeaderCallbacks` of client-go.
 ///
@@ -19,24 +19,28 @@ use crate::{Leadership, LossReason, Version};
 ///
 /// let callbacks = LeaderCallbacks {
 ///     on_new_leader: Box::new(|identity| println!("{identity} leads")),
-///     on_stopped_leading: Box::new(|reason| println!("no longer the leader: {reason}")),
+///     on_stopped_leading: Box::new(|end| println!("no longer the leader: {}", end.reason)),
 ///     ..LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
 /// };
 /// # drop(callbacks);
 /// ```
-pub struct LeaderCallbacks<W> {
+pub struct LeaderCallbacks<W, T> {
     /// The work of a leader. It is started for each term, and dropped when the term is over.
     ///
     /// It should end when [`Leadership::cancelled`] does; until it has, a term that was asked to end is renewed. Work that ends by
-    /// itself ends the election.
+    /// itself ends the election; work that returns because its term is over does not.
     pub on_started_leading: W,
-    /// Called after a term's work has ended, with the reason; also when the work panics or the elector is dropped.
-    pub on_stopped_leading: Box<dyn FnMut(&LossReason) + Send>,
+    /// Called after a term's work has ended, with all that [runs](Leadership::run) beside it, and told how; also when the work
+    /// panicked or the elector is dropped.
+    pub on_stopped_leading: StoppedHook<T>,
     /// Called when another holder is observed, which may be this elector itself. An empty holder means that nobody leads.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,
 }
 
-impl<W, Fut> LeaderCallbacks<W>
+/// Called with the end of a term.
+pub type StoppedHook<T> = Box<dyn FnMut(&TermEnd<T>) + Send>;
+
+impl<W, Fut> LeaderCallbacks<W, Fut::Output>
 where
     W: FnMut(Leadership) -> Fut,
     Fut: Future,
@@ -47,7 +51,7 @@ where
     }
 }
 
-impl<W> fmt::Debug for LeaderCallbacks<W> {
+impl<W, T> fmt::Debug for LeaderCallbacks<W, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaderCallbacks").finish_non_exhaustive()
     }

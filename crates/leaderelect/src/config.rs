@@ -46,8 +46,9 @@ pub struct LeaderElectionConfig {
     /// Whether a record with this identity that this elector did not write counts as its own. False by default: the record
     /// may belong to a process that still runs. If true, a restart with a fixed identity need not wait.
     pub reuse_identity: bool,
-    /// Whether a candidate that sees a held lock deleted waits until it would have expired. True by default: its holder may not
-    /// have noticed yet.
+    /// Whether a candidate that finds a lock deleted which it has seen waits for a lease duration from then on. True by default: its
+    /// holder may not have noticed yet, and works until `renew_deadline` after the sending of its last renewal, which
+    /// came before the deletion. One that never saw the lock does not wait.
     pub wait_out_deleted: bool,
     /// The seed of the jitter; none for a random one.
     pub seed: Option<u64>,
@@ -58,12 +59,16 @@ pub struct LeaderElectionConfig {
     /// |---|---|---|
     /// | `leader_election_master_status` | gauge | whether this elector leads |
     /// | `leader_election_slowpath_total` | counter | renewals that had to read the lock first |
-    /// | `leader_election_terms_total` | counter | terms that began; not in client-go |
-    /// | `leader_election_renewals_total` | counter | renewals that moved a deadline; not in client-go |
+    /// | `leader_election_terms_total` | counter | terms that began; not in client-go, as all below |
+    /// | `leader_election_term_ends_total` | counter | terms that ended, by the label `reason` too: a [`LossReason`](crate::LossReason) |
+    /// | `leader_election_validity_seconds` | gauge | how long the term lasts without another renewal; 0 without one |
+    /// | `leader_election_renewals_total` | counter | renewals that moved a deadline |
+    /// | `leader_election_renewal_duration_seconds` | histogram | how long these took, from their sending |
+    /// | `leader_election_malformed_records_total` | counter | answers about the lock that could not be read; logged once in a row |
     pub metrics: Option<Arc<dyn Provider>>,
     /// Is called at each term's beginning and end, so that it can record an Event about the lock: client-go's `RecordEvent`.
     pub events: Option<EventHook>,
-    /// Where the time is read. Timers are tokio's in any case.
+    /// Where the time is read and waited for.
     pub clocks: Arc<dyn Clocks>,
 }
 
@@ -160,7 +165,15 @@ impl LeaderElectionConfig {
     /// The pauses between a candidate's tries: all alike but for jitter.
     pub(crate) fn retries(&self) -> BackoffConfig {
         let retry = self.retry_period;
-        BackoffConfig { base: retry, factor: 1.0, cap: retry, jitter: JITTER_FACTOR, ..BackoffConfig::default() }
+        BackoffConfig {
+            base: retry,
+            factor: 1.0,
+            cap: retry,
+            jitter: JITTER_FACTOR,
+            // Whoever waits for longer than that finds a dead leader late.
+            longest_retry_after: self.lease_duration,
+            ..BackoffConfig::default()
+        }
     }
 
     /// The pauses between failing watches of the lock.

@@ -4,26 +4,28 @@ use std::collections::HashSet;
 use std::fmt;
 use std::future::{Future, pending};
 use std::mem::{self, Discriminant};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pintle_meta::{ApiError, ErrorKind};
 use pintle_metrics::Counter;
+use pintle_ratelimit::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::leadership::TermState;
-use crate::lock::{Lock, Locked};
+use crate::leadership::TermHandle;
+use crate::lock::{Lock, LockEvent, Locked};
 use crate::machine::{Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use crate::metrics::Instruments;
-use crate::status::{Observed, Open};
-use crate::{Clocks, LeaderElectionConfig, Leadership, Version};
+use crate::status::Observed;
+use crate::watching::{Told, follow};
+use crate::{Clocks, Deadline, LeaderElectionConfig, LockState, Version};
 
 /// What the driver tells the one who runs the work, in order.
 pub(crate) enum Notice {
     NewLeader(String),
-    Started(Leadership, watch::Sender<TermState>),
+    Started(TermHandle),
 }
 
 pub(crate) struct Driver<L: Lock> {
@@ -34,8 +36,10 @@ pub(crate) struct Driver<L: Lock> {
     machine: Machine,
     /// The object that was last read or written, to which the next write puts the record.
     object: Option<(Version, Arc<L::Object>)>,
+    /// The object that the watch told last: a free lock is taken as it was told.
+    hinted: Option<(Version, Arc<L::Object>)>,
     request: Option<Exchange<L::Object>>,
-    term: Option<watch::Sender<TermState>>,
+    term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
     notices: mpsc::UnboundedSender<Notice>,
     /// The elector's, and gone with it, whenever this task is.
@@ -51,8 +55,6 @@ type Trouble = HashSet<Kind>;
 
 /// A kind of failure: of what kind the error is, and which code the server answered. None: no answer in time.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
-
-pub(crate) type HintSource = (Pin<Box<dyn Future<Output = ()> + Send>>, mpsc::Receiver<Hint>);
 
 type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
 
@@ -76,7 +78,7 @@ impl<L: Lock> Driver<L> {
         let (renew_deadline, clocks) = (config.renew_deadline, config.clocks.clone());
         let machine = Machine::new(config, lock.time_precision(), clocks.now());
         let name = lock.key().as_str().into();
-        let (object, request, term) = (None, None, None);
+        let (object, hinted, request, term) = (None, None, None, None);
         let (slow_paths, reads, writes) = (0, HashSet::new(), HashSet::new());
         Self {
             lock,
@@ -85,6 +87,7 @@ impl<L: Lock> Driver<L> {
             renew_deadline,
             machine,
             object,
+            hinted,
             request,
             term,
             observed,
@@ -97,21 +100,14 @@ impl<L: Lock> Driver<L> {
     }
 
     /// Drives the machine until it has finished.
-    pub(crate) async fn run(
-        mut self,
-        stop: CancellationToken,
-        mut work_ended: mpsc::Receiver<()>,
-        hints: Option<HintSource>,
-    ) {
-        let (mut watching, mut hinted) = match hints {
-            Some((watching, hinted)) => (watching, hinted),
-            None => (Box::pin(pending()) as Pin<Box<dyn Future<Output = ()> + Send>>, mpsc::channel(1).1),
-        };
+    pub(crate) async fn run(mut self, stop: CancellationToken, mut work_ended: mpsc::Receiver<()>, pauses: Backoff) {
+        let (to_us, mut hints) = mpsc::channel(8);
+        let mut watching = pin!(follow(self.lock.clone(), self.clocks.clone(), pauses, to_us));
+        let mut watched = true;
         let mut signal = Signal::Tick;
         let mut stopping = false;
-        let mut watched = true;
         while self.step(signal) {
-            let wake = self.machine.wake_at().map(|at| at.saturating_sub(self.clocks.now().elapsed));
+            let (clocks, wake) = (self.clocks.clone(), self.machine.wake_at());
             signal = tokio::select! {
                 biased;
                 () = stop.cancelled(), if !stopping => {
@@ -120,12 +116,12 @@ impl<L: Lock> Driver<L> {
                 }
                 Some(()) = work_ended.recv() => Signal::WorkEnded,
                 answer = next_answer(&mut self.request) => self.answer(answer),
-                Some(hint) = hinted.recv() => Signal::Watch(hint),
+                Some(told) = hints.recv() => Signal::Watch(self.hint(told)),
                 () = &mut watching, if watched => {
                     watched = false;
                     Signal::Tick
                 }
-                () = sleep(wake) => Signal::Tick,
+                () = sleep(&*clocks, wake) => Signal::Tick,
             };
         }
     }
@@ -142,29 +138,21 @@ impl<L: Lock> Driver<L> {
                 }
                 Instruction::StartLeading { term, deadline } => {
                     tracing::info!(lock = %self.name, transitions = term.record.leader_transitions, "started leading");
-                    let (state, leadership) = Leadership::new(self.name.clone(), term, self.clocks.clone(), deadline);
-                    self.term = Some(state.clone());
-                    let confirmed = deadline.elapsed - self.renew_deadline;
-                    self.observed.send_modify(|observed| {
-                        observed.term = Some(Open { leadership: leadership.clone(), confirmed });
-                    });
+                    let began = LockState { version: term.version.clone(), record: term.record.clone() };
+                    let token = self.lock.token(&began);
+                    let term = TermHandle::new(self.name.clone(), term, token, self.clocks.clone(), deadline);
+                    self.term = Some(term.clone());
                     self.count(|metrics| &*metrics.terms, 1);
-                    self.tell(Notice::Started(leadership, state));
+                    self.tell(Notice::Started(term));
                 }
                 Instruction::Extend(deadline) => {
-                    let confirmed = deadline.elapsed - self.renew_deadline;
-                    self.change_term(|state| state.deadline = deadline);
-                    self.count(|metrics| &*metrics.renewals, 1);
-                    self.observed.send_modify(|observed| {
-                        if let Some(open) = &mut observed.term {
-                            open.confirmed = confirmed;
-                        }
-                    });
+                    self.of_term(|term| term.extend(deadline));
+                    self.renewed(deadline);
                 }
-                Instruction::Drain => self.change_term(|state| state.draining = true),
+                Instruction::Drain => self.of_term(TermHandle::drain),
                 Instruction::StopLeading(reason) => {
                     tracing::warn!(lock = %self.name, %reason, "stopped leading");
-                    self.change_term(|state| state.lost = Some(reason));
+                    self.of_term(|term| term.lose(reason.clone()));
                 }
                 Instruction::Finish => return false,
             }
@@ -177,24 +165,34 @@ impl<L: Lock> Driver<L> {
 
     fn send(&mut self, request: LockRequest, timeout: Duration) {
         let lock = self.lock.clone();
-        let object = self.object.as_ref();
-        let object = object.map(|(version, object)| (version.clone(), object.clone()));
+        let base = match &request {
+            LockRequest::Update { base, .. } => {
+                let known = [&self.object, &self.hinted].into_iter().flatten().find(|(version, _)| version == base);
+                known.map(|(_, object)| object.clone())
+            }
+            _ => None,
+        };
+        let clocks = self.clocks.clone();
         let read = request == LockRequest::Read;
         let exchange = async move {
             match request {
                 LockRequest::Read => Answer::Read(lock.get().await),
                 LockRequest::Create(record) => Answer::Written(lock.create(&record).await),
-                LockRequest::Update { base, record } => match object {
-                    Some((version, object)) if version == base => Answer::Written(lock.update(&object, &record).await),
+                LockRequest::Update { record, .. } => match base {
+                    Some(object) => Answer::Written(lock.update(&object, &record).await),
                     // Not the object that the machine means. To look again puts that right.
-                    _ => Answer::Late { read: false },
+                    None => Answer::Late { read: false },
                 },
             }
         };
-        self.request =
-            Some(Box::pin(
-                async move { tokio::time::timeout(timeout, exchange).await.unwrap_or(Answer::Late { read }) },
-            ));
+        self.request = Some(Box::pin(async move {
+            let late = Deadline::after(clocks.now(), timeout);
+            tokio::select! {
+                biased;
+                answer = exchange => answer,
+                () = clocks.sleep_until(late) => Answer::Late { read },
+            }
+        }));
     }
 
     /// Remembers the object of an answer, and tells the machine of the rest.
@@ -227,8 +225,25 @@ impl<L: Lock> Driver<L> {
         }
     }
 
+    /// Remembers the object of an event, and tells the machine of the rest.
+    fn hint(&mut self, told: Told<L::Object>) -> Hint {
+        match told {
+            Told::Up => Hint::Up,
+            Told::Down => Hint::Down,
+            Told::Event(LockEvent::Changed(locked)) => {
+                self.hinted = Some((locked.state.version.clone(), Arc::new(locked.object)));
+                Hint::Changed(locked.state)
+            }
+            Told::Event(LockEvent::Deleted { uid }) => Hint::Deleted { uid },
+            Told::Event(LockEvent::Touched) => Hint::Touched,
+        }
+    }
+
     fn failure(&mut self, read: bool, error: &ApiError) -> Failure {
         let code = error.status().map(|status| status.code);
+        if matches!(error.kind, ErrorKind::Decode(_)) {
+            self.count(|metrics| &*metrics.malformed, 1);
+        }
         match error.is_conflict() || error.is_already_exists() {
             // Another one was quicker, as in every election.
             true => tracing::debug!(lock = %self.name, %error, "lost a race for the lock"),
@@ -246,9 +261,17 @@ impl<L: Lock> Driver<L> {
         }
     }
 
-    fn change_term(&self, change: impl FnOnce(&mut TermState)) {
+    fn of_term(&self, change: impl FnOnce(&TermHandle)) {
         if let Some(term) = &self.term {
-            term.send_modify(change);
+            change(term);
+        }
+    }
+
+    fn renewed(&self, deadline: Deadline) {
+        if let Some(metrics) = self.metrics.as_ref().and_then(Weak::upgrade) {
+            metrics.renewals.add(1);
+            let sent = deadline.monotonic.saturating_sub(self.renew_deadline);
+            metrics.renewal_duration.observe(self.clocks.now().monotonic.saturating_sub(sent).as_secs_f64());
         }
     }
 
@@ -273,9 +296,9 @@ async fn next_answer<O>(request: &mut Option<Exchange<O>>) -> Answer<O> {
     }
 }
 
-async fn sleep(wake: Option<Duration>) {
+async fn sleep(clocks: &dyn Clocks, wake: Option<Deadline>) {
     match wake {
-        Some(left) => tokio::time::sleep(left).await,
+        Some(wake) => clocks.sleep_until(wake).await,
         None => pending().await,
     }
 }

@@ -1,11 +1,12 @@
 //! The elector: it runs the work of the leader, while a task of its own drives the machine.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::thread::panicking;
+use std::task::Poll;
+use std::thread;
 
 use pintle_metrics::CatchPanic;
 use pintle_ratelimit::Backoff;
@@ -15,12 +16,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::EventHook;
 use crate::driver::{Driver, Notice};
-use crate::leadership::TermState;
+use crate::leadership::TermHandle;
 use crate::metrics::Instruments;
 use crate::status::Observed;
 use crate::{
     ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind, Leadership,
-    Lock, LossReason,
+    LeadershipLost, Lock, LossReason, TermEnd,
 };
 
 /// Contends for a lock and runs the work of the leader: the `LeaderElector` of client-go.
@@ -30,10 +31,13 @@ use crate::{
 /// ```
 /// use pintle_leaderelect::{InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeadershipLost};
 /// use pintle_leaderelect::{Lease, LeaseLock};
-/// use pintle_meta::ObjectApi;
+/// use pintle_meta::{ListWatch, ObjectApi};
 /// use tokio_util::sync::CancellationToken;
 ///
-/// async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), InvalidConfig> {
+/// async fn lead<A>(leases: A, stop: CancellationToken) -> Result<(), InvalidConfig>
+/// where
+///     A: ObjectApi<Lease> + ListWatch<Object = Lease>,
+/// {
 ///     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
 ///     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
 ///     let status = elector.status(); // for health checks and others that ask
@@ -76,29 +80,31 @@ impl<L: Lock> LeaderElector<L> {
 
     /// What this elector knows, for others to ask.
     pub fn status(&self) -> ElectionStatus {
-        ElectionStatus::new(
-            self.lock.key().clone(),
-            self.config.lease_duration,
-            self.config.clocks.clone(),
-            self.observed.subscribe(),
-        )
+        ElectionStatus::new(self.lock.key().clone(), &self.config, self.observed.subscribe())
     }
 
-    /// Contends, works for as long as it leads, and contends again, until `stop` is cancelled or the work ends by itself.
-    /// Returns how the last term ended; none when there was none.
+    /// Contends, works for as long as it leads, and contends again when a term is lost, until `stop` is cancelled or the work ends by
+    /// itself: by a value, an error or a panic. Returns how the last term ended; none when there was none. Whoever wants to
+    /// contend again then calls it again.
     ///
-    /// When `stop` is cancelled, the work is asked to end, and the term is renewed until it has; then the elector tries for at
-    /// most `renew_deadline` to release the lock. If the term is lost before the work has ended, the work is dropped.
+    /// When `stop` is cancelled, the work is asked to end, and the term is renewed until it has. Then the elector waits until all
+    /// [permits](Leadership::permit) and all else that [runs](Leadership::run) under the term have ended, or their deadline has passed,
+    /// and tries for at most `renew_deadline` to release the lock. If the term is lost before the work has ended, the work is
+    /// dropped.
     ///
     /// # Panics
     ///
-    /// If the work or a callback panics. The lock is not released then, and expires.
+    /// If a callback panics. The lock is not released then, and expires.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the work and ends the election at once, without a release: a successor has to wait for the
     /// lock to expire.
-    pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, callbacks: LeaderCallbacks<W>) -> Option<LossReason>
+    pub async fn run<W, Fut>(
+        &mut self,
+        stop: &CancellationToken,
+        callbacks: LeaderCallbacks<W, Fut::Output>,
+    ) -> Option<TermEnd<Fut::Output>>
     where
         W: FnMut(Leadership) -> Fut,
         Fut: Future,
@@ -118,8 +124,8 @@ impl<L: Lock> LeaderElector<L> {
     pub async fn run_once<W, Fut>(
         &mut self,
         stop: &CancellationToken,
-        callbacks: LeaderCallbacks<W>,
-    ) -> Option<LossReason>
+        callbacks: LeaderCallbacks<W, Fut::Output>,
+    ) -> Option<TermEnd<Fut::Output>>
     where
         W: FnMut(Leadership) -> Fut,
         Fut: Future,
@@ -130,9 +136,9 @@ impl<L: Lock> LeaderElector<L> {
     async fn contend<W, Fut>(
         &mut self,
         stop: &CancellationToken,
-        callbacks: LeaderCallbacks<W>,
+        callbacks: LeaderCallbacks<W, Fut::Output>,
         once: bool,
-    ) -> Option<LossReason>
+    ) -> Option<TermEnd<Fut::Output>>
     where
         W: FnMut(Leadership) -> Fut,
         Fut: Future,
@@ -143,60 +149,44 @@ impl<L: Lock> LeaderElector<L> {
         let (to_us, mut notices) = mpsc::unbounded_channel();
         let (work_ended, ends) = mpsc::channel(1);
         // The driver has a task of its own, so that work that hogs its thread does not keep the term from being renewed.
-        let driver = Driver::new(
-            self.lock.clone(),
-            self.config.clone(),
-            self.observed.clone(),
-            to_us,
-            self.metrics.as_ref().map(Arc::downgrade),
-        );
-        let hints = self.lock.watch().map(|watch| {
-            let (to_driver, hinted) = mpsc::channel(8);
-            let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
-            (watch.start(self.lock.key().clone(), pauses, to_driver), hinted)
-        });
-        let driver = AbortOnDropHandle::new(tokio::spawn(driver.run(stop.clone(), ends, hints)));
+        let metrics = self.metrics.as_ref().map(Arc::downgrade);
+        let driver = Driver::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
+        let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
+        let driver = AbortOnDropHandle::new(tokio::spawn(driver.run(stop.clone(), ends, pauses)));
         let mut last = None;
         while let Some(notice) = notices.recv().await {
-            let (leadership, state) = match notice {
+            let handle = match notice {
                 Notice::NewLeader(identity) => {
                     on_new_leader(&identity);
                     continue;
                 }
-                Notice::Started(leadership, state) => (leadership, state),
+                Notice::Started(handle) => handle,
             };
-            let reason = {
-                let mut term = OpenTerm {
-                    state,
-                    observed: self.observed.clone(),
-                    event: self.event(&leadership),
-                    events: self.config.events.clone(),
-                    on_stopped: &mut *on_stopped_leading,
-                    reason: LossReason::Abandoned,
-                };
-                term.record(LeaderEventKind::BecameLeader);
-                let mut work = pin!(leadership.run(on_started_leading(leadership.clone())));
-                let ended = loop {
-                    tokio::select! {
-                        ended = &mut work => break ended.map_err(|lost| lost.reason),
-                        notice = notices.recv() => match notice {
-                            Some(Notice::NewLeader(identity)) => on_new_leader(&identity),
-                            // A term begins only after this one's end was told.
-                            Some(Notice::Started(..)) | None => break Err(LossReason::Abandoned),
-                        },
-                    }
-                };
-                term.reason = match ended {
-                    Err(reason) => reason,
-                    Ok(_) if stop.is_cancelled() => LossReason::Cancelled,
-                    Ok(_) => LossReason::Completed,
-                };
-                term.reason.clone()
+            let leadership = handle.leadership();
+            let mut term = OpenTerm {
+                observed: self.observed.clone(),
+                metrics: self.metrics.clone(),
+                event: self.event(&leadership),
+                events: self.config.events.clone(),
+                on_stopped: &mut *on_stopped_leading,
+                handle,
+                told: false,
             };
-            if once || reason == LossReason::Completed {
+            term.begin();
+            let mut new_leader = |identity: String| on_new_leader(&identity);
+            let work = async { leadership.run(on_started_leading(leadership.clone())).await };
+            let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
+            let end = end_of_term(ended, &leadership, stop.is_cancelled());
+            if once || matches!(end.reason, LossReason::Completed | LossReason::Panicked) {
                 stop.cancel();
             }
-            last = Some(reason);
+            // What others still do under the term is part of its work.
+            meanwhile(term.handle.close(end.reason.clone()), &mut notices, &mut new_leader).await;
+            let (recorded, told) = term.tell(&end);
+            if let Err(panic) = recorded.and(told) {
+                resume_unwind(panic);
+            }
+            last = Some(end);
             // The driver is gone only after a panic, which is passed on below.
             let _ = work_ended.send(()).await;
         }
@@ -215,7 +205,7 @@ impl<L: Lock> LeaderElector<L> {
             identity: self.config.identity.clone(),
             resource: self.lock.resource(),
             key: self.lock.key().clone(),
-            version: leadership.token().clone(),
+            version: leadership.term().version.clone(),
         }
     }
 }
@@ -229,17 +219,86 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Closes a term, however its work ends: by returning, by a panic, or by being dropped.
-struct OpenTerm<'a> {
-    state: watch::Sender<TermState>,
-    observed: watch::Sender<Observed>,
-    event: LeaderEvent,
-    events: Option<EventHook>,
-    on_stopped: &'a mut (dyn FnMut(&LossReason) + Send),
-    reason: LossReason,
+/// Waits for `work`, and tells of new leaders meanwhile. None if the driver is gone, which happens by a panic only.
+async fn meanwhile<F: Future>(
+    work: F,
+    notices: &mut mpsc::UnboundedReceiver<Notice>,
+    new_leader: &mut impl FnMut(String),
+) -> Option<F::Output> {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            output = &mut work => return Some(output),
+            notice = notices.recv() => match notice {
+                Some(Notice::NewLeader(identity)) => new_leader(identity),
+                // A term begins only after this one's end was told.
+                Some(Notice::Started(_)) | None => return None,
+            },
+        }
+    }
 }
 
-impl OpenTerm<'_> {
+/// Catches the panic of `work`, which is dropped then.
+async fn caught<F: Future>(work: F) -> thread::Result<F::Output> {
+    let mut work = pin!(work);
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}
+
+/// What became of a term, by what became of its work.
+fn end_of_term<T>(
+    ended: Option<thread::Result<Result<T, LeadershipLost>>>,
+    leadership: &Leadership,
+    stopped: bool,
+) -> TermEnd<T> {
+    let (reason, work) = match ended {
+        None => (LossReason::Abandoned, None),
+        Some(Ok(Err(lost))) => (lost.reason, None),
+        Some(Ok(Ok(output))) if stopped => (LossReason::Cancelled, Some(Ok(output))),
+        Some(Ok(Ok(output))) => (LossReason::Completed, Some(Ok(output))),
+        Some(Err(panic)) => (LossReason::Panicked, Some(Err(panic))),
+    };
+    // Work may see the end of its term before its guard does, and return because of it.
+    let reason = match leadership.check() {
+        Err(lost) if !matches!(reason, LossReason::Panicked | LossReason::Abandoned) => lost.reason,
+        _ => reason,
+    };
+    TermEnd { reason, work }
+}
+
+/// A term that has been told to the outside. Its end is told, too, whatever becomes of the elector.
+struct OpenTerm<'a, T> {
+    handle: TermHandle,
+    observed: watch::Sender<Observed>,
+    metrics: Option<Arc<Instruments>>,
+    event: LeaderEvent,
+    events: Option<EventHook>,
+    on_stopped: &'a mut (dyn FnMut(&TermEnd<T>) + Send),
+    told: bool,
+}
+
+impl<T> OpenTerm<'_, T> {
+    fn begin(&mut self) {
+        self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
+        self.record(LeaderEventKind::BecameLeader);
+    }
+
+    /// Closes the term. Each is told, even if the other panics.
+    fn tell(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
+        self.told = true;
+        self.handle.lose(end.reason.clone());
+        self.observed.send_modify(|observed| observed.term = None);
+        if let Some(metrics) = &self.metrics {
+            metrics.term_ended(&end.reason);
+        }
+        let recorded = catch_unwind(AssertUnwindSafe(|| self.record(LeaderEventKind::StoppedLeading)));
+        (recorded, catch_unwind(AssertUnwindSafe(|| (self.on_stopped)(end))))
+    }
+
     fn record(&mut self, kind: LeaderEventKind) {
         self.event.kind = kind;
         if let Some(record) = &self.events {
@@ -248,23 +307,15 @@ impl OpenTerm<'_> {
     }
 }
 
-impl Drop for OpenTerm<'_> {
+impl<T> Drop for OpenTerm<'_, T> {
     fn drop(&mut self) {
-        self.state.send_modify(|state| {
-            state.lost.get_or_insert_with(|| self.reason.clone());
-        });
-        self.observed.send_modify(|observed| observed.term = None);
-        // Each is told, even if the other panics.
-        let recorded = catch_unwind(AssertUnwindSafe(|| self.record(LeaderEventKind::StoppedLeading)));
-        let told = catch_unwind(AssertUnwindSafe(|| (self.on_stopped)(&self.reason)));
-        if let Err(panic) = recorded.and(told) {
-            match panicking() {
-                false => resume_unwind(panic),
-                // A second panic on the way of the first would end the process.
-                true => {
-                    tracing::error!(lock = %self.event.key, "the end of a term could not be told: a callback panicked")
-                }
-            }
+        if self.told {
+            return;
+        }
+        let (recorded, told) = self.tell(&TermEnd { reason: LossReason::Abandoned, work: None });
+        // A panic here could be the second one, and end the process.
+        if recorded.is_err() || told.is_err() {
+            tracing::error!(lock = %self.event.key, "a callback panicked as it was told of the end of an abandoned term");
         }
     }
 }

@@ -4,18 +4,21 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::{Clocks, Deadline, LossReason, Term, Version};
+use crate::{Clocks, Deadline, LossReason, Term, Token};
 
-/// The right to act as the leader, until a deadline.
+/// The right to act as the leader, until a deadline. Clones are the same right.
 ///
 /// Work runs *inside* it: [`Leadership::run`] drops the work at the deadline, or as soon as anything contradicts the term.
-/// Work that was handed to other tasks, threads or programs has to call [`Leadership::check`] before each effect, and to give
-/// each request no more time than `check` returns.
+/// Work that was handed to other threads or programs takes a [`Permit`] for each effect: as long as that is held, the lock is not
+/// given to anyone else before the deadline.
 ///
 /// A request that was sent cannot be called back, and a process that is frozen between the check and the send does not
 /// notice: only a resource that compares [fencing tokens](Leadership::token) stops those.
@@ -29,13 +32,9 @@ use crate::{Clocks, Deadline, LossReason, Term, Version};
 /// // What an elector runs for each term.
 /// async fn work(leadership: Leadership) -> Result<(), LeadershipLost> {
 ///     while !leadership.is_cancelled() {
-///         // What was handed to another thread is not dropped with this work, so it asks by itself.
-///         let handle = leadership.clone();
-///         std::thread::spawn(move || {
-///             let left = handle.check()?;
-///             send_a_request(left.min(Duration::from_secs(5)));
-///             Ok::<(), LeadershipLost>(())
-///         });
+///         // What was handed to another thread is not dropped with this work, so it has a permit.
+///         let permit = leadership.permit()?;
+///         std::thread::spawn(move || send_a_request(permit.remaining().min(Duration::from_secs(5))));
 ///         tokio::time::sleep(Duration::from_secs(60)).await;
 ///     }
 ///     Ok(())
@@ -44,52 +43,58 @@ use crate::{Clocks, Deadline, LossReason, Term, Version};
 /// ```
 #[derive(Clone)]
 pub struct Leadership {
-    lock: Arc<str>,
-    term: Arc<Term>,
-    clocks: Arc<dyn Clocks>,
+    shared: Arc<Shared>,
     state: watch::Receiver<TermState>,
+}
+
+struct Shared {
+    lock: Arc<str>,
+    term: Term,
+    token: Option<Token>,
+    clocks: Arc<dyn Clocks>,
+    permits: TaskTracker,
+    /// Somebody was told that the deadline has passed. From then on it has, whatever the clocks say later.
+    expired: AtomicBool,
 }
 
 /// What the elector tells the holders of one term.
 #[derive(Clone, Debug)]
-pub(crate) struct TermState {
-    pub(crate) deadline: Deadline,
-    pub(crate) draining: bool,
-    pub(crate) lost: Option<LossReason>,
+struct TermState {
+    deadline: Deadline,
+    draining: bool,
+    /// The work has ended so: no more permits, and no more time for those that are out.
+    closed: Option<LossReason>,
+    lost: Option<LossReason>,
 }
 
 impl Leadership {
-    pub(crate) fn new(
-        lock: Arc<str>,
-        term: Term,
-        clocks: Arc<dyn Clocks>,
-        deadline: Deadline,
-    ) -> (watch::Sender<TermState>, Self) {
-        let (sender, state) = watch::channel(TermState { deadline, draining: false, lost: None });
-        (sender, Self { lock, term: Arc::new(term), clocks, state })
-    }
-
-    /// Reads the clocks, and returns the time that is left of the term.
+    /// What is left of the term. It is no promise that the lock stays: that is a [permit](Leadership::permit).
     ///
     /// # Errors
     ///
     /// [`LeadershipLost`] at the deadline and after, and once the term has ended. After one error each further call fails.
     pub fn check(&self) -> Result<Duration, LeadershipLost> {
+        self.left(&self.state.borrow())
+    }
+
+    /// The right to do one thing. Before anyone else can lead, the permit has been dropped or its time is over.
+    ///
+    /// # Errors
+    ///
+    /// As [`Leadership::check`], and once the work of the term has ended.
+    pub fn permit(&self) -> Result<Permit, LeadershipLost> {
+        // Counted before it is looked at, so that an elector that has closed the term sees each one that was given.
+        let count = self.shared.permits.token();
         let state = self.state.borrow();
-        if let Some(reason) = &state.lost {
-            return Err(self.loss(reason.clone()));
-        }
-        if self.state.has_changed().is_err() {
-            return Err(self.loss(LossReason::Abandoned));
-        }
-        match state.deadline.remaining(self.clocks.now()) {
-            Duration::ZERO => Err(self.loss(LossReason::Deadline)),
-            left => Ok(left),
+        self.left(&state)?;
+        match &state.closed {
+            Some(reason) => Err(self.loss(reason.clone())),
+            None => Ok(Permit { leadership: self.clone(), _count: count }),
         }
     }
 
-    /// Runs `work` while the term lasts. The term is checked before each poll, so that the work does not go on after a timer that
-    /// fired late or a machine that slept.
+    /// Runs `work` while the term lasts, with a [permit](Leadership::permit). The term is checked before each poll, so that the
+    /// work does not go on after a timer that fired late or a machine that slept.
     ///
     /// # Errors
     ///
@@ -99,6 +104,8 @@ impl Leadership {
     ///
     /// Dropping the future drops the work.
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LeadershipLost> {
+        let _permit = self.permit()?;
+        // Dropped before the permit is.
         let mut work = pin!(work);
         let guarded = poll_fn(|context| match self.check() {
             Ok(_) => work.as_mut().poll(context).map(Ok),
@@ -111,7 +118,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until the work should end: because the elector was asked to stop, or because the term is over.
+    /// Waits until the work should end: because the elector was asked to stop, because the work of the elector has ended and this
+    /// is work beside it, or because the term is over.
     ///
     /// After a request to stop, the term goes on, and is renewed, until the work has ended.
     ///
@@ -121,15 +129,17 @@ impl Leadership {
     pub async fn cancelled(&self) {
         let mut state = self.state.clone();
         tokio::select! {
+            biased;
+            _ = self.lost() => {}
             // An error means that the elector is gone, which ends the term too.
             _ = state.wait_for(|state| state.draining) => {}
-            _ = self.lost() => {}
         }
     }
 
     /// Whether [`Leadership::cancelled`] would return at once.
     pub fn is_cancelled(&self) -> bool {
-        self.state.borrow().draining || self.check().is_err()
+        let state = self.state.borrow();
+        state.draining || self.left(&state).is_err()
     }
 
     /// Waits until the term is over.
@@ -140,27 +150,29 @@ impl Leadership {
     pub async fn lost(&self) -> LeadershipLost {
         let mut state = self.state.clone();
         loop {
-            state.mark_unchanged();
-            let left = match self.check() {
-                Ok(left) => left,
-                Err(lost) => return lost,
+            let deadline = {
+                let state = state.borrow_and_update();
+                if let Err(lost) = self.left(&state) {
+                    return lost;
+                }
+                state.deadline
             };
             tokio::select! {
+                biased;
                 _ = state.changed() => {}
-                () = tokio::time::sleep(left) => {}
+                () = self.shared.clocks.sleep_until(deadline) => {}
             }
         }
     }
 
     /// The term.
     pub fn term(&self) -> &Term {
-        &self.term
+        &self.shared.term
     }
 
-    /// The fencing token: the version of the lock by which the term began. Within one uid, later terms have greater
-    /// resourceVersions.
-    pub fn token(&self) -> &Version {
-        &self.term.token
+    /// The fencing token: none if the server's resourceVersions are no numbers.
+    pub fn token(&self) -> Option<&Token> {
+        self.shared.token.as_ref()
     }
 
     /// The moment until which the term holds, unless it is renewed or ends before.
@@ -168,14 +180,141 @@ impl Leadership {
         self.state.borrow().deadline
     }
 
+    fn left(&self, state: &TermState) -> Result<Duration, LeadershipLost> {
+        if let Some(reason) = &state.lost {
+            return Err(self.loss(reason.clone()));
+        }
+        if self.state.has_changed().is_err() {
+            return Err(self.loss(LossReason::Abandoned));
+        }
+        let left = match self.shared.expired.load(Ordering::Acquire) {
+            true => Duration::ZERO,
+            false => state.deadline.remaining(self.shared.clocks.now()),
+        };
+        if left.is_zero() {
+            self.shared.expired.store(true, Ordering::Release);
+            return Err(self.loss(LossReason::Deadline));
+        }
+        Ok(left)
+    }
+
     fn loss(&self, reason: LossReason) -> LeadershipLost {
-        LeadershipLost { lock: self.lock.clone(), reason }
+        LeadershipLost { lock: self.shared.lock.clone(), reason }
     }
 }
 
 impl fmt::Debug for Leadership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leadership").field("lock", &self.lock).field("state", &*self.state.borrow()).finish()
+        f.debug_struct("Leadership").field("lock", &self.shared.lock).field("state", &*self.state.borrow()).finish()
+    }
+}
+
+/// The right to do one thing as the leader, counted: see [`Leadership::permit`].
+///
+/// The elector does not release the lock while a permit is held, but for the [deadline](Permit::deadline): a permit that is held
+/// longer is worth nothing. Once the work of the term has ended, its permits are not prolonged any more.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{Leadership, LeadershipLost};
+///
+/// fn pay(leadership: &Leadership) -> Result<(), LeadershipLost> {
+///     let permit = leadership.permit()?;
+///     transfer(permit.remaining()); // within that time, or not at all
+///     Ok(())
+/// }
+/// # fn transfer(timeout: std::time::Duration) {}
+/// ```
+#[must_use = "a permit counts for as long as it is held"]
+pub struct Permit {
+    leadership: Leadership,
+    _count: TaskTrackerToken,
+}
+
+impl Permit {
+    /// The time that is left for what the permit is for; zero when it is worth nothing any more.
+    pub fn remaining(&self) -> Duration {
+        self.leadership.check().unwrap_or_default()
+    }
+
+    /// The moment until which it holds. A renewal moves it, as long as the work of the term goes on.
+    pub fn deadline(&self) -> Deadline {
+        self.leadership.deadline()
+    }
+
+    /// The term that it belongs to.
+    pub fn leadership(&self) -> &Leadership {
+        &self.leadership
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("leadership", &self.leadership).finish_non_exhaustive()
+    }
+}
+
+/// The elector's side of a [`Leadership`]. The term is over when the last one is dropped.
+#[derive(Clone)]
+pub(crate) struct TermHandle {
+    shared: Arc<Shared>,
+    state: watch::Sender<TermState>,
+}
+
+impl TermHandle {
+    pub(crate) fn new(
+        lock: Arc<str>,
+        term: Term,
+        token: Option<Token>,
+        clocks: Arc<dyn Clocks>,
+        deadline: Deadline,
+    ) -> Self {
+        let permits = TaskTracker::new();
+        // Only so that its emptiness can be waited for.
+        permits.close();
+        let shared = Shared { lock, term, token, clocks, permits, expired: AtomicBool::new(false) };
+        let state = TermState { deadline, draining: false, closed: None, lost: None };
+        Self { shared: Arc::new(shared), state: watch::Sender::new(state) }
+    }
+
+    pub(crate) fn leadership(&self) -> Leadership {
+        Leadership { shared: self.shared.clone(), state: self.state.subscribe() }
+    }
+
+    /// Gives the term more time, unless somebody may have been told that it is over.
+    pub(crate) fn extend(&self, deadline: Deadline) {
+        self.state.send_modify(|state| {
+            let passed = state.deadline.has_passed(self.shared.clocks.now());
+            if passed || state.closed.is_some() || self.shared.expired.load(Ordering::Acquire) {
+                return;
+            }
+            state.deadline = deadline;
+        });
+    }
+
+    pub(crate) fn drain(&self) {
+        self.state.send_modify(|state| state.draining = true);
+    }
+
+    pub(crate) fn lose(&self, reason: LossReason) {
+        self.state.send_modify(|state| {
+            state.lost.get_or_insert(reason);
+        });
+    }
+
+    /// The work has ended: gives no more permits, and waits until those that are out are back, or can do no more harm.
+    pub(crate) async fn close(&self, reason: LossReason) {
+        self.state.send_modify(|state| {
+            state.draining = true;
+            state.closed = Some(reason);
+        });
+        let deadline = self.state.borrow().deadline;
+        tokio::select! {
+            biased;
+            () = self.shared.permits.wait() => {}
+            () = self.shared.clocks.sleep_until(deadline) => {}
+        }
     }
 }
 

@@ -80,13 +80,17 @@ impl LeaseSpec {
         }
     }
 
-    /// Puts `record` in, and keeps the fields that a record does not have.
+    /// Puts `record` in, and keeps the fields that a record does not have. When nobody holds the lease any more, the strategy and the
+    /// preferred holder go, as with client-go: they were wishes about that term.
     pub fn put(&mut self, record: &LeaderElectionRecord) {
         self.holder_identity = Some(record.holder_identity.clone());
         self.lease_duration_seconds = Some(record.lease_duration_seconds);
         self.acquire_time = record.acquire_time;
         self.renew_time = record.renew_time;
         self.lease_transitions = Some(record.leader_transitions);
+        if record.is_vacant() {
+            (self.strategy, self.preferred_holder) = (None, None);
+        }
     }
 }
 
@@ -126,6 +130,12 @@ mod tests {
         assert_eq!(back["strategy"], "OldestEmulationVersion");
         assert_eq!(back["preferredHolder"], "x");
         assert_eq!(back["later"], 1);
+        spec.put(&LeaderElectionRecord::default());
+        let back = serde_json::to_value(&spec).unwrap();
+        assert_eq!(
+            (&back["strategy"], &back["preferredHolder"], &back["later"]),
+            (&Value::Null, &Value::Null, &json!(1))
+        );
     }
 
     #[test]

@@ -4,10 +4,13 @@
 //! use std::time::Duration;
 //!
 //! use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Lease, LeaseLock};
-//! use pintle_meta::ObjectApi;
+//! use pintle_meta::{ListWatch, ObjectApi};
 //! use tokio_util::sync::CancellationToken;
 //!
-//! async fn lead(leases: impl ObjectApi<Lease>, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
+//! async fn lead<A>(leases: A, stop: CancellationToken) -> Result<(), Box<dyn std::error::Error>>
+//! where
+//!     A: ObjectApi<Lease> + ListWatch<Object = Lease>,
+//! {
 //!     let lock = LeaseLock::new(leases, "kube-system", "website-controller");
 //!     let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
 //!     let work = LeaderCallbacks::new(async |leadership| {
@@ -24,11 +27,10 @@
 //!
 //! # Nouns
 //!
-//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. Use a [`LeaseLock`], with a
-//!   [`LeaseWatch`] where takeovers are to be quick; an [`AnnotationLock`] is for clusters and programs from before there were
-//!   leases.
-//! - [`Leadership`] is the right to act, until a [`Deadline`]; a [`Term`] is one stretch of it, and [`LossReason`] says how it
-//!   ended.
+//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. Use a [`LeaseLock`]; an
+//!   [`AnnotationLock`] is for clusters and programs from before there were leases, and a [`MultiLock`] leads from there to here.
+//! - [`Leadership`] is the right to act, until a [`Deadline`], and a [`Permit`] the right to do one thing; a [`Term`] is one stretch
+//!   of it, and a [`TermEnd`] says how that ended. A [`Token`] tells terms apart for those who are acted upon.
 //! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it reports for people; [`ElectionStatus`] is what
 //!   others may ask. The metrics go where [`LeaderElectionConfig::metrics`] says.
 //! - [`machine::Machine`] decides everything, and does nothing.
@@ -37,7 +39,12 @@
 //!
 //! The work of two electors of different identity does not overlap, as long as their clocks' rates differ by less than
 //! `lease_duration / renew_deadline` (1.5 by default); offsets do not matter. The deadline counts from the moment at which the
-//! last stored renewal was *sent*, and no request can delay it.
+//! last stored renewal was *sent*, and no request can delay it. Work is what runs [inside](Leadership::run) a leadership or
+//! has a [permit](Leadership::permit), in whichever task or thread. Of three [clocks](Now), the one counts that leaves the least, so
+//! a machine that was suspended, or a virtual one that was paused and has its time of day again, finds its term over.
+//!
+//! When a lock is deleted that is held, its holder works for less than `renew_deadline` after that, and a candidate that had seen
+//! the lock takes it no sooner than a lease duration after it knows. One that comes anew, and finds nothing, does not wait.
 //!
 //! There is no fencing: a request that was sent before the term ended may still be done, and so may one of a process that
 //! was frozen between its check and its send. To stop these, let the resource compare [tokens](Leadership::token). Deleting
@@ -49,28 +56,31 @@ mod clocks;
 mod config;
 mod driver;
 mod elector;
-mod hint;
 mod leadership;
 mod lease;
 mod lock;
 pub mod machine;
 mod metrics;
+mod multi;
 mod record;
 mod status;
 mod term;
+mod token;
+mod watching;
 
 pub use annotation::{AnnotationLock, LEADER_ANNOTATION};
-pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind};
+pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind, StoppedHook};
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};
 pub use config::{InvalidConfig, LeaderElectionConfig, unique_identity};
 pub use elector::LeaderElector;
-pub use hint::LeaseWatch;
-pub use leadership::{Leadership, LeadershipLost};
+pub use leadership::{Leadership, LeadershipLost, Permit};
 pub use lease::{Lease, LeaseSpec};
-pub use lock::{LeaseLock, Lock, Locked};
+pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, Locked};
+pub use multi::{MultiLock, UNKNOWN_LEADER};
 pub use record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 pub use status::{ElectionStatus, Wedged};
-pub use term::{LossReason, Term};
+pub use term::{LossReason, Term, TermEnd};
+pub use token::{Fenced, InvalidToken, TOKEN_ANNOTATION, Token};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

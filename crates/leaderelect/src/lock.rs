@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::Pin;
 
-use pintle_meta::{ApiError, ApiResource, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
+use futures_core::Stream;
+use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
 
-use crate::{LeaderElectionRecord, Lease, LeaseWatch, LockState, TimePrecision, Version};
+use crate::watching::watch_one;
+use crate::{LeaderElectionRecord, Lease, LockState, TimePrecision, Token, Version};
 
 /// Where the record is kept: the `resourcelock.Interface` of client-go.
 ///
@@ -81,7 +84,7 @@ use crate::{LeaderElectionRecord, Lease, LeaseWatch, LockState, TimePrecision, V
 /// let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default())?;
 /// let work = LeaderCallbacks::new(async |leadership: Leadership| println!("{:?}", leadership.term()));
 /// let ended = elector.run(&CancellationToken::new(), work).await;
-/// assert_eq!(ended, Some(LossReason::Completed));
+/// assert_eq!(ended.unwrap().reason, LossReason::Completed);
 /// # Ok(())
 /// # }
 /// ```
@@ -100,9 +103,17 @@ pub trait Lock: Send + Sync + 'static {
         TimePrecision::Micros
     }
 
-    /// What tells of changes of the object, if that is a [`Lease`] and somebody watches it. Without it, an elector polls.
-    fn watch(&self) -> Option<LeaseWatch> {
-        None
+    /// The fencing token of a term that began with that state.
+    fn token(&self, began: &LockState) -> Option<Token> {
+        Token::of(&began.version)
+    }
+
+    /// Watches the object, from its present state on. The stream ends when the watch does; the elector opens another one, later
+    /// and later where that fails. None, the default: there is no watch, and the elector polls.
+    ///
+    /// What it tells may be old. It makes an elector act sooner, and no election depends on it.
+    fn watch(&self) -> impl Future<Output = Result<Option<LockEvents<Self::Object>>, ApiError>> + Send {
+        async { Ok(None) }
     }
 
     /// Reads the newest state; none if the object does not exist.
@@ -122,6 +133,23 @@ pub trait Lock: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Locked<Self::Object>, ApiError>> + Send;
 }
 
+/// What a watch of a lock tells.
+pub type LockEvents<O> = Pin<Box<dyn Stream<Item = LockEvent<O>> + Send>>;
+
+/// What happened to a lock.
+#[derive(Clone, Debug)]
+pub enum LockEvent<O> {
+    /// The object is, or was, like this.
+    Changed(Locked<O>),
+    /// The object of this uid is gone.
+    Deleted {
+        /// The uid.
+        uid: String,
+    },
+    /// It may be free: worth a look.
+    Touched,
+}
+
 /// A stored object, and the record in it.
 #[derive(Clone, Debug)]
 pub struct Locked<O> {
@@ -139,35 +167,35 @@ pub struct Locked<O> {
 /// # Examples
 ///
 /// ```
-/// use pintle_leaderelect::{Lease, LeaseLock, LeaseWatch};
+/// use pintle_leaderelect::{Lease, LeaseLock};
 /// use pintle_meta::{ListWatch, ObjectApi};
 ///
-/// fn lock<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone>(leases: A) -> LeaseLock<A> {
+/// fn lock<A: ObjectApi<Lease> + ListWatch<Object = Lease>>(leases: A) -> LeaseLock<A> {
 ///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
-///     let watch = Some(LeaseWatch::new(leases.clone()));
-///     LeaseLock { labels, watch, ..LeaseLock::new(leases, "kube-system", "website-controller") }
+///     LeaseLock { labels, ..LeaseLock::new(leases, "kube-system", "website-controller") }
 /// }
 /// ```
 #[derive(Debug)]
 pub struct LeaseLock<A> {
-    /// Reads and writes the lease.
+    /// Reads, writes and watches the lease.
     pub api: A,
     /// The lease. The elector creates it if it does not exist.
     pub key: ObjectKey,
     /// The labels to put on the lease with each write. Its other labels are kept.
     pub labels: BTreeMap<String, String>,
-    /// Watches the lease too. None, the default: the elector polls.
-    pub watch: Option<LeaseWatch>,
+    /// Whether the lease is watched, so that a release is noticed at once; true by default. While the watch is refused, fails or keeps
+    /// silent, the elector polls.
+    pub watch: bool,
 }
 
-impl<A: ObjectApi<Lease>> LeaseLock<A> {
-    /// The lease `name` in `namespace`, without labels, and not watched.
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> LeaseLock<A> {
+    /// The lease `name` in `namespace`, without labels.
     pub fn new(api: A, namespace: &str, name: &str) -> Self {
-        Self { api, key: ObjectKey::new(namespace, name), labels: BTreeMap::new(), watch: None }
+        Self { api, key: ObjectKey::new(namespace, name), labels: BTreeMap::new(), watch: true }
     }
 }
 
-impl<A: ObjectApi<Lease>> Lock for LeaseLock<A> {
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
     type Object = Lease;
 
     fn resource(&self) -> ApiResource {
@@ -178,8 +206,11 @@ impl<A: ObjectApi<Lease>> Lock for LeaseLock<A> {
         &self.key
     }
 
-    fn watch(&self) -> Option<LeaseWatch> {
-        self.watch.clone()
+    async fn watch(&self) -> Result<Option<LockEvents<Lease>>, ApiError> {
+        match self.watch {
+            true => watch_one(&self.api, &self.key, locked).await.map(Some),
+            false => Ok(None),
+        }
     }
 
     async fn get(&self) -> Result<Option<Locked<Lease>>, ApiError> {

@@ -62,23 +62,31 @@ pub struct Machine {
     jitter: Jitter,
     phase: Phase,
     stopping: bool,
+    /// Whether the watch is open.
+    watch_is_up: bool,
+    /// Whether it tells what happens: it is open, and nothing was read that it had not told.
     watching: bool,
+    /// The free lock that the watch told of, to be taken as it was told once `next_try` has come.
+    vacancy: Option<LockState>,
     /// The one request under way.
     sent: Option<Sent>,
     /// When to act next, if nothing happens before.
     next_try: Duration,
     observed: Option<Observation>,
-    /// Until when a lock that was deleted under its holder counts as held.
+    /// Until when a lock that was deleted counts as held.
     held_until: Duration,
     reported: Option<String>,
-    /// Writes of the present contest or term whose outcome is not known. One version can be replaced only once, so all of
-    /// them are settled as soon as any write is known to have been done.
+    /// Writes of the present contest or term that failed. Each may have been done: a client may have sent it twice, and been
+    /// refused the second time on account of the first. One version can be replaced only once, so all of them are settled as soon
+    /// as any write is known to have been done.
     in_doubt: Vec<Doubt>,
     /// The record of the last term, which is over: if the lock still has it, nobody leads by it.
     last_term: Option<(String, LeaderElectionRecord)>,
     /// The latest time in any record that was sent. Each record has a later one, so no two are ever alike, whatever the
     /// wall clock does: a record in doubt cannot be mistaken for another.
     last_written: Option<MicroTime>,
+    /// Until when nothing is written, so that these times do not run ahead of the clock.
+    write_not_before: Duration,
     slow_paths: u64,
 }
 
@@ -112,6 +120,7 @@ struct Releasing {
     /// The term to release; none where only writes in doubt might have begun one.
     term: Option<Term>,
     until: Duration,
+    conflicts: u32,
     /// The write to send next; none until the lock was read and is ours.
     write: Option<LockRequest>,
 }
@@ -139,6 +148,8 @@ struct Observation {
 
 #[derive(Debug)]
 struct Doubt {
+    /// What it was to replace; none where it was to create the lock.
+    base: Option<Version>,
     record: LeaderElectionRecord,
     sent: Now,
 }
@@ -147,8 +158,8 @@ struct Doubt {
 /// foreign record, which costs time and nothing else.
 const MAX_DOUBTS: usize = 8;
 
-/// After good news from a watch, a candidate waits up to this long, so that not all come at once.
-const HINT_JITTER: Duration = Duration::from_millis(250);
+/// After good news from a watch, a candidate waits up to this long, so that most of those who come late see the successor first.
+const HINT_JITTER: Duration = Duration::from_millis(40);
 
 impl Machine {
     /// A contender that will try at once.
@@ -164,15 +175,18 @@ impl Machine {
             precision,
             phase: Phase::Following,
             stopping: false,
+            watch_is_up: false,
             watching: false,
+            vacancy: None,
             sent: None,
-            next_try: now.elapsed,
+            next_try: now.monotonic,
             observed: None,
             held_until: Duration::ZERO,
             reported: None,
             in_doubt: Vec::new(),
             last_term: None,
             last_written: None,
+            write_not_before: Duration::ZERO,
             slow_paths: 0,
         }
     }
@@ -207,15 +221,15 @@ impl Machine {
     }
 
     /// When to call [`Machine::step`] with a tick, if nothing happens before; none after the end.
-    pub fn wake_at(&self) -> Option<Duration> {
+    pub fn wake_at(&self) -> Option<Deadline> {
         let next_try = self.sent.is_none().then_some(self.next_try);
         match &self.phase {
             Phase::Finished => None,
             Phase::Lost => None,
-            Phase::Following => next_try,
-            Phase::Releasing(releasing) => next_try.map(|next| next.min(releasing.until)),
+            Phase::Following => next_try.map(Deadline::monotonic),
+            Phase::Releasing(releasing) => next_try.map(|next| Deadline::monotonic(next.min(releasing.until))),
             Phase::Leading(leading) => {
-                Some(next_try.map_or(leading.deadline.elapsed, |next| next.min(leading.deadline.elapsed)))
+                Some(next_try.map_or(leading.deadline, |next| leading.deadline.or(Deadline::monotonic(next))))
             }
         }
     }
@@ -238,6 +252,12 @@ impl Machine {
         instructions: &mut Vec<Instruction>,
     ) {
         if let Ok(found) = &answer {
+            let untold = |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
+            if self.observed.as_ref().is_some_and(untold) {
+                // Something happened, and the watch kept silent.
+                self.watching = false;
+            }
+            self.vacancy = None;
             self.observe(found.as_ref(), now, instructions);
         }
         match self.phase {
@@ -249,8 +269,9 @@ impl Machine {
     }
 
     fn written(&mut self, sent: Sent, answer: Result<Version, Failure>, now: Now, instructions: &mut Vec<Instruction>) {
-        let record = match sent.request {
-            LockRequest::Create(record) | LockRequest::Update { record, .. } => record,
+        let (base, record) = match sent.request {
+            LockRequest::Create(record) => (None, record),
+            LockRequest::Update { base, record } => (Some(base), record),
             // The owner mixed answers up. It counts as none.
             LockRequest::Read => return,
         };
@@ -259,23 +280,33 @@ impl Machine {
             self.observe(Some(&state), now, instructions);
         }
         match (&self.phase, sent.purpose) {
-            (Phase::Following, Purpose::Contend) => self.contended(record, sent.at, answer, now, instructions),
-            (Phase::Leading(_), Purpose::Renew) => self.renewed(record, sent.at, answer, now, instructions),
+            (Phase::Following, Purpose::Contend) => {
+                let doubt = Doubt { base, record, sent: sent.at };
+                self.contended(doubt, answer, now, instructions);
+            }
+            (Phase::Leading(_), Purpose::Renew) => {
+                let doubt = Doubt { base, record, sent: sent.at };
+                self.renewed(doubt, answer, now, instructions);
+            }
             (Phase::Releasing(_), Purpose::Release) => self.released(answer, now),
             // The term for which it was sent is over, so it says no more than a look at the lock does.
-            _ => self.next_try = self.next_try.min(now.elapsed + self.config.retry_period),
+            _ => self.next_try = self.next_try.min(now.monotonic + self.config.retry_period),
         }
     }
 
     /// Sends what is due.
     fn act(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
-        if self.sent.is_some() || now.elapsed < self.next_try {
+        if self.sent.is_some() || now.monotonic < self.next_try {
             return self.finish_if_late(now, instructions);
         }
         let due = match &mut self.phase {
-            Phase::Following if !self.stopping => Some((LockRequest::Read, Purpose::Contend)),
+            Phase::Following if !self.stopping => Some((self.next_contest(now), Purpose::Contend)),
+            Phase::Leading(leading) if !leading.read_back && now.monotonic < self.write_not_before => {
+                self.next_try = self.write_not_before;
+                None
+            }
             Phase::Leading(_) => Some((self.next_renewal(now), Purpose::Renew)),
-            Phase::Releasing(releasing) if now.elapsed < releasing.until => {
+            Phase::Releasing(releasing) if now.monotonic < releasing.until => {
                 Some((releasing.write.take().unwrap_or(LockRequest::Read), Purpose::Release))
             }
             _ => None,
@@ -289,7 +320,7 @@ impl Machine {
     fn send(&mut self, request: LockRequest, purpose: Purpose, now: Now, instructions: &mut Vec<Instruction>) {
         let left = match &self.phase {
             Phase::Leading(leading) => leading.deadline.remaining(now),
-            Phase::Releasing(releasing) => releasing.until.saturating_sub(now.elapsed),
+            Phase::Releasing(releasing) => releasing.until.saturating_sub(now.monotonic),
             _ => Duration::MAX,
         };
         self.sent = Some(Sent { request: request.clone(), purpose, at: now });
@@ -300,11 +331,11 @@ impl Machine {
     fn finish_if_late(&mut self, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Releasing(releasing) = &self.phase
             && self.sent.is_none()
-            && now.elapsed >= releasing.until
+            && now.monotonic >= releasing.until
         {
             self.in_doubt.clear();
             self.phase = Phase::Following;
-            self.next_try = now.elapsed + self.retries.next(None);
+            self.next_try = now.monotonic + self.retries.next(None);
         }
         let quiet = self.sent.as_ref().is_none_or(|sent| sent.request == LockRequest::Read);
         if self.stopping && quiet && self.in_doubt.is_empty() && matches!(self.phase, Phase::Following) {
@@ -331,20 +362,20 @@ impl Machine {
     fn work_ended(&mut self, now: Now) {
         match std::mem::replace(&mut self.phase, Phase::Following) {
             Phase::Leading(leading) => {
-                self.last_term = Some((leading.term.token.uid.clone(), leading.term.record.clone()));
+                self.last_term = Some((leading.term.version.uid.clone(), leading.term.record.clone()));
                 self.begin_release(Some(leading.term), now);
             }
-            Phase::Lost => self.next_try = now.elapsed,
+            Phase::Lost => self.next_try = now.monotonic,
             other => self.phase = other,
         }
     }
 
     fn lose(&mut self, reason: LossReason, now: Now, instructions: &mut Vec<Instruction>) {
         if let Phase::Leading(leading) = std::mem::replace(&mut self.phase, Phase::Lost) {
-            self.last_term = Some((leading.term.token.uid, leading.term.record));
+            self.last_term = Some((leading.term.version.uid, leading.term.record));
         }
         self.in_doubt.clear();
-        self.next_try = now.elapsed;
+        self.next_try = now.monotonic;
         instructions.push(Instruction::StopLeading(reason));
     }
 
@@ -353,14 +384,17 @@ impl Machine {
         let own = self.config.lease_duration;
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
+                // Its last holder may have renewed, or even come, unseen and right before the deletion, and works for less than a
+                // duration after that.
                 let record = &gone.state.record;
-                let foreign = !record.is_vacant() && record.holder_identity != self.config.identity;
-                self.held_until = if foreign { gone.at + record.lease_duration(own) } else { Duration::ZERO };
+                let mine = record.holder_identity == self.config.identity;
+                self.held_until =
+                    if mine { Duration::ZERO } else { now.monotonic.saturating_add(record.lease_duration(own)) };
             }
             return self.report("", instructions);
         };
         if self.observed.as_ref().is_none_or(|observed| observed.state.version != found.version) {
-            self.observed = Some(Observation { state: found.clone(), at: now.elapsed });
+            self.observed = Some(Observation { state: found.clone(), at: now.monotonic });
         }
         self.report(&found.record.holder_identity, instructions);
     }
@@ -374,11 +408,11 @@ impl Machine {
         instructions.push(Instruction::NewLeader(holder.into()));
     }
 
-    fn doubt(&mut self, record: LeaderElectionRecord, sent: Now) {
+    fn doubt(&mut self, doubt: Doubt) {
         if self.in_doubt.len() == MAX_DOUBTS {
             self.in_doubt.remove(0);
         }
-        self.in_doubt.push(Doubt { record, sent });
+        self.in_doubt.push(doubt);
     }
 
     /// When the write in doubt was sent that is found stored.
@@ -391,6 +425,9 @@ impl Machine {
         let later = self.last_written.and_then(|last| last.0.checked_add(self.precision.step()).ok());
         let moment = later.map_or(now.wall, |later| later.max(now.wall));
         self.last_written = Some(self.precision.cut(moment));
+        if self.precision == TimePrecision::Seconds {
+            self.write_not_before = now.monotonic.saturating_add(self.precision.step());
+        }
         moment
     }
 

@@ -2,15 +2,21 @@
 
 use std::any::Any;
 
-use pintle_metrics::{Counter, Metric, MetricKind, Provider};
+use pintle_metrics::{Counter, Histogram, Metric, MetricKind, Provider};
 
-use crate::ElectionStatus;
+use crate::{ElectionStatus, LossReason};
 
 const LABELS: &[&str] = &["name"];
 
 static MASTER_STATUS: Metric = Metric {
     name: "leader_election_master_status",
     help: "Whether this elector leads, by the name of its lock",
+    kind: MetricKind::Gauge,
+    labels: LABELS,
+};
+static VALIDITY: Metric = Metric {
+    name: "leader_election_validity_seconds",
+    help: "How long the term lasts without another renewal; 0 without one",
     kind: MetricKind::Gauge,
     labels: LABELS,
 };
@@ -22,9 +28,27 @@ static SLOW_PATHS: Metric = Metric {
 };
 static TERMS: Metric =
     Metric { name: "leader_election_terms_total", help: "Terms that began", kind: MetricKind::Counter, labels: LABELS };
+static TERM_ENDS: Metric = Metric {
+    name: "leader_election_term_ends_total",
+    help: "Terms that ended, by the reason",
+    kind: MetricKind::Counter,
+    labels: &["name", "reason"],
+};
 static RENEWALS: Metric = Metric {
     name: "leader_election_renewals_total",
     help: "Renewals that moved the end of a term",
+    kind: MetricKind::Counter,
+    labels: LABELS,
+};
+static RENEWAL_DURATION: Metric = Metric {
+    name: "leader_election_renewal_duration_seconds",
+    help: "How long the renewals took that moved the end of a term, from their sending",
+    kind: MetricKind::Histogram(&[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]),
+    labels: LABELS,
+};
+static MALFORMED: Metric = Metric {
+    name: "leader_election_malformed_records_total",
+    help: "Answers about the lock that could not be read",
     kind: MetricKind::Counter,
     labels: LABELS,
 };
@@ -35,18 +59,42 @@ pub(crate) struct Instruments {
     pub(crate) slow_paths: Box<dyn Counter>,
     pub(crate) terms: Box<dyn Counter>,
     pub(crate) renewals: Box<dyn Counter>,
-    /// Reads whether the elector leads, for as long as it is there.
-    _master_status: Box<dyn Any + Send + Sync>,
+    pub(crate) renewal_duration: Box<dyn Histogram>,
+    pub(crate) malformed: Box<dyn Counter>,
+    /// One for each reason.
+    term_ends: [(&'static str, Box<dyn Counter>); LossReason::NAMES.len()],
+    /// These read, for as long as they are there, whether the elector leads and for how long.
+    _pulled: [Box<dyn Any + Send + Sync>; 2],
 }
 
 impl Instruments {
     pub(crate) fn new(provider: &dyn Provider, lock: &str, status: ElectionStatus) -> Self {
-        let leads = move || f64::from(u8::from(status.is_leader()));
+        let leads = {
+            let status = status.clone();
+            move || f64::from(u8::from(status.is_leader()))
+        };
+        let left = move || {
+            let left = status.leadership().and_then(|leadership| leadership.check().ok());
+            left.unwrap_or_default().as_secs_f64()
+        };
+        let counter = |metric| provider.counter(metric, &[lock]);
         Self {
-            slow_paths: provider.counter(&SLOW_PATHS, &[lock]),
-            terms: provider.counter(&TERMS, &[lock]),
-            renewals: provider.counter(&RENEWALS, &[lock]),
-            _master_status: provider.pulled(&MASTER_STATUS, &[lock], Box::new(leads)),
+            slow_paths: counter(&SLOW_PATHS),
+            terms: counter(&TERMS),
+            renewals: counter(&RENEWALS),
+            malformed: counter(&MALFORMED),
+            renewal_duration: provider.histogram(&RENEWAL_DURATION, &[lock]),
+            term_ends: LossReason::NAMES.map(|reason| (reason, provider.counter(&TERM_ENDS, &[lock, reason]))),
+            _pulled: [
+                provider.pulled(&MASTER_STATUS, &[lock], Box::new(leads)),
+                provider.pulled(&VALIDITY, &[lock], Box::new(left)),
+            ],
         }
+    }
+
+    /// Counts the end of a term.
+    pub(crate) fn term_ended(&self, reason: &LossReason) {
+        let of_reason = self.term_ends.iter().filter(|(name, _)| *name == reason.name());
+        of_reason.for_each(|(_, counter)| counter.add(1));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use pintle_meta::MicroTime;
 
 /// Who leads, as the lock says: the `LeaderElectionRecord` of client-go.
@@ -55,6 +55,14 @@ pub struct Version {
     pub resource_version: String,
 }
 
+impl Version {
+    /// Whether this is a state before `other`; none where that cannot be told.
+    pub(crate) fn is_before(&self, other: &Self) -> Option<bool> {
+        let number = |version: &Self| version.resource_version.parse::<u64>().ok();
+        Some(number(self)? < number(other)?)
+    }
+}
+
 /// A record and the version in which it was read or written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
@@ -85,10 +93,10 @@ impl TimePrecision {
     }
 
     /// The least by which two stored times differ.
-    pub(crate) fn step(self) -> SignedDuration {
+    pub(crate) fn step(self) -> Duration {
         match self {
-            Self::Micros => SignedDuration::from_micros(1),
-            Self::Seconds => SignedDuration::from_secs(1),
+            Self::Micros => Duration::from_micros(1),
+            Self::Seconds => Duration::from_secs(1),
         }
     }
 }

@@ -7,7 +7,7 @@ use pintle_meta::ObjectKey;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::{Clocks, Leadership};
+use crate::{Clocks, LeaderElectionConfig, Leadership};
 
 /// What an elector knows, for everyone who has to ask: health checks, logs, web pages.
 ///
@@ -33,6 +33,7 @@ use crate::{Clocks, Leadership};
 pub struct ElectionStatus {
     lock: ObjectKey,
     lease_duration: Duration,
+    renew_deadline: Duration,
     clocks: Arc<dyn Clocks>,
     observed: watch::Receiver<Observed>,
 }
@@ -40,25 +41,14 @@ pub struct ElectionStatus {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) leader: Option<String>,
-    pub(crate) term: Option<Open>,
-}
-
-/// A term that has not been closed: its work may still run.
-#[derive(Clone, Debug)]
-pub(crate) struct Open {
-    pub(crate) leadership: Leadership,
-    /// When it was last confirmed, as time since the clock's start.
-    pub(crate) confirmed: Duration,
+    /// The term whose work runs, or may still run.
+    pub(crate) term: Option<Leadership>,
 }
 
 impl ElectionStatus {
-    pub(crate) fn new(
-        lock: ObjectKey,
-        lease_duration: Duration,
-        clocks: Arc<dyn Clocks>,
-        observed: watch::Receiver<Observed>,
-    ) -> Self {
-        Self { lock, lease_duration, clocks, observed }
+    pub(crate) fn new(lock: ObjectKey, config: &LeaderElectionConfig, observed: watch::Receiver<Observed>) -> Self {
+        let (lease_duration, renew_deadline) = (config.lease_duration, config.renew_deadline);
+        Self { lock, lease_duration, renew_deadline, clocks: config.clocks.clone(), observed }
     }
 
     /// The holder that was last observed; empty if nobody holds the lock, none before the first look.
@@ -73,7 +63,7 @@ impl ElectionStatus {
 
     /// The term whose work this elector runs, whether it is over or not; none if there is none.
     pub fn leadership(&self) -> Option<Leadership> {
-        Some(self.observed.borrow().term.as_ref()?.leadership.clone())
+        self.observed.borrow().term.clone()
     }
 
     /// Waits for the next change of anything that this type tells. False once the elector is dropped.
@@ -92,9 +82,10 @@ impl ElectionStatus {
     /// [`Wedged`] if a term was last confirmed more than the lease duration and `tolerance` ago, and its work has not
     /// ended. A candidate always passes.
     pub fn check(&self, tolerance: Duration) -> Result<(), Wedged> {
-        let observed = self.observed.borrow();
-        let Some(open) = &observed.term else { return Ok(()) };
-        let age = self.clocks.now().elapsed.saturating_sub(open.confirmed);
+        let Some(leadership) = self.leadership() else { return Ok(()) };
+        let confirmed = leadership.deadline().monotonic.saturating_sub(self.renew_deadline);
+        // By the clock that stands still while the machine is suspended, when nothing could be confirmed.
+        let age = self.clocks.now().monotonic.saturating_sub(confirmed);
         match age > self.lease_duration.saturating_add(tolerance) {
             true => Err(Wedged { lock: self.lock.clone(), age }),
             false => Ok(()),

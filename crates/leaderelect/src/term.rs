@@ -1,19 +1,44 @@
 //! Terms, and how they end.
 
 use std::fmt;
+use std::thread;
 
 use crate::record::{LeaderElectionRecord, Version};
 
 /// One stretch of leadership.
-///
-/// Its token is the version of the write that began it: within one uid, the resourceVersion grows from term to term. A resource
-/// that remembers the greatest token it has seen can fence off a leader that was paused; nothing else can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The version of the lock in which the term was first seen to be ours.
-    pub token: Version,
+    pub version: Version,
     /// The record that began it.
     pub record: LeaderElectionRecord,
+}
+
+/// How a term ended, and what became of its work.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{LossReason, TermEnd};
+///
+/// fn tell(end: &TermEnd<Result<u32, String>>) -> String {
+///     match &end.work {
+///         Some(Ok(Ok(value))) => format!("the work is done: {value}"),
+///         Some(Ok(Err(error))) => format!("the work failed: {error}"),
+///         Some(Err(_panic)) => "the work panicked".into(),
+///         None => format!("the work was dropped: {}", end.reason),
+///     }
+/// }
+/// let end = TermEnd { reason: LossReason::Completed, work: Some(Ok(Ok(7))) };
+/// assert_eq!(tell(&end), "the work is done: 7");
+/// ```
+#[derive(Debug)]
+pub struct TermEnd<T> {
+    /// Why it is over.
+    pub reason: LossReason,
+    /// What the work returned, or its panic; none if it was dropped because the term was over. Work that sees the end of its term
+    /// may return before it is dropped, so this and a loss do not exclude each other.
+    pub work: Option<thread::Result<T>>,
 }
 
 /// Why a term ended.
@@ -30,11 +55,32 @@ pub enum LossReason {
     Deadline,
     /// The lock was deleted, or replaced by another object of its name.
     Deleted,
+    /// The work panicked.
+    Panicked,
     /// The lock has another record.
     Usurped {
         /// Its holder; empty when it was released by someone else.
         by: String,
     },
+}
+
+impl LossReason {
+    /// All names.
+    pub(crate) const NAMES: [&'static str; 7] =
+        ["Abandoned", "Cancelled", "Completed", "Deadline", "Deleted", "Panicked", "Usurped"];
+
+    /// The name of the variant, as metrics have it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Abandoned => "Abandoned",
+            Self::Cancelled => "Cancelled",
+            Self::Completed => "Completed",
+            Self::Deadline => "Deadline",
+            Self::Deleted => "Deleted",
+            Self::Panicked => "Panicked",
+            Self::Usurped { .. } => "Usurped",
+        }
+    }
 }
 
 impl fmt::Display for LossReason {
@@ -45,6 +91,7 @@ impl fmt::Display for LossReason {
             Self::Completed => f.write_str("the work ended"),
             Self::Deadline => f.write_str("no renewal was stored before the deadline"),
             Self::Deleted => f.write_str("the lock was deleted"),
+            Self::Panicked => f.write_str("the work panicked"),
             Self::Usurped { by } if by.is_empty() => f.write_str("the lock was released by someone else"),
             Self::Usurped { by } => write!(f, "the lock went to {by:?}"),
         }

@@ -10,9 +10,7 @@ use pintle_controller::leader_events;
 use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
-use pintle_leaderelect::{
-    LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock, LeaseWatch, LossReason,
-};
+use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock, TermEnd};
 use pintle_meta::{ClientConfig, InvalidKey, NamespaceScope, Object, ObjectKey, Resource};
 use pintle_metrics::Provider;
 use pintle_restreq::{Api, RestClient, RestClientConfig};
@@ -289,13 +287,12 @@ impl Cluster {
         let own = own.map_err(Error::Client)?;
         let leases: Api<Lease> = Api::namespaced(own, lease.namespace().unwrap_or_default());
         let namespace = leases.namespace().unwrap_or_default().to_owned();
-        let watch = Some(LeaseWatch::new(leases.clone()));
-        let lock = LeaseLock { watch, ..LeaseLock::new(leases, &namespace, lease.name()) };
+        let lock = LeaseLock::new(leases, &namespace, lease.name());
         config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Works while it leads, for one term, and answers how that ended; `None` if `stop` came before any: client-go's
+    /// Works while it leads, for one term, and answers how that ended and what the work returned; `None` if `stop` came before any: client-go's
     /// `RunOrDie`, which leaves the dying to you. A program whose leadership is lost does well to end and be started anew.
     ///
     /// # Examples
@@ -311,7 +308,7 @@ impl Cluster {
     ///     });
     ///     let stop = CancellationToken::new();
     ///     let ended = cluster.lead("kube-system/website-controller", LeaderElectionConfig::default(), &stop, work).await?;
-    ///     assert_eq!(ended, Some(LossReason::Completed));
+    ///     assert_eq!(ended.unwrap().reason, LossReason::Completed);
     ///     cluster.shutdown().await;
     ///     Ok(())
     /// }
@@ -329,8 +326,8 @@ impl Cluster {
         lease: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
         config: LeaderElectionConfig,
         stop: &CancellationToken,
-        callbacks: LeaderCallbacks<W>,
-    ) -> Result<Option<LossReason>, Error>
+        callbacks: LeaderCallbacks<W, Fut::Output>,
+    ) -> Result<Option<TermEnd<Fut::Output>>, Error>
     where
         W: FnMut(Leadership) -> Fut,
         Fut: Future,

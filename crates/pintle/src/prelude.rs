@@ -7,7 +7,7 @@ pub use pintle_controller::{
 };
 pub use pintle_events::{EventRecorder, EventType};
 pub use pintle_informer::{InformerConfig, Lister, ReflectorConfig, ResourceEvent, SharedInformer};
-pub use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, Leadership, LossReason};
+pub use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, Leadership, LossReason, TermEnd};
 pub use pintle_meta::{
     ApiError, ApiResource, ClientConfig, DeleteOptions, DynamicObject, FieldSelector, LabelSelector, ListOptions,
     Object, ObjectKey, ObjectMeta, OwnerReference, Patch, PostOptions, PropagationPolicy, Resource, Scope, WatchEvent,

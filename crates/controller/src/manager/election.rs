@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use pintle_events::{EventRecorder, EventType, ObjectReference};
-use pintle_leaderelect::{LeaderCallbacks, LeaderElector, LeaderEvent, Leadership, Lock, LossReason};
+use pintle_leaderelect::{LeaderCallbacks, LeaderElector, LeaderEvent, Leadership, Lock, LossReason, TermEnd};
 use tokio_util::sync::CancellationToken;
 
 use super::team::Team;
 use crate::ManagerError;
-use crate::panic::caught;
+use crate::panic::{caught, told};
 
 /// What it is called in errors.
 pub(super) const NAME: &str = "the leader election";
@@ -52,7 +52,7 @@ pub(super) trait Election: Send {
         &'a mut self,
         stop: &'a CancellationToken,
         work: Box<dyn FnMut(Leadership) -> Work + Send>,
-    ) -> Pin<Box<dyn Future<Output = Option<LossReason>> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Option<TermEnd<()>>> + Send + 'a>>;
 }
 
 impl<L: Lock> Election for LeaderElector<L> {
@@ -60,7 +60,7 @@ impl<L: Lock> Election for LeaderElector<L> {
         &'a mut self,
         stop: &'a CancellationToken,
         work: Box<dyn FnMut(Leadership) -> Work + Send>,
-    ) -> Pin<Box<dyn Future<Output = Option<LossReason>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Option<TermEnd<()>>> + Send + 'a>> {
         Box::pin(LeaderElector::run(self, stop, LeaderCallbacks::new(work)))
     }
 }
@@ -75,18 +75,22 @@ pub(super) async fn lead(
         team.work(None).await;
         return Ok(());
     };
-    // The team ends by itself when it sees the end of its term before the elector does, which ends the election too.
     while !stop.is_cancelled() {
         let team = team.clone();
         let work = move |leadership: Leadership| {
             let team = team.clone();
             Box::pin(async move { team.work(Some(&leadership)).await }) as Work
         };
-        let ended = caught(election.run(stop, Box::new(work))).await.map_err(|panic| ManagerError::Runnable {
+        let ended = match caught(election.run(stop, Box::new(work))).await {
+            Ok(Some(TermEnd { work: Some(Err(panic)), .. })) => Err(told(panic)),
+            ended => ended,
+        };
+        let ended = ended.map_err(|panic| ManagerError::Runnable {
             name: NAME.into(),
             cause: format!("it panicked: {panic}").into(),
         })?;
-        if let Some(reason @ (LossReason::Deadline | LossReason::Usurped { .. } | LossReason::Deleted)) = ended {
+        let reason = ended.map(|end| end.reason);
+        if let Some(reason @ (LossReason::Deadline | LossReason::Usurped { .. } | LossReason::Deleted)) = reason {
             tracing::warn!(%reason, "the last term was lost");
         }
     }

@@ -2,11 +2,22 @@
 
 use std::time::Duration;
 
-use super::{Effect, Failure, Hint, Instruction, Leading, LockRequest, Machine, Phase, Purpose, Sent, Term};
+use super::{Doubt, Failure, Hint, Instruction, Leading, LockRequest, Machine, Phase, Purpose, Sent, Term};
 use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
 impl Machine {
+    /// The next request of a candidate: to take the free lock that the watch told of, or to look.
+    pub(super) fn next_contest(&mut self, now: Now) -> LockRequest {
+        match self.vacancy.take() {
+            Some(free) if now.monotonic >= self.write_not_before => {
+                let count = free.record.leader_transitions.saturating_add(1);
+                LockRequest::Update { base: free.version, record: self.claim(count, now) }
+            }
+            _ => LockRequest::Read,
+        }
+    }
+
     /// Decides on what a candidate has read.
     pub(super) fn contend(
         &mut self,
@@ -22,8 +33,12 @@ impl Machine {
             Ok(found) => found,
             Err(failure) => return self.try_later(failure, now),
         };
+        if now.monotonic < self.write_not_before {
+            self.next_try = self.write_not_before;
+            return;
+        }
         let request = match found {
-            None if self.config.wait_out_deleted && self.held_until > sent.at.elapsed => None,
+            None if self.config.wait_out_deleted && self.held_until > sent.at.monotonic => None,
             None => Some(LockRequest::Create(self.claim(0, now))),
             Some(found) => {
                 if let Some(written) = self.settle(&found.record)
@@ -31,7 +46,10 @@ impl Machine {
                 {
                     return self.begin(found.version, found.record, written, now, instructions);
                 }
-                let transitions = self.takeover(&found, sent.at.elapsed);
+                let transitions = self.takeover(&found, sent.at.monotonic);
+                // What was to replace another version cannot be done any more.
+                self.in_doubt
+                    .retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
                 transitions.map(|count| LockRequest::Update { base: found.version, record: self.claim(count, now) })
             }
         };
@@ -44,26 +62,25 @@ impl Machine {
     /// Decides on the outcome of a candidate's write.
     pub(super) fn contended(
         &mut self,
-        record: LeaderElectionRecord,
-        sent: Now,
+        write: Doubt,
         answer: Result<Version, Failure>,
         now: Now,
         instructions: &mut Vec<Instruction>,
     ) {
         match answer {
-            Ok(token) if self.stopping => self.begin_release(Some(Term { token, record }), now),
-            Ok(token) if !Deadline::after(sent, self.config.renew_deadline).has_passed(now) => {
-                self.begin(token, record, sent, now, instructions);
+            Ok(version) if self.stopping => {
+                self.begin_release(Some(Term { version, record: write.record }), now);
+            }
+            Ok(version) if !Deadline::after(write.sent, self.config.renew_deadline).has_passed(now) => {
+                self.begin(version, write.record, write.sent, now, instructions);
             }
             // Stored, but so long ago that the term would be over: take it anew from the record.
-            Ok(token) => {
-                self.last_term = Some((token.uid, record));
-                self.next_try = now.elapsed;
+            Ok(version) => {
+                self.last_term = Some((version.uid, write.record));
+                self.next_try = now.monotonic;
             }
             Err(failure) => {
-                if failure.effect == Effect::Unknown {
-                    self.doubt(record, sent);
-                }
+                self.doubt(write);
                 match self.stopping {
                     true => self.release_doubts(now),
                     false => self.try_later(failure, now),
@@ -74,36 +91,65 @@ impl Machine {
 
     pub(super) fn watch(&mut self, hint: Hint, now: Now, instructions: &mut Vec<Instruction>) {
         match hint {
-            Hint::Up => self.watching = true,
+            Hint::Up => (self.watch_is_up, self.watching) = (true, true),
             Hint::Down => {
-                self.watching = false;
+                (self.watch_is_up, self.watching, self.vacancy) = (false, false, None);
                 let pause = self.retries.next(None);
                 self.look_within(pause, now);
             }
             Hint::Changed(found) => match self.phase {
-                Phase::Following => {
-                    let vacant = found.record.is_vacant();
-                    self.observe(Some(&found), now, instructions);
-                    if vacant {
-                        let pause = self.hint_jitter();
-                        self.look_within(pause, now);
-                    } else if self.sent.is_none() && self.watching {
-                        self.next_try = self.next_look(now);
-                    }
-                }
+                Phase::Following => self.follower_hint(found, now, instructions),
                 Phase::Leading(_) => self.leader_hint(&found, now),
                 _ => {}
             },
-            Hint::Deleted { uid } => match &self.phase {
+            Hint::Touched => match &mut self.phase {
                 Phase::Following => {
                     let pause = self.hint_jitter();
                     self.look_within(pause, now);
                 }
-                Phase::Leading(leading) if leading.term.token.uid == uid => {
+                Phase::Leading(leading) => {
+                    leading.read_back = true;
+                    self.next_try = now.monotonic;
+                }
+                _ => {}
+            },
+            Hint::Deleted { uid } => match &self.phase {
+                Phase::Following => {
+                    self.watching = self.watch_is_up;
+                    self.vacancy = None;
+                    let pause = self.hint_jitter();
+                    self.look_within(pause, now);
+                }
+                Phase::Leading(leading) if leading.term.version.uid == uid => {
                     self.lose(super::LossReason::Deleted, now, instructions);
                 }
                 _ => {}
             },
+        }
+    }
+
+    /// A watch told a candidate of a state. It counts as seen, unless it is older than what was seen already: a watch that lags must
+    /// not make the dead look alive.
+    fn follower_hint(&mut self, found: LockState, now: Now, instructions: &mut Vec<Instruction>) {
+        self.watching = self.watch_is_up;
+        let known = self.observed.as_ref().map(|observed| &observed.state.version);
+        match known.map(|known| (*known != found.version, known.is_before(&found.version))) {
+            None | Some((true, Some(true))) => {}
+            Some((true, None)) => {
+                // Which of the two is newer, only a read can tell.
+                let pause = self.config.retry_period / 4;
+                return self.look_within(pause, now);
+            }
+            Some(_) => return,
+        }
+        self.observe(Some(&found), now, instructions);
+        // If somebody holds it now, a plan to take it is dropped.
+        self.vacancy = Some(found).filter(|found| found.record.is_vacant());
+        if self.vacancy.is_some() {
+            let pause = self.hint_jitter();
+            self.look_within(pause, now);
+        } else if self.sent.is_none() && self.watching {
+            self.next_try = self.next_look(now);
         }
     }
 
@@ -141,23 +187,23 @@ impl Machine {
 
     fn begin(
         &mut self,
-        token: Version,
+        version: Version,
         record: LeaderElectionRecord,
         sent: Now,
         now: Now,
         instructions: &mut Vec<Instruction>,
     ) {
         let deadline = Deadline::after(sent, self.config.renew_deadline);
-        let term = Term { token: token.clone(), record: record.clone() };
+        let term = Term { version: version.clone(), record: record.clone() };
         self.in_doubt.clear();
-        self.last_term = None;
-        self.next_try = (sent.elapsed + self.config.retry_period).max(now.elapsed);
+        (self.last_term, self.vacancy) = (None, None);
+        self.next_try = (sent.monotonic + self.config.retry_period).max(now.monotonic);
         self.phase = Phase::Leading(Leading {
             term: term.clone(),
-            base: LockState { version: token, record },
+            base: LockState { version, record },
             counted: sent,
             deadline,
-            last_sent: sent.elapsed,
+            last_sent: sent.monotonic,
             conflicts: 0,
             read_back: false,
             draining: false,
@@ -168,13 +214,13 @@ impl Machine {
     /// When to look again: after the usual pause, or when what is held expires, but never sooner than `retry_period`. With a
     /// watch, only when it expires: then silence has to be told from death.
     fn next_look(&mut self, now: Now) -> Duration {
-        let usual = now.elapsed + self.retries.next(None);
-        let least = now.elapsed + self.config.retry_period;
+        let usual = now.monotonic + self.retries.next(None);
+        let least = now.monotonic + self.config.retry_period;
         let own = self.config.lease_duration;
         let expiry = match &self.observed {
             Some(observed) if observed.state.record.is_vacant() => return usual,
             Some(observed) => observed.at + observed.state.record.lease_duration(own),
-            None if self.held_until > now.elapsed => self.held_until,
+            None if self.held_until > now.monotonic => self.held_until,
             None => return usual,
         };
         let expiry = (expiry + self.hint_jitter()).max(least);
@@ -182,10 +228,10 @@ impl Machine {
     }
 
     fn try_later(&mut self, failure: Failure, now: Now) {
-        self.next_try = now.elapsed + self.retries.next(failure.retry_after);
+        self.next_try = now.monotonic + self.retries.next(failure.retry_after);
     }
 
     fn look_within(&mut self, pause: Duration, now: Now) {
-        self.next_try = self.next_try.min(now.elapsed + pause);
+        self.next_try = self.next_try.min(now.monotonic + pause);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Effect, Failure, Instruction, LockRequest, LossReason, Machine, Phase, Sent};
+use super::{Doubt, Effect, Failure, Instruction, LockRequest, LossReason, Machine, Phase, Sent};
 use crate::clocks::{Deadline, Now};
 use crate::record::{LeaderElectionRecord, LockState, Version};
 
@@ -12,7 +12,7 @@ impl Machine {
     /// The request by which the leader stays one.
     pub(super) fn next_renewal(&mut self, now: Now) -> LockRequest {
         let Phase::Leading(leading) = &mut self.phase else { return LockRequest::Read };
-        leading.last_sent = now.elapsed;
+        leading.last_sent = now.monotonic;
         if leading.read_back {
             self.slow_paths += 1;
             return LockRequest::Read;
@@ -21,7 +21,7 @@ impl Machine {
         let Phase::Leading(leading) = &self.phase else { return LockRequest::Read };
         let mut record = leading.base.record.clone();
         // Once a second has passed, the record says so, even if the wall clock stands still or was set back.
-        let second_passed = now.elapsed.saturating_sub(leading.counted.elapsed) >= Duration::from_secs(1);
+        let second_passed = now.monotonic.saturating_sub(leading.counted.monotonic) >= Duration::from_secs(1);
         let shown = whole_second(&record);
         if second_passed && moment.as_second() <= shown {
             moment = Timestamp::from_second(shown.saturating_add(1)).unwrap_or(moment);
@@ -35,8 +35,7 @@ impl Machine {
     /// Decides on the outcome of a renewal.
     pub(super) fn renewed(
         &mut self,
-        record: LeaderElectionRecord,
-        sent: Now,
+        write: Doubt,
         answer: Result<Version, Failure>,
         now: Now,
         instructions: &mut Vec<Instruction>,
@@ -47,25 +46,23 @@ impl Machine {
             Ok(version) => {
                 leading.conflicts = 0;
                 leading.read_back = false;
-                self.next_try = (sent.elapsed + retry).max(now.elapsed);
+                self.next_try = (write.sent.monotonic + retry).max(now.monotonic);
                 self.in_doubt.clear();
-                self.committed(LockState { version, record }, sent, instructions);
+                self.committed(LockState { version, record: write.record }, write.sent, instructions);
             }
-            Err(failure) => match failure.effect {
-                Effect::NotFound => self.lose(LossReason::Deleted, now, instructions),
-                Effect::Conflict => {
+            Err(Failure { effect: Effect::NotFound, .. }) => self.lose(LossReason::Deleted, now, instructions),
+            Err(failure) => {
+                leading.read_back |= failure.effect != Effect::None;
+                match failure.effect {
                     // Whoever wrote may have taken the lock, so this cannot wait.
-                    leading.conflicts += 1;
-                    leading.read_back = true;
-                    self.next_try = now.elapsed;
+                    Effect::Conflict => {
+                        leading.conflicts += 1;
+                        self.next_try = now.monotonic;
+                    }
+                    _ => self.retry_renewal(failure, now),
                 }
-                Effect::None => self.retry_renewal(failure, now),
-                Effect::Unknown => {
-                    leading.read_back = true;
-                    self.doubt(record, sent);
-                    self.retry_renewal(failure, now);
-                }
-            },
+                self.doubt(write);
+            }
         }
     }
 
@@ -87,12 +84,12 @@ impl Machine {
         if !found.record.same_term(&leading.term.record) {
             return self.lose(LossReason::Usurped { by: found.record.holder_identity }, now, instructions);
         }
-        if found.version.uid != leading.term.token.uid {
+        if found.version.uid != leading.term.version.uid {
             return self.lose(LossReason::Deleted, now, instructions);
         }
         leading.read_back = false;
         // Others who write the same object beside us, again and again, must not drive us into a hot loop.
-        self.next_try = if leading.conflicts > 1 { sent.at.elapsed + pause } else { now.elapsed };
+        self.next_try = if leading.conflicts > 1 { sent.at.monotonic + pause } else { now.monotonic };
         if found.version == leading.base.version {
             return;
         }
@@ -111,15 +108,18 @@ impl Machine {
     /// A watch told of a state. Only a read can tell whether it is newer than what we know.
     pub(super) fn leader_hint(&mut self, found: &LockState, now: Now) {
         let Phase::Leading(leading) = &mut self.phase else { return };
+        if found.version.is_before(&leading.base.version) == Some(true) {
+            return;
+        }
         let known = found.version == leading.base.version || self.in_doubt.iter().any(|d| d.record == found.record);
         let renewal = self.sent.as_ref().is_some_and(|sent| match &sent.request {
             LockRequest::Update { record, .. } => *record == found.record,
             _ => false,
         });
-        let ours = found.version.uid == leading.term.token.uid && found.record.same_term(&leading.term.record);
+        let ours = found.version.uid == leading.term.version.uid && found.record.same_term(&leading.term.record);
         if !known && !renewal && !ours {
             leading.read_back = true;
-            self.next_try = now.elapsed;
+            self.next_try = now.monotonic;
         }
     }
 
@@ -131,7 +131,7 @@ impl Machine {
         leading.base = stored;
         // Candidates of client-go compare whole seconds. A renewal that they cannot see does not stop their count, so it
         // must not prolong ours.
-        if visible && sent.elapsed > leading.counted.elapsed {
+        if visible && sent.monotonic > leading.counted.monotonic {
             leading.counted = sent;
             leading.deadline = Deadline::after(sent, span);
             instructions.push(Instruction::Extend(leading.deadline));
@@ -140,10 +140,10 @@ impl Machine {
 
     fn retry_renewal(&mut self, failure: Failure, now: Now) {
         let Phase::Leading(leading) = &self.phase else { return };
-        let usual = (leading.last_sent + self.config.retry_period).max(now.elapsed);
-        let asked = now.elapsed.saturating_add(failure.retry_after.unwrap_or_default());
+        let usual = (leading.last_sent + self.config.retry_period).max(now.monotonic);
+        let asked = now.monotonic.saturating_add(failure.retry_after.unwrap_or_default());
         // A server that asks for more patience than the term has left is asked again anyway.
-        self.next_try = if asked < leading.deadline.elapsed { usual.max(asked) } else { usual };
+        self.next_try = if asked < leading.deadline.monotonic { usual.max(asked) } else { usual };
     }
 }
 

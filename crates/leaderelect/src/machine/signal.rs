@@ -32,6 +32,8 @@ pub enum Hint {
     Down,
     /// The object is, or was, like this.
     Changed(LockState),
+    /// Something about it changed.
+    Touched,
     /// The object of this uid is gone.
     Deleted {
         /// The uid.

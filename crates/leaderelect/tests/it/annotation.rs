@@ -96,6 +96,10 @@ fn locks(server: &Server) -> [AnnotationLock<Server>; 2] {
         AnnotationLock::config_map(server.clone(), namespace, name),
         AnnotationLock::endpoints(server.clone(), namespace, name),
     ]
+    .map(|mut lock| {
+        lock.watch = false;
+        lock
+    })
 }
 
 const BING: &str = r#"{"holderIdentity":"bing","leaseDurationSeconds":3,"leaderTransitions":4}"#;

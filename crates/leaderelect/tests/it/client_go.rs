@@ -28,8 +28,8 @@ type Raw = (String, i32, Option<i64>, Option<i64>, i32);
 impl ClientGo {
     pub(crate) fn new(config: LeaderElectionConfig, now: Now) -> Self {
         let rng = fastrand::Rng::with_seed(config.seed.unwrap_or_default());
-        let (observed, observed_at) = (LeaderElectionRecord::default(), now.elapsed);
-        let (next_try, tried_at) = (now.elapsed, now.elapsed);
+        let (observed, observed_at) = (LeaderElectionRecord::default(), now.monotonic);
+        let (next_try, tried_at) = (now.monotonic, now.monotonic);
         let (raw, object, request, round_ends) = (None, None, None, None);
         Self { config, rng, raw, observed, observed_at, object, request, tried_at, next_try, round_ends }
     }
@@ -41,9 +41,9 @@ impl ClientGo {
 
     pub(crate) fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
-        if self.round_ends.is_some_and(|end| now.elapsed >= end) {
+        if self.round_ends.is_some_and(|end| now.monotonic >= end) {
             self.round_ends = None;
-            self.next_try = self.next_try.max(now.elapsed);
+            self.next_try = self.next_try.max(now.monotonic);
             instructions.push(Instruction::StopLeading(LossReason::Deadline));
         }
         match signal {
@@ -63,10 +63,10 @@ impl ClientGo {
             }
             _ => {}
         }
-        if self.request.is_none() && now.elapsed >= self.next_try {
-            self.tried_at = now.elapsed;
+        if self.request.is_none() && now.monotonic >= self.next_try {
+            self.tried_at = now.monotonic;
             let mine = self.observed.holder_identity == self.config.identity;
-            let valid = self.observed_at + self.observed.lease_duration(Duration::ZERO) > now.elapsed;
+            let valid = self.observed_at + self.observed.lease_duration(Duration::ZERO) > now.monotonic;
             match self.object.clone() {
                 Some(base) if mine && valid => {
                     let record = self.record(now, self.observed.acquire_time, self.observed.leader_transitions);
@@ -89,7 +89,7 @@ impl ClientGo {
         };
         let raw = raw(&found.record);
         if self.raw.as_ref() != Some(&raw) {
-            (self.raw, self.observed, self.observed_at) = (Some(raw), found.record.clone(), now.elapsed);
+            (self.raw, self.observed, self.observed_at) = (Some(raw), found.record.clone(), now.monotonic);
         }
         self.object = Some(found.version.clone());
         let mine = found.record.holder_identity == self.config.identity;
@@ -121,12 +121,12 @@ impl ClientGo {
             let fast = self.object.take().is_some() && self.observed.holder_identity == record.holder_identity;
             return if fast { self.send(LockRequest::Read, instructions) } else { self.failed(now) };
         };
-        let term = Term { token: version.clone(), record: record.clone() };
-        (self.object, self.observed, self.observed_at) = (Some(version), record, now.elapsed);
-        self.next_try = now.elapsed + self.config.retry_period;
+        let term = Term { version: version.clone(), record: record.clone() };
+        (self.object, self.observed, self.observed_at) = (Some(version), record, now.monotonic);
+        self.next_try = now.monotonic + self.config.retry_period;
         // The round that begins then has the whole of its deadline.
-        let deadline = now_plus(now, self.config.retry_period + self.config.renew_deadline);
-        let led = self.round_ends.replace(deadline.elapsed).is_some();
+        let deadline = Deadline::after(now, self.config.retry_period + self.config.renew_deadline);
+        let led = self.round_ends.replace(deadline.monotonic).is_some();
         instructions.push(if led {
             Instruction::Extend(deadline)
         } else {
@@ -137,8 +137,8 @@ impl ClientGo {
     fn failed(&mut self, now: Now) {
         let retry = self.config.retry_period;
         self.next_try = match self.round_ends {
-            Some(_) => (self.tried_at + retry).max(now.elapsed),
-            None => now.elapsed + retry + retry.mul_f64(1.2 * self.rng.f64()),
+            Some(_) => (self.tried_at + retry).max(now.monotonic),
+            None => now.monotonic + retry + retry.mul_f64(1.2 * self.rng.f64()),
         };
     }
 
@@ -162,9 +162,4 @@ fn raw(record: &LeaderElectionRecord) -> Raw {
     let seconds = |time: Option<MicroTime>| time.map(|time| time.0.as_second());
     let (acquired, renewed) = (seconds(record.acquire_time), seconds(record.renew_time));
     (record.holder_identity.clone(), record.lease_duration_seconds, acquired, renewed, record.leader_transitions)
-}
-
-fn now_plus(now: Now, span: Duration) -> Deadline {
-    let wall = now.wall + jiff::SignedDuration::try_from(span).unwrap();
-    Deadline { elapsed: now.elapsed + span, wall }
 }

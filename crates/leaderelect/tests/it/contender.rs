@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pintle_leaderelect::{
     Clocks, ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock,
-    LeaseWatch, LossReason, Now,
+    LossReason, Now,
 };
 use pintle_metrics::Memory;
 use pintle_testing::{Client, Collection, SteppedClock};
@@ -15,19 +15,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{NAME, NAMESPACE};
 
-/// tokio's clock, and a wall clock that goes with it until it is set.
+/// tokio's clock, and others that go with it until they are set.
 #[derive(Debug)]
-pub(crate) struct TestClock(pub(crate) SteppedClock);
+pub(crate) struct TestClock(pub(crate) SteppedClock, Mutex<Duration>);
 
 impl TestClock {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(SteppedClock::beside_tokio()))
+        Arc::new(Self(SteppedClock::beside_tokio(), Mutex::default()))
+    }
+
+    /// The machine is suspended for so long. Its time of day is kept by nobody.
+    pub(crate) fn suspend(&self, time: Duration) {
+        *self.1.lock().unwrap() += time;
     }
 }
 
 impl Clocks for TestClock {
     fn now(&self) -> Now {
-        Now { elapsed: self.0.elapsed(), wall: self.0.wall() }
+        let monotonic = self.0.elapsed();
+        Now { boot: monotonic + *self.1.lock().unwrap(), monotonic, wall: self.0.wall() }
     }
 }
 
@@ -105,7 +111,6 @@ impl Setup {
         let clock = self.clock.unwrap_or_else(TestClock::new);
         let stop = CancellationToken::new();
         let who = config.identity.clone();
-        let watch = watch.then(|| LeaseWatch::new(client.clone()));
         let lock = LeaseLock { watch, ..LeaseLock::new(client.clone(), NAMESPACE, NAME) };
         let config = LeaderElectionConfig { clocks: clock.clone(), ..config };
         let mut elector = LeaderElector::new(lock, config).unwrap();
@@ -119,7 +124,7 @@ impl Setup {
                     let (told, me) = (told.clone(), me.clone());
                     move |leader| told.tell(&format!("{me} sees {leader:?}"))
                 }),
-                on_stopped_leading: Box::new(move |reason| told.tell(&format!("{me} stopped: {reason:?}"))),
+                on_stopped_leading: Box::new(move |end| told.tell(&format!("{me} stopped: {:?}", end.reason))),
                 ..LeaderCallbacks::new(move |guard: Leadership| {
                     *leadership.lock().unwrap() = Some(guard.clone());
                     work_of(guard, story.clone(), who.clone(), drain, work)
@@ -129,10 +134,11 @@ impl Setup {
         let run = tokio::spawn({
             let stop = stop.clone();
             async move {
-                match once {
+                let ended = match once {
                     true => elector.run_once(&stop, callbacks).await,
                     false => elector.run(&stop, callbacks).await,
-                }
+                };
+                ended.map(|end| end.reason)
             }
         });
         Contender { client, status, clock, stop, story, leadership, memory, run }

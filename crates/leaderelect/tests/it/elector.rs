@@ -1,5 +1,6 @@
 //! The elector and its guard, on a paused clock.
 
+use std::slice;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use pintle_meta::{Object, Reason};
 use pintle_testing::{Outcome, Verb};
 use tokio_util::sync::CancellationToken;
 
-use crate::contender::{Setup, Story, pass};
+use crate::contender::{Setup, Story, TestClock, pass};
 use crate::server::{delete, holder, lease, record, server, take_log};
 
 #[tokio::test(start_paused = true)]
@@ -321,21 +322,62 @@ async fn nothing_is_left_running_after_the_run_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_work_is_passed_on_and_the_lock_expires() {
+async fn the_end_of_a_term_says_what_became_of_its_work() {
+    let ended = async |work: fn() -> Result<u32, String>| {
+        let server = server();
+        let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
+        let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
+        let stopped = Arc::new(Mutex::new(Vec::new()));
+        let told = stopped.clone();
+        let callbacks = LeaderCallbacks {
+            on_stopped_leading: Box::new(move |end| told.lock().unwrap().push(end.reason.clone())),
+            ..LeaderCallbacks::new(async |_: Leadership| work())
+        };
+        let end = elector.run(&CancellationToken::new(), callbacks).await.unwrap();
+        assert_eq!(*stopped.lock().unwrap(), slice::from_ref(&end.reason));
+        assert_eq!(holder(&server), "", "the work has ended, so the lock is free");
+        let work = end.work.unwrap().map_err(|panic| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        (end.reason, work)
+    };
+    assert_eq!(ended(|| Ok(7)).await, (LossReason::Completed, Ok(Ok(7))));
+    assert_eq!(ended(|| Err("no luck".into())).await, (LossReason::Completed, Ok(Err("no luck".into()))));
+    let panicked = ended(|| panic!("the work fell over")).await;
+    assert_eq!(panicked, (LossReason::Panicked, Err(Some("the work fell over".into()))));
+}
+
+/// What the work sees before its guard does.
+#[tokio::test(start_paused = true)]
+async fn work_that_returns_because_its_term_is_over_does_not_end_the_election() {
     let server = server();
     let lock = LeaseLock::new(server.client("a"), "kube-system", "lock");
-    let config = LeaderElectionConfig { identity: "a".into(), ..LeaderElectionConfig::default() };
+    let clock = TestClock::new();
+    let config = LeaderElectionConfig { clocks: clock.clone(), ..LeaderElectionConfig::default() };
     let mut elector = LeaderElector::new(lock, config).unwrap();
-    let stopped = Arc::new(Mutex::new(None));
-    let told = stopped.clone();
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    let told = ends.clone();
+    let mut terms = 0;
     let callbacks = LeaderCallbacks {
-        on_stopped_leading: Box::new(move |reason| *told.lock().unwrap() = Some(reason.clone())),
-        ..LeaderCallbacks::new(async |_: Leadership| panic!("the work fell over"))
+        on_stopped_leading: Box::new(move |end| {
+            let work = end.work.as_ref().map(|work| *work.as_ref().unwrap());
+            told.lock().unwrap().push((end.reason.clone(), work));
+        }),
+        ..LeaderCallbacks::new(move |leadership: Leadership| {
+            terms += 1;
+            let (term, clock) = (terms, clock.clone());
+            async move {
+                if term == 1 {
+                    // The process stands still for longer than the deadline, and the work is the first to notice.
+                    clock.0.advance(Duration::from_secs(30));
+                    return leadership.check().map(|_| ()).map_err(|lost| lost.reason == LossReason::Deadline);
+                }
+                Ok(())
+            }
+        })
     };
-    let run = tokio::spawn(async move { elector.run(&CancellationToken::new(), callbacks).await });
-    assert!(run.await.unwrap_err().is_panic());
-    assert_eq!(*stopped.lock().unwrap(), Some(LossReason::Abandoned));
-    assert_eq!(holder(&server), "a");
+    let end = elector.run(&CancellationToken::new(), callbacks).await.unwrap();
+    assert_eq!(end.reason, LossReason::Completed);
+    let expected = [(LossReason::Deadline, Some(Err(true))), (LossReason::Completed, Some(Ok(())))];
+    assert_eq!(*ends.lock().unwrap(), expected);
 }
 
 /// A second panic on the way of the first would end the process.
@@ -371,8 +413,8 @@ async fn callbacks_that_panic_at_the_end_of_a_term_are_all_called_and_end_the_ru
     for (events, work, expected) in [
         (None, None, "the callback fell over"),
         (Some("the event fell over"), None, "the event fell over"),
-        (None, Some("the work fell over"), "the work fell over"),
-        (Some("the event fell over"), Some("the work fell over"), "the work fell over"),
+        (None, Some("the work fell over"), "the callback fell over"),
+        (Some("the event fell over"), Some("the work fell over"), "the event fell over"),
     ] {
         assert_eq!(run(events, work).await.as_deref(), Some(expected));
     }

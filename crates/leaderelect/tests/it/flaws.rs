@@ -134,5 +134,5 @@ async fn f7_a_deleted_lock_ends_the_term() {
     assert_eq!(deeds, expected);
     let second = lease(&server).unwrap();
     assert_ne!(second.uid(), first.uid());
-    assert_eq!(a.guard().token().uid, second.uid());
+    assert_eq!(a.guard().term().version.uid, second.uid());
 }

@@ -5,14 +5,18 @@
 mod annotation;
 mod client_go;
 mod contender;
+mod doubt;
 mod elector;
 mod flaws;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;
 mod machine;
 mod metrics;
+mod multi;
+mod permits;
 mod server;
 mod simulation;
+mod splits;
 mod table;
 mod trouble;
 mod world;

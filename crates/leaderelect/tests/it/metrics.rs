@@ -28,19 +28,29 @@ fn elector(memory: &Memory) -> LeaderElector<impl Lock> {
 fn the_series_are_those_of_client_go_and_go_with_the_elector() {
     let memory = Memory::new();
     let (one, other) = (elector(&memory), elector(&memory));
-    let found: Vec<_> = memory.samples().into_iter().map(|sample| (sample.metric.name, sample.metric.kind)).collect();
+    let mut found: Vec<_> =
+        memory.samples().into_iter().map(|sample| (sample.metric.name, sample.metric.kind)).collect();
+    found.dedup();
+    let (histogram, found): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(_, kind)| matches!(kind, MetricKind::Histogram(_)));
+    assert_eq!(histogram.len(), 1);
+    assert_eq!(histogram[0].0, "leader_election_renewal_duration_seconds");
     assert_eq!(
         found,
         [
+            ("leader_election_malformed_records_total", MetricKind::Counter),
             ("leader_election_master_status", MetricKind::Gauge),
             ("leader_election_renewals_total", MetricKind::Counter),
             ("leader_election_slowpath_total", MetricKind::Counter),
+            ("leader_election_term_ends_total", MetricKind::Counter),
             ("leader_election_terms_total", MetricKind::Counter),
+            ("leader_election_validity_seconds", MetricKind::Gauge),
         ]
     );
-    assert!(memory.samples().iter().all(|sample| sample.metric.labels == ["name"] && sample.labels == [NAME]));
+    assert!(memory.samples().iter().all(|sample| sample.metric.labels[0] == "name" && sample.labels[0] == NAME));
+    let count = memory.samples().len();
     drop(one);
-    assert_eq!(memory.samples().len(), 4);
+    assert_eq!(memory.samples().len(), count);
     drop(other);
     assert!(memory.samples().is_empty());
 }
@@ -85,5 +95,5 @@ async fn metrics_that_panic_cost_no_term() {
         stop.cancel();
         leadership.cancelled().await;
     });
-    assert_eq!(elector.run(&stop, work).await, Some(LossReason::Cancelled));
+    assert_eq!(elector.run(&stop, work).await.unwrap().reason, LossReason::Cancelled);
 }

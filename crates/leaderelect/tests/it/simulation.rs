@@ -1,8 +1,9 @@
 //! Fleets through all kinds of trouble: the rules hold at every step, and afterwards there is a leader again.
 
-use proptest::prelude::*;
+use std::env;
+use std::time::Duration;
 
-use crate::world::{Chaos, Share, World};
+use crate::world::{Chaos, Share, Tally, in_world};
 
 const QUIET: Chaos = Chaos {
     nodes: 3,
@@ -10,12 +11,14 @@ const QUIET: Chaos = Chaos {
     loss: 0.0,
     slow: 0.0,
     refused: 0.0,
+    resent: 0.0,
     partitions: false,
     pauses: false,
+    suspends: false,
     crashes: false,
     stops: false,
     wall_jumps: false,
-    hints: false,
+    watches: false,
     client_go: Share::None,
     tampering: false,
 };
@@ -27,52 +30,68 @@ const STORM: Chaos = Chaos {
     loss: 0.1,
     slow: 0.1,
     refused: 0.05,
+    resent: 0.05,
     partitions: true,
     pauses: true,
+    suspends: false,
     crashes: true,
     stops: true,
     wall_jumps: true,
-    hints: false,
+    watches: false,
     client_go: Share::None,
     tampering: false,
 };
+
+/// Machines that sleep, and virtual ones that are put to sleep. Their time of day is kept.
+const NIGHT: Chaos = Chaos { suspends: true, wall_jumps: false, ..STORM };
 
 /// What client-go's own elector bears: its work ends up to `retry_period + renew_deadline` after an answer.
 const BREEZE: Chaos =
     Chaos { rate_error: 0.05, slow: 0.0, pauses: false, wall_jumps: false, client_go: Share::Half, ..STORM };
 
 /// Trouble for two minutes; then calm, for long enough that the last one's lease expires on the slowest clock.
-fn survive(chaos: Chaos, seed: u64) -> World {
-    let mut world = World::new(chaos, seed);
-    world.run(120);
-    world.calm_down();
-    world.run(75);
-    assert_eq!(world.leaders(), 1, "L1: nobody leads after the calm");
-    world
+fn survive(chaos: Chaos, seed: u64) -> Tally {
+    in_world(chaos, seed, async |world| {
+        world.run(120).await;
+        world.calm_down();
+        world.run(75).await;
+        assert_eq!(world.leaders(), 1, "L1: not one leader after the calm (seed {seed})");
+        world.tally()
+    })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 0, failure_persistence: None, ..Default::default() })]
-
-    #[test]
-    fn never_two_leaders_within_the_bound_of_the_clocks(seed in any::<u64>()) {
-        survive(STORM, seed);
+/// So many worlds, or as many as `PINTLE_WORLDS` says: 20000 in a nightly run.
+fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos) {
+    let worlds = env::var("PINTLE_WORLDS").ok().map_or(usual, |worlds| worlds.parse().expect("PINTLE_WORLDS"));
+    let first = fastrand::u64(..);
+    for seed in (0..worlds).map(|index| first.wrapping_add(index)) {
+        survive(chaos(seed), seed);
     }
+}
 
-    #[test]
-    fn never_two_leaders_with_watches_that_lie_about_the_time(seed in any::<u64>()) {
-        survive(Chaos { hints: true, ..STORM }, seed);
-    }
+#[test]
+fn never_two_leaders_within_the_bound_of_the_clocks() {
+    survive_many(60, |_| STORM);
+}
 
-    #[test]
-    fn never_two_leaders_in_a_fleet_with_client_go(seed in any::<u64>()) {
-        survive(Chaos { hints: seed % 2 == 0, ..BREEZE }, seed);
-    }
+#[test]
+fn never_two_leaders_on_machines_that_sleep() {
+    survive_many(60, |seed| Chaos { watches: seed % 2 == 0, ..NIGHT });
+}
 
-    #[test]
-    fn deletions_and_strangers_break_exclusion_and_nothing_else(seed in any::<u64>()) {
-        survive(Chaos { hints: seed % 2 == 0, tampering: true, ..STORM }, seed);
-    }
+#[test]
+fn never_two_leaders_with_watches_that_lie_about_the_time() {
+    survive_many(60, |_| Chaos { watches: true, ..STORM });
+}
+
+#[test]
+fn never_two_leaders_in_a_fleet_with_client_go() {
+    survive_many(60, |seed| Chaos { watches: seed % 2 == 0, ..BREEZE });
+}
+
+#[test]
+fn deletions_and_strangers_break_exclusion_and_nothing_else() {
+    survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
 }
 
 /// Whether the checker finds two leaders in any of so many worlds.
@@ -89,11 +108,17 @@ fn the_checker_finds_two_leaders_when_the_clocks_break_the_bound() {
 }
 
 #[test]
-fn the_checker_finds_two_leaders_of_client_go_when_answers_are_slow() {
-    let slow_answers = Chaos { nodes: 6, slow: 0.3, client_go: Share::All, ..BREEZE };
+fn the_checker_finds_two_leaders_of_client_go_where_clocks_and_answers_are_as_ours_bears_them() {
+    let slow_answers = Chaos { rate_error: 0.19, slow: 0.3, client_go: Share::All, ..BREEZE };
     assert!(finds_two_leaders(slow_answers, 2_000));
     let same_with_ours = Chaos { client_go: Share::None, ..slow_answers };
-    assert!(!finds_two_leaders(same_with_ours, 300));
+    assert!(!finds_two_leaders(same_with_ours, 50));
+}
+
+#[test]
+fn the_checker_finds_two_leaders_of_client_go_on_machines_that_sleep() {
+    let asleep = Chaos { suspends: true, client_go: Share::All, ..BREEZE };
+    assert!(finds_two_leaders(asleep, 2_000));
 }
 
 #[test]
@@ -106,28 +131,66 @@ fn trouble_leads_to_many_terms_and_calm_to_one() {
 }
 
 #[test]
+fn the_same_seed_is_the_same_world() {
+    for seed in 0..3 {
+        let tally = || format!("{:?}", survive(Chaos { watches: true, ..STORM }, seed));
+        assert_eq!(tally(), tally());
+    }
+}
+
+/// What happens within a hundred seconds, after half a minute.
+fn hundred_seconds(chaos: Chaos) -> Tally {
+    in_world(chaos, 7, async |world| {
+        world.run(30).await;
+        let before = world.tally();
+        world.run(100).await;
+        let after = world.tally();
+        Tally { terms: after.terms, writes: after.writes - before.writes, reads: after.reads - before.reads }
+    })
+}
+
+#[test]
 fn a_leader_writes_and_a_candidate_reads_once_a_retry_period_at_most() {
-    let mut world = World::new(QUIET, 7);
-    world.run(30);
-    let (writes, reads) = (world.writes, world.reads);
-    world.run(100);
-    let (writes, reads) = (world.writes - writes, world.reads - reads);
-    assert!((45..=50).contains(&writes), "{writes} writes of one leader in 100 s");
-    assert!((45..=100).contains(&reads), "{reads} reads of two candidates in 100 s");
+    let Tally { writes, reads, .. } = hundred_seconds(QUIET);
+    assert!((45..=50).contains(&writes), "L4: {writes} writes of one leader in 100 s");
+    assert!((45..=100).contains(&reads), "L4: {reads} reads of two candidates in 100 s");
 }
 
 #[test]
 fn candidates_with_a_watch_do_not_poll() {
-    let mut world = World::new(Chaos { hints: true, ..QUIET }, 7);
-    world.run(30);
-    let reads = world.reads;
-    world.run(100);
-    assert_eq!(world.reads - reads, 0);
+    assert_eq!(hundred_seconds(Chaos { watches: true, ..QUIET }).reads, 0, "L4");
+}
+
+#[test]
+fn after_a_release_the_next_leader_comes_at_once_by_a_watch_and_within_a_poll_without() {
+    for (watches, limit) in [(true, 0.25), (false, 4.6)] {
+        for seed in 0..20 {
+            in_world(Chaos { watches, ..QUIET }, seed, async |world| {
+                world.run(20).await;
+                world.stop_leader();
+                // The work takes up to four seconds to end, and the release some messages.
+                let stopped = tokio::time::Instant::now();
+                while world.leaders() == 1 && stopped.elapsed() < Duration::from_secs(5) {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                assert_eq!(world.leaders(), 0);
+                let released = tokio::time::Instant::now();
+                while world.leaders() == 0 {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                let gap = released.elapsed().as_secs_f64();
+                assert!(gap <= limit, "L2: seed {seed}: nobody for {gap} s");
+            });
+        }
+    }
 }
 
 #[test]
 fn a_thousand_candidates_do_not_keep_each_other_from_leading() {
-    let mut world = World::new(Chaos { nodes: 1_000, ..QUIET }, 7);
-    world.run(10);
-    assert_eq!((world.leaders(), world.terms), (1, 1));
+    for watches in [false, true] {
+        in_world(Chaos { nodes: 1_000, watches, ..QUIET }, 7, async |world| {
+            world.run(10).await;
+            assert_eq!((world.leaders(), world.tally().terms), (1, 1), "L3");
+        });
+    }
 }

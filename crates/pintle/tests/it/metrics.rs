@@ -51,7 +51,7 @@ async fn all_that_a_cluster_makes_tells_its_provider_and_takes_its_series_along(
         assert_eq!(missed, Some(1.0));
     });
     let ended = cluster.lead("probe", LeaderElectionConfig::default(), &stop, work);
-    assert_eq!(soon(ended).await.unwrap(), Some(LossReason::Completed));
+    assert_eq!(soon(ended).await.unwrap().unwrap().reason, LossReason::Completed);
     assert_eq!(memory.value(status, &[]), None, "the elector is gone");
     assert_eq!(tellers(&memory), ["event_broadcaster", "informer", "reflector", "rest_client"]);
 

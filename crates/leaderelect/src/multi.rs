@@ -1,0 +1,184 @@
+//! Two locks as one: for the way from an annotation to a Lease.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
+
+use crate::{LeaderElectionRecord, Lock, LockEvent, LockEvents, LockState, Locked, TimePrecision, Token, Version};
+
+/// The holder of a [`MultiLock`] whose halves name different ones: client-go's `UnknownLeader`. It is nobody's identity.
+pub const UNKNOWN_LEADER: &str = "leaderelection.k8s.io/unknown";
+
+/// Two locks that are held together: client-go's `MultiLock`, its `configmapsleases` and `endpointsleases`.
+///
+/// It leads a fleet from an [`AnnotationLock`](crate::AnnotationLock) to a [`LeaseLock`](crate::LeaseLock) in two rollouts: first from
+/// the annotation, the primary half, to both; then from both to the Lease, the secondary. Programs that know the
+/// annotation only and such that know the Lease only do not see each other, so they may not run at a time; and the primary
+/// object has to stay until all who hold both are gone.
+///
+/// # What is guaranteed
+///
+/// - Nobody leads by a half. A term begins and is renewed only by a write that both halves took, each in the version in which they
+///   were read; a half that has changed meanwhile is refused, and never adopted, as client-go's is.
+/// - Halves that name different holders are held by [`UNKNOWN_LEADER`]: everybody waits until neither has changed for a
+///   whole duration. So it is after a write that came half-way, by a crash or a refusal; its error
+///   [says so](ApiError::earlier_may_have_acted), and nobody leads for one lease duration.
+/// - If they name one holder, and one half is behind by a renewal, the record is that of the half behind.
+/// - The [token](Lock::token) of a term is that of the secondary half, so it goes on growing when the fleet has moved to the Lease alone.
+///
+/// A Lease that exists without a primary object counts as no lock until the primary is created; then the two disagree.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{AnnotationLock, Lease, LeaseLock, Lock, MultiLock};
+/// use pintle_meta::{DynamicObject, ListWatch, ObjectApi};
+///
+/// fn both<M, L>(config_maps: M, leases: L) -> impl Lock
+/// where
+///     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
+///     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
+/// {
+///     let (namespace, name) = ("kube-system", "website-controller");
+///     MultiLock::new(AnnotationLock::config_map(config_maps, namespace, name), LeaseLock::new(leases, namespace, name))
+/// }
+/// ```
+#[derive(Debug)]
+pub struct MultiLock<P, S> {
+    primary: P,
+    secondary: S,
+}
+
+impl<P: Lock, S: Lock> MultiLock<P, S> {
+    /// Both as one. It goes by the name of the primary.
+    pub fn new(primary: P, secondary: S) -> Self {
+        Self { primary, secondary }
+    }
+
+    /// What the two halves say together.
+    fn both(
+        &self,
+        primary: Locked<P::Object>,
+        secondary: Option<Locked<S::Object>>,
+    ) -> Locked<(P::Object, Option<S::Object>)> {
+        let version = join(&primary.state.version, secondary.as_ref().map(|half| &half.state.version));
+        let first = self.cut(primary.state.record);
+        let Some(secondary) = secondary else {
+            // Without the time at which both would have been renewed: it is not to pass for what was written to both.
+            let record = LeaderElectionRecord { renew_time: None, ..first };
+            return Locked { state: LockState { version, record }, object: (primary.object, None) };
+        };
+        let second = self.cut(secondary.state.record);
+        let lease_duration_seconds = first.lease_duration_seconds.max(second.lease_duration_seconds);
+        let record = match first.holder_identity == second.holder_identity {
+            // The half behind: what one half only has taken was not written.
+            true if second.renew_time < first.renew_time => second,
+            true => first,
+            false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
+        };
+        let record = LeaderElectionRecord { lease_duration_seconds, ..record };
+        Locked { state: LockState { version, record }, object: (primary.object, Some(secondary.object)) }
+    }
+
+    /// The record with times that both halves can tell.
+    fn cut(&self, record: LeaderElectionRecord) -> LeaderElectionRecord {
+        let precision = self.time_precision();
+        let cut = |time: Option<MicroTime>| time.map(|time| precision.cut(time.0));
+        LeaderElectionRecord { acquire_time: cut(record.acquire_time), renew_time: cut(record.renew_time), ..record }
+    }
+}
+
+impl<P: Lock, S: Lock> Lock for MultiLock<P, S> {
+    type Object = (P::Object, Option<S::Object>);
+
+    fn resource(&self) -> ApiResource {
+        self.primary.resource()
+    }
+
+    fn key(&self) -> &ObjectKey {
+        self.primary.key()
+    }
+
+    fn time_precision(&self) -> TimePrecision {
+        match (self.primary.time_precision(), self.secondary.time_precision()) {
+            (TimePrecision::Micros, TimePrecision::Micros) => TimePrecision::Micros,
+            _ => TimePrecision::Seconds,
+        }
+    }
+
+    fn token(&self, began: &LockState) -> Option<Token> {
+        let (_, uid) = began.version.uid.split_once('+')?;
+        let (_, resource_version) = began.version.resource_version.split_once('+')?;
+        let version = Version { uid: uid.into(), resource_version: resource_version.into() };
+        self.secondary.token(&LockState { version, record: began.record.clone() })
+    }
+
+    /// Watches the secondary half: a release empties that last. What else happens, it does not tell, so the elector polls too.
+    async fn watch(&self) -> Result<Option<LockEvents<Self::Object>>, ApiError> {
+        let events = self.secondary.watch().await?;
+        Ok(events.map(vacancies))
+    }
+
+    async fn get(&self) -> Result<Option<Locked<Self::Object>>, ApiError> {
+        let Some(primary) = self.primary.get().await? else { return Ok(None) };
+        let secondary = self.secondary.get().await?;
+        Ok(Some(self.both(primary, secondary)))
+    }
+
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<Self::Object>, ApiError> {
+        let primary = self.primary.create(record).await?;
+        let secondary = self.secondary.create(record).await.map_err(half_way)?;
+        Ok(self.both(primary, Some(secondary)))
+    }
+
+    async fn update(
+        &self,
+        (primary, secondary): &Self::Object,
+        record: &LeaderElectionRecord,
+    ) -> Result<Locked<Self::Object>, ApiError> {
+        let primary = self.primary.update(primary, record).await?;
+        let secondary = match secondary {
+            Some(base) => self.secondary.update(base, record).await,
+            None => self.secondary.create(record).await,
+        };
+        Ok(self.both(primary, Some(secondary.map_err(half_way)?)))
+    }
+}
+
+/// Two versions as one: both parts of it are those of the halves. Neither a uid nor a resourceVersion has a plus sign in it.
+fn join(primary: &Version, secondary: Option<&Version>) -> Version {
+    let (uid, resource_version) =
+        secondary.map_or(("", ""), |version| (version.uid.as_str(), version.resource_version.as_str()));
+    Version {
+        uid: format!("{}+{uid}", primary.uid),
+        resource_version: format!("{}+{resource_version}", primary.resource_version),
+    }
+}
+
+/// An error of the second half, after the first one has taken the write.
+fn half_way(error: ApiError) -> ApiError {
+    ApiError { earlier_may_have_acted: true, ..error }
+}
+
+/// That the secondary half was given up, or is gone.
+fn vacancies<O: 'static, B: 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
+    struct Vacancies<O, B>(LockEvents<O>, fn() -> LockEvent<B>);
+
+    impl<O, B> Stream for Vacancies<O, B> {
+        type Item = LockEvent<B>;
+
+        fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<LockEvent<B>>> {
+            loop {
+                match ready!(self.0.as_mut().poll_next(context)) {
+                    Some(LockEvent::Changed(half)) if !half.state.record.is_vacant() => {}
+                    Some(_) => return Poll::Ready(Some((self.1)())),
+                    None => return Poll::Ready(None),
+                }
+            }
+        }
+    }
+
+    Box::pin(Vacancies(secondary, || LockEvent::Touched))
+}

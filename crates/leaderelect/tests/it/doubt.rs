@@ -1,0 +1,171 @@
+//! Answers that are wrong, late or of no help: who leads, and how soon.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, LossReason};
+use pintle_meta::{Reason, Status};
+use pintle_testing::{Break, Outcome, Verb};
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{Setup, Story, pass};
+use crate::server::{NAME, NAMESPACE, delete, record, server, take_log, take_verbs};
+
+/// What a client is told that has sent a write twice: the first one was done, and the second is refused on account of it.
+fn done_and_refused(code: u16, reason: Reason) -> Outcome {
+    Outcome::AnswerFails(Status::failure(code, reason, "sent twice").into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_the_own_record_does_not_keep_a_candidate_from_leading() {
+    for (code, reason) in [(409, Reason::AlreadyExists), (403, Reason::Forbidden), (429, Reason::TooManyRequests)] {
+        let server = server();
+        let client = server.client("a");
+        client.faults().next([Outcome::Pass, done_and_refused(code, reason)]);
+        let a = Setup::new("a").start_with(client);
+        pass(4.5).await;
+        assert!(a.status.is_leader(), "{code}");
+        assert_eq!(record(&server).leader_transitions, 0, "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_was_refused_on_account_of_itself_counts_from_when_it_was_sent() {
+    let server = server();
+    let client = server.client("a");
+    client.faults().next([Outcome::Pass, Outcome::Pass, done_and_refused(409, Reason::Conflict)]);
+    let a = Setup::new("a").start_with(client);
+    // The renewal is sent at 2.0; the read that follows finds it.
+    a.client.faults().next([Outcome::Pass, Outcome::Lost]);
+    pass(3.0).await;
+    a.client.faults().cut_off();
+    pass(30.0).await;
+    let story = a.story.take();
+    assert!(story.contains(&"12.0 a stopped: Deadline".to_owned()), "{story:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_lock_counts_as_held_for_a_lease_from_when_the_deletion_is_known() {
+    for seed in 0..10 {
+        let server = server();
+        let story = Story::new();
+        let a = Setup { story: Some(story.clone()), ..Setup::new("a") }.start(&server);
+        let mut b = Setup { story: Some(story.clone()), ..Setup::new("b") };
+        b.config.seed = Some(seed);
+        pass(0.1).await;
+        let b = b.start(&server);
+        // The renewal of 8.0 is stored, and then all that "a" knows is what it has sent.
+        pass(8.0).await;
+        a.client.faults().cut_off();
+        delete(&server);
+        pass(40.0).await;
+        assert!(b.status.is_leader());
+        let story = story.take();
+        let at = |deed: &str| {
+            let line = story.iter().find(|line| line.ends_with(deed)).unwrap_or_else(|| panic!("{deed}: {story:?}"));
+            line.split(' ').next().unwrap().parse::<f64>().unwrap()
+        };
+        assert_eq!(at("a stopped: Deadline"), 18.0);
+        // The bound: it is known within a poll, and then a lease passes.
+        let taken = at("b works");
+        assert!((8.1 + 15.0..=8.1 + 4.4 + 15.1).contains(&taken), "seed {seed}: taken at {taken}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_always_refused_does_not_hammer_the_server() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    take_log(&server);
+    let conflict = || Outcome::refused(409, Reason::Conflict);
+    a.client.faults().when(move |request| (request.verb() == Verb::Update).then(conflict));
+    a.stop().await;
+    let requests = take_log(&server).len();
+    assert!((4..=50).contains(&requests), "{requests} requests in ten seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_is_taken_as_the_watch_told_it() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let standbys: Vec<_> = (0..5)
+        .map(|seed| {
+            let mut setup = Setup { watch: true, ..Setup::new(&format!("b{seed}")) };
+            setup.config.seed = Some(seed);
+            setup.start(&server)
+        })
+        .collect();
+    pass(7.5).await;
+    take_log(&server);
+    a.stop().await;
+    pass(0.05).await;
+    assert_eq!(standbys.iter().filter(|standby| standby.status.is_leader()).count(), 1);
+    // The release, and then the successor, which reads nothing; the others see it and drop their plans.
+    assert_eq!(take_verbs(&server), ["get", "update", "update"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_says_nothing_leaves_polling() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let client = server.client("b");
+    let silent = || Outcome::Breaks { after: 1, how: Break::Silent };
+    client.faults().when(move |request| (request.verb() == Verb::Watch).then(silent));
+    let b = Setup { watch: true, ..Setup::new("b") }.start_with(client);
+    pass(30.0).await;
+    a.stop().await;
+    pass(5.0).await;
+    assert!(b.status.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_that_panics_leaves_no_term_behind_that_looks_wedged() {
+    let server = server();
+    let lock = LeaseLock::new(server.client("a"), NAMESPACE, NAME);
+    let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
+    let status = elector.status();
+    let callbacks = LeaderCallbacks {
+        on_new_leader: Box::new(|_| panic!("the callback fell over")),
+        ..LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
+    };
+    let run = tokio::spawn(async move { elector.run(&CancellationToken::new(), callbacks).await.map(drop) });
+    assert!(run.await.unwrap_err().is_panic());
+    pass(3_600.0).await;
+    assert_eq!(status.check(Duration::ZERO), Ok(()));
+    assert!(!status.is_leader() && status.leadership().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_that_panics_as_an_election_is_dropped_is_caught() {
+    let lock = LeaseLock::new(server().client("a"), NAMESPACE, NAME);
+    let mut elector = LeaderElector::new(lock, LeaderElectionConfig::default()).unwrap();
+    let told = Arc::new(std::sync::Mutex::new(None));
+    let reason = told.clone();
+    let callbacks = LeaderCallbacks {
+        on_stopped_leading: Box::new(move |end| {
+            *reason.lock().unwrap() = Some(end.reason.clone());
+            panic!("the callback fell over");
+        }),
+        ..LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await)
+    };
+    let stop = CancellationToken::new();
+    let ended = tokio::time::timeout(Duration::from_secs(5), elector.run(&stop, callbacks)).await;
+    assert!(ended.is_err());
+    assert_eq!(*told.lock().unwrap(), Some(LossReason::Abandoned));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_a_renewal_reads_back_still_releases() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    // The renewal of 2.0 is lost; it is given up after a third of the deadline, and the read that follows takes its time.
+    a.client.faults().next([Outcome::Lost, Outcome::AnswerSlow(Duration::from_secs(1))]);
+    pass(4.8).await;
+    take_log(&server);
+    assert_eq!(a.stop().await, Some(LossReason::Cancelled));
+    assert_eq!(record(&server).holder_identity, "");
+}

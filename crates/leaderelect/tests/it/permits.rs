@@ -1,0 +1,138 @@
+//! Permits, and the clocks by which they are worth something.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use pintle_leaderelect::LossReason;
+
+use crate::contender::{Setup, Story, pass};
+use crate::server::{holder, server};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_release_waits_for_every_permit() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let b = Setup { watch: true, ..Setup::new("b") }.start(&server);
+    pass(1.5).await;
+    let (one, other) = (a.guard().permit().unwrap(), a.guard().clone().permit().unwrap());
+    a.stop.cancel();
+    pass(3.0).await;
+    drop(other);
+    pass(3.0).await;
+    assert_eq!(holder(&server), "a");
+    assert!(!one.remaining().is_zero() && !b.status.is_leader());
+    drop(one);
+    pass(0.1).await;
+    assert!(b.status.is_leader());
+    assert_eq!(a.run.await.unwrap(), Some(LossReason::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_never_given_back_holds_the_lock_for_its_time_and_no_longer() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let b = Setup { watch: true, ..Setup::new("b") }.start(&server);
+    pass(1.5).await;
+    // Renewed at 2.0, and a term of ten seconds.
+    let permit = a.guard().permit().unwrap();
+    a.stop.cancel();
+    pass(9.0).await;
+    assert_eq!(permit.remaining(), SECOND / 2, "it is not prolonged once the work has ended");
+    assert!(!b.status.is_leader());
+    pass(0.6).await;
+    assert!(permit.remaining().is_zero() && b.status.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_runs_beside_that_of_the_elector_is_waited_for() {
+    let server = server();
+    let story = Story::new();
+    let a = Setup { story: Some(story.clone()), ..Setup::new("a") }.start(&server);
+    pass(1.0).await;
+    let b = Setup { watch: true, story: Some(story.clone()), ..Setup::new("b") }.start(&server);
+    let guard = a.guard();
+    let beside = tokio::spawn(async move {
+        let ran = guard.run(async {
+            guard.cancelled().await;
+            tokio::time::sleep(4 * SECOND).await;
+        });
+        ran.await.map_err(|lost| lost.reason)
+    });
+    pass(1.0).await;
+    a.stop.cancel();
+    pass(3.9).await;
+    assert!(!b.status.is_leader() && !beside.is_finished());
+    pass(0.3).await;
+    assert_eq!(beside.await.unwrap(), Ok(()));
+    assert!(b.status.is_leader());
+    let deeds: Vec<_> = story.take().into_iter().filter(|deed| !deed.contains("sees")).collect();
+    // It is told of its end when all has ended that belongs to it.
+    assert_eq!(deeds, ["0.0 a works", "2.0 a rests", "6.0 a stopped: Cancelled", "6.0 b works"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_permit_is_given_once_the_work_has_ended() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let permit = a.guard().permit().unwrap();
+    a.stop.cancel();
+    pass(1.0).await;
+    assert!(a.guard().check().is_ok(), "what has a permit may go on");
+    assert_eq!(a.guard().permit().unwrap_err().reason, LossReason::Cancelled);
+    assert!(a.guard().run(async {}).await.is_err());
+    drop(permit);
+    pass(0.1).await;
+    assert!(a.guard().check().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_was_told_to_be_over_never_comes_back() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let first = a.guard();
+    // The time of day jumps, somebody asks, and it jumps back before anyone else does; and then the term is renewed.
+    a.clock.0.jump_wall(SignedDuration::from_secs(60));
+    assert!(first.check().is_err());
+    a.clock.0.jump_wall(SignedDuration::from_secs(-60));
+    assert_eq!(first.check().unwrap_err().reason, LossReason::Deadline);
+    pass(2.0).await;
+    assert_eq!(first.check().unwrap_err().reason, LossReason::Deadline);
+    pass(5.0).await;
+    assert!(a.status.is_leader(), "it leads again, by a new term");
+    assert!(a.guard().check().is_ok() && first.check().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspend_counts_against_the_term_even_if_nobody_keeps_the_time_of_day() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    a.clock.suspend(8 * SECOND);
+    assert_eq!(a.guard().check(), Ok(SECOND));
+    assert_eq!(a.guard().permit().unwrap().remaining(), SECOND);
+    a.clock.suspend(SECOND);
+    assert_eq!(a.guard().check().unwrap_err().reason, LossReason::Deadline);
+    assert!(!a.status.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_the_end_of_a_term_hears_of_a_suspend_within_a_second() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(0.5).await;
+    let guard = a.guard();
+    a.client.faults().cut_off();
+    let lost = tokio::spawn(async move { guard.lost().await.reason });
+    pass(0.1).await;
+    a.clock.suspend(60 * SECOND);
+    pass(1.0).await;
+    assert!(lost.is_finished());
+    assert_eq!(lost.await.unwrap(), LossReason::Deadline);
+    assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
+}

@@ -1,0 +1,124 @@
+//! The clocks of one machine, and what stops it.
+
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_leaderelect::{Clocks, Deadline, Now};
+use tokio::time::Instant;
+
+/// How a process stands still.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Halt {
+    /// All clocks go on.
+    Stopped,
+    /// The monotonic clock stands still.
+    Suspended,
+    /// Only the time of day goes on.
+    VmPaused,
+}
+
+#[derive(Debug)]
+pub(crate) struct NodeClock {
+    born: Instant,
+    rate: f64,
+    state: Mutex<Halts>,
+}
+
+#[derive(Debug, Default)]
+struct Halts {
+    wall_offset: i64,
+    present: Option<(Halt, Instant, Instant)>,
+    /// For how long the clocks have stood still.
+    boot_lag: Duration,
+    monotonic_lag: Duration,
+}
+
+impl NodeClock {
+    pub(crate) fn new(rate: f64, wall_offset: i64) -> Self {
+        let state = Mutex::new(Halts { wall_offset, ..Halts::default() });
+        Self { born: Instant::now(), rate, state }
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The process stands still until then. It only ever does so in one way at a time.
+    pub(crate) fn halt(&self, how: Halt, until: Instant) {
+        if !self.is_halted() {
+            let mut state = self.state.lock().unwrap();
+            state.settle();
+            state.present = Some((how, Instant::now(), until));
+        }
+    }
+
+    pub(crate) fn is_halted(&self) -> bool {
+        self.state.lock().unwrap().present.is_some_and(|(_, _, until)| until > Instant::now())
+    }
+
+    /// Waits until the process runs.
+    pub(crate) async fn awake(&self) {
+        loop {
+            let until = self.state.lock().unwrap().present.map(|(_, _, until)| until);
+            match until.filter(|until| *until > Instant::now()) {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => return,
+            }
+        }
+    }
+
+    pub(crate) fn jump_wall(&self, seconds: i64) {
+        self.state.lock().unwrap().wall_offset += seconds;
+    }
+
+    /// Lets `span` pass on this clock, and the process run.
+    pub(crate) async fn pass(&self, span: Duration) {
+        let wake = self.now().monotonic + span;
+        self.sleep_until(Deadline::monotonic(wake)).await;
+    }
+}
+
+impl Halts {
+    /// How far the clocks have stayed behind at that moment.
+    fn lags(&self, now: Instant) -> (Duration, Duration) {
+        let stood = self.present.map_or(Duration::ZERO, |(_, since, until)| until.min(now) - since);
+        let how = self.present.map(|(how, _, _)| how);
+        let boot = if how == Some(Halt::VmPaused) { stood } else { Duration::ZERO };
+        let monotonic = if how == Some(Halt::Stopped) { Duration::ZERO } else { stood };
+        (self.boot_lag + boot, self.monotonic_lag + monotonic)
+    }
+
+    fn settle(&mut self) {
+        (self.boot_lag, self.monotonic_lag) = self.lags(Instant::now());
+        self.present = None;
+    }
+}
+
+impl Clocks for NodeClock {
+    fn now(&self) -> Now {
+        let now = Instant::now();
+        let state = self.state.lock().unwrap();
+        let (boot_lag, monotonic_lag) = state.lags(now);
+        let lived = now - self.born;
+        // Whole microseconds, as a lease has them.
+        let on_clock = |lag| Duration::from_micros(((lived - lag).as_micros() as f64 * self.rate) as u64);
+        // Nobody keeps the time of day, so it is as wrong as the others.
+        let wall = Timestamp::constant(1_800_000_000 + state.wall_offset, 0) + on_clock(Duration::ZERO);
+        Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }
+    }
+
+    fn sleep_until(&self, deadline: Deadline) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            loop {
+                self.awake().await;
+                match deadline.remaining(self.now()) {
+                    Duration::ZERO => return,
+                    // Timers are late, never early. They do not hear of it when the time of day is set.
+                    left => tokio::time::sleep(left.div_f64(self.rate).min(Duration::from_secs(1))).await,
+                }
+            }
+        })
+    }
+}

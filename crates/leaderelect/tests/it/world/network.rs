@@ -1,0 +1,247 @@
+//! The way to the lock and back, and the lock.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_core::Stream;
+use pintle_leaderelect::{
+    Clocks, LeaderElectionRecord, Lock, LockEvent, LockEvents, LockState, Locked, TimePrecision, Version,
+};
+use pintle_meta::{ApiError, ApiResource, ObjectKey, Reason, Scope, Status};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::clock::NodeClock;
+use super::{State, Stored, World};
+
+/// The lock, as one process reaches it.
+pub(crate) struct Line {
+    pub(crate) world: Arc<World>,
+    pub(crate) key: ObjectKey,
+    pub(crate) node: usize,
+    pub(crate) incarnation: u64,
+    pub(crate) clock: Arc<NodeClock>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    Get,
+    Create(LeaderElectionRecord),
+    Update(Version, LeaderElectionRecord),
+}
+
+type Answer = Result<Option<LockState>, ApiError>;
+
+impl Line {
+    /// Sends a request, which goes its way even if nobody waits for it any more.
+    pub(crate) async fn call(&self, request: Request) -> Answer {
+        let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
+        let (sent, sent_locally) = (Instant::now(), clock.now().monotonic);
+        world.lock().sending(node, incarnation, &request);
+        let (answered, answer) = oneshot::channel();
+        tokio::spawn(async move {
+            let (delay, lost) = world.way(node);
+            if lost {
+                return;
+            }
+            tokio::time::sleep(delay).await;
+            let by = Sender { node, incarnation, sent, sent_locally };
+            let mut answer = world.serve(&by, &request);
+            if world.again(&request) {
+                let (delay, _) = world.way(node);
+                tokio::time::sleep(delay).await;
+                answer = world.serve(&by, &request);
+            }
+            let (delay, lost) = world.way(node);
+            if lost {
+                return;
+            }
+            tokio::time::sleep(delay).await;
+            clock.awake().await;
+            if answered.is_closed() {
+                return;
+            }
+            world.lock().answering(node, incarnation, &answer);
+            let _ = answered.send(answer);
+        });
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => pending().await,
+        }
+    }
+}
+
+/// Who has sent a write, and when: by the world's clock, and by its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender {
+    pub(crate) node: usize,
+    pub(crate) incarnation: u64,
+    pub(crate) sent: Instant,
+    pub(crate) sent_locally: Duration,
+}
+
+impl World {
+    /// How long a message takes, and whether it is lost.
+    fn way(&self, node: usize) -> (Duration, bool) {
+        let mut state = self.lock();
+        let quick = state.rng.u64(500..30_000);
+        if state.calm {
+            return (Duration::from_micros(quick), false);
+        }
+        let slow = state.rng.f64() < self.chaos.slow;
+        let delay = if slow { state.rng.u64(quick..8_000_000) } else { quick };
+        let lost = state.rng.f64() < self.chaos.loss || state.nodes[node].cut_off_until > Instant::now();
+        (Duration::from_micros(delay), lost)
+    }
+
+    /// Whether a write is sent twice.
+    fn again(&self, request: &Request) -> bool {
+        let mut state = self.lock();
+        !state.calm && !matches!(request, Request::Get) && state.rng.f64() < self.chaos.resent
+    }
+
+    fn serve(&self, by: &Sender, request: &Request) -> Answer {
+        let mut state = self.lock();
+        state.exclusion(self);
+        if !state.calm && state.rng.f64() < self.chaos.refused {
+            let mut error = match state.rng.bool() {
+                true => refusal(429, Reason::TooManyRequests),
+                false => refusal(503, Reason::ServiceUnavailable),
+            };
+            error.retry_after = Some(Duration::from_secs(1));
+            return Err(error);
+        }
+        match request {
+            Request::Get => {
+                state.reads += 1;
+                Ok(state.lock.as_ref().map(Stored::state))
+            }
+            Request::Create(_) if state.lock.is_some() => Err(refusal(409, Reason::AlreadyExists)),
+            Request::Create(record) => {
+                state.last_uid += 1;
+                Ok(Some(state.store(by, record)))
+            }
+            Request::Update(base, record) => match &state.lock {
+                None => Err(refusal(404, Reason::NotFound)),
+                Some(stored) if stored.state().version != *base => Err(refusal(409, Reason::Conflict)),
+                Some(_) => Ok(Some(state.store(by, record))),
+            },
+        }
+    }
+}
+
+fn refusal(code: u16, reason: Reason) -> ApiError {
+    Status::failure(code, reason, "refused by the world").into()
+}
+
+impl State {
+    /// A write is done. The sender may be a former incarnation, or may have given it up long ago.
+    fn store(&mut self, by: &Sender, record: &LeaderElectionRecord) -> LockState {
+        self.writes += 1;
+        self.check_write(by, record);
+        if self.nodes[by.node].incarnation == by.incarnation {
+            self.nodes[by.node].stored.push(by.sent_locally);
+        }
+        self.last_version += 1;
+        let (uid, version) = (self.last_uid, self.last_version);
+        let stored = Stored { uid, version, record: record.clone(), committed: Instant::now() };
+        self.tell_watchers(Some(&stored), &stored);
+        let state = stored.state();
+        self.lock = Some(stored);
+        state
+    }
+
+    /// All who watch are told, or will be.
+    pub(crate) fn tell_watchers(&mut self, now: Option<&Stored>, before: &Stored) {
+        let event = || match now {
+            Some(stored) => changed(stored),
+            None => LockEvent::Deleted { uid: before.uid.to_string() },
+        };
+        self.nodes.iter_mut().for_each(|node| node.watchers.retain(|watcher| watcher.send(event()).is_ok()));
+    }
+}
+
+fn changed(stored: &Stored) -> LockEvent<LockState> {
+    LockEvent::Changed(Locked { state: stored.state(), object: stored.state() })
+}
+
+impl Lock for Line {
+    type Object = LockState;
+
+    fn resource(&self) -> ApiResource {
+        ApiResource::new("example.com/v1", "Lock", "locks", Scope::Namespaced)
+    }
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn time_precision(&self) -> TimePrecision {
+        if self.world.seconds_only { TimePrecision::Seconds } else { TimePrecision::Micros }
+    }
+
+    async fn watch(&self) -> Result<Option<LockEvents<LockState>>, ApiError> {
+        if !self.world.chaos.watches {
+            return Ok(None);
+        }
+        let (delay, lost) = self.world.way(self.node);
+        if lost {
+            return Err(ApiError::transport("the connection broke"));
+        }
+        tokio::time::sleep(delay).await;
+        let (watcher, mut raw) = mpsc::unbounded_channel();
+        {
+            let mut state = self.world.lock();
+            if let Some(stored) = &state.lock {
+                let _ = watcher.send(changed(stored));
+            }
+            state.nodes[self.node].watchers.push(watcher);
+        }
+        let (told, events) = mpsc::unbounded_channel();
+        let (world, clock, node) = (self.world.clone(), self.clock.clone(), self.node);
+        tokio::spawn(async move {
+            while let Some(event) = raw.recv().await {
+                let lag = world.lock().nodes[node].watch_lag;
+                tokio::time::sleep(lag + world.way(node).0).await;
+                clock.awake().await;
+                if told.send(event).is_err() {
+                    return;
+                }
+            }
+            clock.awake().await;
+        });
+        Ok(Some(Box::pin(Told(events))))
+    }
+
+    async fn get(&self) -> Result<Option<Locked<LockState>>, ApiError> {
+        Ok(self.call(Request::Get).await?.map(|state| Locked { object: state.clone(), state }))
+    }
+
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<LockState>, ApiError> {
+        self.write(Request::Create(record.clone())).await
+    }
+
+    async fn update(&self, base: &LockState, record: &LeaderElectionRecord) -> Result<Locked<LockState>, ApiError> {
+        self.write(Request::Update(base.version.clone(), record.clone())).await
+    }
+}
+
+impl Line {
+    async fn write(&self, request: Request) -> Result<Locked<LockState>, ApiError> {
+        let state = self.call(request).await?.expect("a write is answered by what is stored");
+        Ok(Locked { object: state.clone(), state })
+    }
+}
+
+struct Told(mpsc::UnboundedReceiver<LockEvent<LockState>>);
+
+impl Stream for Told {
+    type Item = LockEvent<LockState>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
+}

@@ -1,0 +1,231 @@
+//! A process: an elector with work, or client-go's.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_leaderelect::machine::{Failure, Instruction, LockRequest, Signal};
+use pintle_leaderelect::{
+    Clocks, Deadline, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LockEvent, LockState,
+};
+use pintle_meta::ObjectKey;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::clock::NodeClock;
+use super::network::{Line, Request};
+use super::{Share, World};
+use crate::client_go::ClientGo;
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) identity: String,
+    pub(crate) incarnation: u64,
+    pub(crate) is_client_go: bool,
+    pub(crate) clock: Arc<NodeClock>,
+    pub(crate) renew_deadline: Duration,
+    pub(crate) cut_off_until: Instant,
+    pub(crate) watch_lag: Duration,
+    pub(crate) watchers: Vec<mpsc::UnboundedSender<LockEvent<LockState>>>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) run: Option<JoinHandle<()>>,
+    /// When writes were sent that were stored, on this node's clock.
+    pub(crate) stored: Vec<Duration>,
+    /// The guard of the last term.
+    pub(crate) guard: Option<Leadership>,
+    /// Until when one of client-go believes that it leads.
+    pub(crate) belief: Option<Deadline>,
+    pub(crate) works: bool,
+    pub(crate) last_leader: Option<String>,
+    /// When it was last told of a foreign holder.
+    pub(crate) usurped: Option<Instant>,
+}
+
+impl Node {
+    pub(crate) fn leads(&self) -> bool {
+        let now = self.clock.now().monotonic;
+        let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
+        guarded || self.belief.is_some_and(|deadline| now < deadline.monotonic)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.run.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+}
+
+impl World {
+    /// Starts a process. The one before it on the same machine is killed at whatever await it is.
+    pub(crate) fn start(self: &Arc<Self>, index: usize, incarnation: u64) {
+        let mut state = self.lock();
+        let rate = 1.0 + self.chaos.rate_error * (2.0 * state.rng.f64() - 1.0);
+        let clock = Arc::new(NodeClock::new(rate, state.rng.i64(-3_600..3_600)));
+        let identity = format!("node-{index}-{incarnation}");
+        let config = LeaderElectionConfig {
+            identity: identity.clone(),
+            seed: Some(state.rng.u64(..)),
+            clocks: clock.clone(),
+            ..LeaderElectionConfig::default()
+        };
+        let is_client_go = match self.chaos.client_go {
+            Share::None => false,
+            Share::Half => index % 2 == 1,
+            Share::All => true,
+        };
+        let node = Node {
+            identity,
+            incarnation,
+            is_client_go,
+            clock: clock.clone(),
+            renew_deadline: config.renew_deadline,
+            cut_off_until: self.start,
+            watch_lag: Duration::ZERO,
+            watchers: Vec::new(),
+            stop: CancellationToken::new(),
+            run: None,
+            stored: Vec::new(),
+            guard: None,
+            belief: None,
+            works: false,
+            last_leader: None,
+            usurped: None,
+        };
+        let stop = node.stop.clone();
+        match state.nodes.get_mut(index) {
+            Some(old) => {
+                let old = std::mem::replace(old, node);
+                if let Some(run) = old.run {
+                    run.abort();
+                }
+            }
+            None => state.nodes.push(node),
+        }
+        let key = ObjectKey::new("kube-system", "lock");
+        let line = Line { world: self.clone(), key, node: index, incarnation, clock };
+        let process = Process { world: self.clone(), index, incarnation };
+        state.nodes[index].run = Some(match is_client_go {
+            true => tokio::spawn(process.run_client_go(line, config)),
+            false => tokio::spawn(process.run(line, config, stop)),
+        });
+    }
+}
+
+/// What a process tells the world of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    world: Arc<World>,
+    index: usize,
+    incarnation: u64,
+}
+
+impl Process {
+    /// Tells, unless another process has taken its place.
+    fn tell(&self, news: impl FnOnce(&mut super::State, usize)) {
+        let mut state = self.world.lock();
+        if state.nodes[self.index].incarnation == self.incarnation {
+            news(&mut state, self.index);
+            state.exclusion(&self.world);
+        }
+    }
+
+    async fn run(self, line: Line, config: LeaderElectionConfig, stop: CancellationToken) {
+        let clock = line.clock.clone();
+        let mut elector = LeaderElector::new(line, config).unwrap();
+        let (stopped, seen) = (self.clone(), self.clone());
+        let callbacks = LeaderCallbacks {
+            on_stopped_leading: Box::new(move |end| stopped.tell(|state, node| state.stopped(node, &end.reason))),
+            on_new_leader: Box::new(move |leader| seen.tell(|state, node| state.new_leader(node, leader))),
+            ..LeaderCallbacks::new(move |leadership: Leadership| self.clone().work(leadership, clock.clone()))
+        };
+        elector.run(&stop, callbacks).await;
+    }
+
+    /// The work: steps, and now and then an effect that goes on by itself.
+    async fn work(self, leadership: Leadership, clock: Arc<NodeClock>) {
+        self.tell(|state, node| state.started(node, &leadership));
+        let _rest = Rest(&self);
+        loop {
+            self.tell(|state, node| state.at_work(node));
+            let (step, effect, drain) = {
+                let rng = &mut self.world.lock().rng;
+                (rng.u64(200..900), rng.u8(0..8) == 0, rng.u64(0..4_000))
+            };
+            if effect && let Ok(permit) = leadership.permit() {
+                let (process, clock) = (self.clone(), clock.clone());
+                let span = Duration::from_millis(drain);
+                tokio::spawn(async move {
+                    // Within the time that is left, as its client promises.
+                    clock.pass(span.min(permit.remaining())).await;
+                    process.tell(|_, _| {});
+                });
+            }
+            tokio::select! {
+                biased;
+                () = leadership.cancelled() => {
+                    clock.pass(Duration::from_millis(drain)).await;
+                    return self.tell(|state, node| state.at_work(node));
+                }
+                () = clock.pass(Duration::from_millis(step)) => {}
+            }
+        }
+    }
+
+    async fn run_client_go(self, line: Line, config: LeaderElectionConfig) {
+        let (clock, line) = (line.clock.clone(), Arc::new(line));
+        let mut machine = ClientGo::new(config, clock.now());
+        let mut request: Option<Pin<Box<dyn Future<Output = Signal> + Send>>> = None;
+        let mut signal = Signal::Tick;
+        loop {
+            for instruction in machine.step(signal, clock.now()) {
+                match instruction {
+                    Instruction::Send { request: asked, timeout } => {
+                        request = Some(Box::pin(exchange(line.clone(), asked, timeout)));
+                    }
+                    Instruction::StartLeading { deadline, .. } | Instruction::Extend(deadline) => {
+                        self.tell(|state, node| state.nodes[node].belief = Some(deadline));
+                    }
+                    Instruction::StopLeading(_) => self.tell(|state, node| state.nodes[node].belief = None),
+                    _ => {}
+                }
+            }
+            let wake = machine.wake_at().unwrap_or(Duration::MAX);
+            signal = tokio::select! {
+                biased;
+                signal = async { request.as_mut().expect("no request").await }, if request.is_some() => {
+                    request = None;
+                    signal
+                }
+                () = clock.sleep_until(Deadline::monotonic(wake)) => Signal::Tick,
+            };
+        }
+    }
+}
+
+/// Sends a request of client-go's, and gives it up after a while.
+async fn exchange(line: Arc<Line>, request: LockRequest, timeout: Duration) -> Signal {
+    let read = request == LockRequest::Read;
+    let request = match request {
+        LockRequest::Read => Request::Get,
+        LockRequest::Create(record) => Request::Create(record),
+        LockRequest::Update { base, record } => Request::Update(base, record),
+    };
+    let answer = tokio::select! {
+        biased;
+        answer = line.call(request) => answer.map_err(|error| Failure::from(&error)),
+        () = line.clock.pass(timeout) => Err(Failure::unknown()),
+    };
+    match read {
+        true => Signal::Read(answer),
+        false => Signal::Written(answer.map(|state| state.expect("a write is answered by what is stored").version)),
+    }
+}
+
+/// Tells of the end of the work, be it finished or dropped.
+struct Rest<'a>(&'a Process);
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        self.0.tell(|state, node| state.nodes[node].works = false);
+    }
+}

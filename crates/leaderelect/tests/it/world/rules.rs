@@ -1,0 +1,146 @@
+//! What must hold, whatever happens. The names are those of the specification.
+
+use std::time::Duration;
+
+use pintle_leaderelect::{LeaderElectionRecord, Leadership, LockState, LossReason, Version};
+use pintle_meta::ApiError;
+use tokio::time::Instant;
+
+use super::network::{Request, Sender};
+use super::{State, World};
+
+impl State {
+    fn rule(&mut self, holds: bool, broken: impl FnOnce() -> String) {
+        if !holds && self.broken.is_none() {
+            self.broken = Some(broken());
+        }
+    }
+
+    /// S1, S2 and S3: at most one leads, and only on account of a write that was stored.
+    pub(crate) fn exclusion(&mut self, world: &World) {
+        let leaders: Vec<_> = self.nodes.iter().filter(|node| node.leads()).map(|node| node.identity.clone()).collect();
+        let exclusive = leaders.len() <= 1 || world.chaos.tampering;
+        self.rule(exclusive, || format!("S1: {leaders:?} lead at {:?}", world.start.elapsed()));
+        let baseless = self.nodes.iter().find(|node| {
+            let guard = node.guard.as_ref().filter(|guard| guard.check().is_ok());
+            guard.is_some_and(|guard| {
+                let counted = guard.deadline().monotonic.saturating_sub(node.renew_deadline);
+                !node.stored.contains(&counted)
+            })
+        });
+        let baseless = baseless.map(|node| node.identity.clone());
+        self.rule(baseless.is_none(), || {
+            format!("S2: the deadline of {baseless:?} does not count from the sending of a stored write")
+        });
+    }
+
+    /// A process that fell over has broken a rule of its own.
+    pub(crate) fn see_panics(&mut self) {
+        let fallen = self.nodes.iter().find(|node| node.has_ended() && !node.stop.is_cancelled());
+        let fallen = fallen.map(|node| node.identity.clone());
+        self.rule(fallen.is_none(), || format!("the process of {fallen:?} has ended by itself"));
+    }
+
+    /// S4 and S14: a request is sent.
+    pub(crate) fn sending(&mut self, node: usize, incarnation: u64, request: &Request) {
+        let sender = &self.nodes[node];
+        if sender.incarnation != incarnation {
+            return;
+        }
+        let identity = sender.identity.clone();
+        let works = sender.works || sender.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
+        let ended = sender.has_ended();
+        self.rule(!ended, || format!("S14: {identity} sends {request:?} after its end"));
+        if let Request::Update(_, record) = request {
+            let releases = record.holder_identity.is_empty();
+            self.rule(!(releases && works), || format!("S4: {identity} releases while its work may go on"));
+        }
+    }
+
+    /// A process hears the answer to a request.
+    pub(crate) fn answering(&mut self, node: usize, incarnation: u64, answer: &Result<Option<LockState>, ApiError>) {
+        let node = &mut self.nodes[node];
+        if node.incarnation == incarnation
+            && let Ok(Some(state)) = answer
+            && state.record.holder_identity != node.identity
+        {
+            node.usurped = Some(Instant::now());
+        }
+    }
+
+    /// S8 and S11: a term begins.
+    pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
+        let began = leadership.term().version.clone();
+        let number = |version: &Version| version.resource_version.parse::<u64>().unwrap();
+        let identity = self.nodes[node].identity.clone();
+        let overlaps =
+            self.nodes[node].works || self.nodes[node].guard.as_ref().is_some_and(|last| last.check().is_ok());
+        self.rule(!overlaps, || format!("S11: a term of {identity} began before the last one ended"));
+        let token = leadership.token().map(|token| (token.uid.clone(), token.revision));
+        self.rule(token == Some((began.uid.clone(), number(&began))), || format!("S8: {identity} has token {token:?}"));
+        if let Some(last) = self.last_term.take() {
+            let ordered = last.uid != began.uid || number(&began) > number(&last) || self.tampering;
+            self.rule(ordered, || format!("S8: a term of {began:?} after one of {last:?}"));
+        }
+        self.last_term = Some(began);
+        self.terms += 1;
+        let node = &mut self.nodes[node];
+        (node.guard, node.works, node.usurped) = (Some(leadership.clone()), true, None);
+    }
+
+    /// S3 and S7: the work goes on.
+    pub(crate) fn at_work(&mut self, node: usize) {
+        let node = &self.nodes[node];
+        let identity = node.identity.clone();
+        let guarded = node.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
+        let usurped = node.usurped.is_some_and(|at| at < Instant::now());
+        self.rule(guarded, || format!("S3: {identity} works after its deadline"));
+        self.rule(!usurped, || format!("S7: {identity} works after it saw another holder"));
+    }
+
+    /// S11: a term has ended.
+    pub(crate) fn stopped(&mut self, node: usize, reason: &LossReason) {
+        let node = &self.nodes[node];
+        let (identity, works) = (node.identity.clone(), node.works);
+        let over = node.guard.as_ref().is_some_and(|guard| guard.check().is_err());
+        self.rule(over && !works, || format!("S11: {identity} was told of {reason} before its work had ended"));
+    }
+
+    /// S11: another leader is seen.
+    pub(crate) fn new_leader(&mut self, node: usize, leader: &str) {
+        let last = self.nodes[node].last_leader.replace(leader.into());
+        let identity = self.nodes[node].identity.clone();
+        self.rule(last.as_deref() != Some(leader), || format!("S11: {identity} was told of {leader:?} twice"));
+    }
+
+    /// S4, S6, S9 and S10: what must hold of a write to an existing lock.
+    pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
+        let Some(old) = self.lock.clone() else { return };
+        let node = &self.nodes[by.node];
+        if node.is_client_go || node.incarnation != by.incarnation {
+            return;
+        }
+        let (identity, rate, was) = (node.identity.clone(), node.clock.rate(), &old.record);
+        let term = node.guard.as_ref().filter(|_| node.works).map(|guard| guard.term().record.clone());
+        let counted = new.leader_transitions - was.leader_transitions;
+        if new.holder_identity.is_empty() {
+            self.rule(was.holder_identity == identity, || format!("S4: {identity} releases what {was:?} holds"));
+            return self.rule(counted == 0, || format!("S9: a release of {identity} counts"));
+        }
+        if was.holder_identity == new.holder_identity {
+            self.rule(counted == 0, || format!("S9: {identity} counts without a change"));
+            let Some(term) = term else { return };
+            self.rule(new.renew_time >= was.renew_time, || format!("S10: the renew time of {identity} goes back"));
+            let same = new.acquire_time == term.acquire_time;
+            return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
+        }
+        self.rule(counted == 1, || format!("S9: a change to {identity} counts {counted}"));
+        if !was.holder_identity.is_empty() {
+            // S6 and S15: whatever happens to its clocks, a successor has seen it unchanged for as long as the record says.
+            let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);
+            let needed = was.lease_duration(Duration::from_secs(15));
+            let enough = seen + Duration::from_micros(5) >= needed;
+            self.rule(enough, || format!("S6: {identity} takes over after {seen:?} of {needed:?}"));
+        }
+    }
+}
