@@ -146,6 +146,8 @@ pub(crate) enum Goal {
     TimesOf(&'static str, f64),
     /// Ours at most this, whatever the peers need.
     AtMost(f64),
+    /// Ours at least this.
+    AtLeast(f64),
 }
 
 /// Fewer runs have no median worth keeping.

@@ -1,5 +1,4 @@
-//! Works on the cache of an informer alone: those of client-go's indexer in `go/micro`, with the same keys.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a program says to a terminal")]
+//! Works on the cache of an informer alone: those of client-go's indexer in `go/cache`, with the same keys.
 
 use std::array;
 use std::hint::black_box;
@@ -13,8 +12,8 @@ use fastrand::Rng;
 use pintle_informer::Cache;
 use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 
-use crate::Sample;
 use crate::meter::{Tally, measure};
+use crate::{Sample, answer};
 
 /// As much of a pod as the works need.
 struct Pod {
@@ -52,26 +51,16 @@ const WORKS: &[(&str, Work)] = &[
     ("store-update-node", |how| update(how, 501)),
     ("store-2r1w", |how| mixed(how, 2, false)),
     ("store-write", |how| mixed(how, 0, false)),
-    ("store-write-beside-snapshots", |how| mixed(how, 0, true)),
+    ("store-write-beside-snapshots", beside_snapshots),
 ];
 
 /// Does the work that the command line names.
 pub fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
-    let Some((_, work)) = WORKS.iter().find(|(work, _)| *work == name) else {
-        eprintln!("usage: cache_micro WORK [--quick], one of:");
-        WORKS.iter().for_each(|(work, _)| eprintln!("  {work}"));
-        return ExitCode::from(2);
-    };
-    match serde_json::to_string(&work(&Setting { quick: args.any(|arg| arg == "--quick") })) {
-        Ok(line) => println!("{line}"),
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::FAILURE;
-        }
-    }
-    ExitCode::SUCCESS
+    let how = Setting { quick: args.any(|arg| arg == "--quick") };
+    let work = WORKS.iter().find(|(work, _)| *work == name);
+    answer(work.map(|(_, work)| work(&how)), "cache_micro WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
 impl Setting {
@@ -123,7 +112,7 @@ fn add(how: &Setting) -> Sample {
     let cache = indexer();
     measure(|| {
         pods.iter().for_each(|pod| put(&cache, pod));
-        Tally::keys(pods.len())
+        Tally::operations(pods.len())
     })
 }
 
@@ -136,7 +125,7 @@ fn get(how: &Setting) -> Sample {
         for at in (0..10).flat_map(|_| &order) {
             assert!(black_box(cache.get(&keys[*at])).is_some());
         }
-        Tally::keys(10 * order.len())
+        Tally::operations(10 * order.len())
     })
 }
 
@@ -150,7 +139,7 @@ fn by_index(how: &Setting) -> Sample {
             total += cache.by_index("node", node).expect("there is that index").len();
         }
         assert_eq!(total, 20 * how.pods());
-        Tally::keys(20 * NODES)
+        Tally::operations(20 * NODES)
     })
 }
 
@@ -160,7 +149,7 @@ fn list(how: &Setting) -> Sample {
     measure(|| {
         let total: usize = (0..20).map(|_| black_box(cache.list()).len()).sum();
         assert_eq!(total, 20 * how.pods());
-        Tally::keys(20)
+        Tally::operations(20)
     })
 }
 
@@ -173,7 +162,7 @@ fn for_each(how: &Setting, look: impl Fn(Option<&Arc<Pod>>) -> bool) -> Sample {
             cache.snapshot().for_each(|pod| total += usize::from(look(Some(pod))));
         }
         assert_eq!(total, 20 * how.pods());
-        Tally::keys(20)
+        Tally::operations(20)
     })
 }
 
@@ -184,7 +173,7 @@ fn snapshot(how: &Setting) -> Sample {
         for _ in 0..how.pods() {
             assert_eq!(black_box(cache.snapshot()).len(), how.pods());
         }
-        Tally::keys(how.pods())
+        Tally::operations(how.pods())
     })
 }
 
@@ -194,8 +183,15 @@ fn update(how: &Setting, shift: usize) -> Sample {
     let (next, order) = (pods(how.pods(), shift), shuffled(how.pods()));
     measure(|| {
         order.iter().for_each(|at| put(&cache, &next[*at]));
-        Tally::keys(order.len())
+        Tally::operations(order.len())
     })
+}
+
+/// One writer alone, and then beside one who looks at all of a snapshot again and again.
+fn beside_snapshots(how: &Setting) -> Sample {
+    let (alone, beside) = (mixed(how, 0, false), mixed(how, 0, true));
+    let share = beside.figures["writes/s"] / alone.figures["writes/s"];
+    beside.with("of the rate without", share)
 }
 
 /// For three seconds one thread puts pods in, on another node each time, while others read by key, or look at all of a snapshot.
@@ -255,7 +251,7 @@ fn mixed(how: &Setting, readers: u64, snapshots: bool) -> Sample {
             counts.1 = writer.join().expect(joined);
             counts.2 = scanner.map_or(0, |scanner| scanner.join().expect(joined));
         });
-        Tally::keys(counts.0 + counts.1)
+        Tally::operations(counts.0 + counts.1)
     });
     let seconds = start.elapsed().as_secs_f64();
     sample

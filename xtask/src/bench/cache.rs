@@ -1,6 +1,6 @@
 //! The area `cache`: informer, store and queues beside client-go, and beside kube-rs.
 
-use super::Goal::{AtMost, Times, TimesOf};
+use super::Goal::{AtLeast, AtMost, Times, TimesOf};
 use super::Measure::{AllocationsPerOp, Cpu, CpuPerOp, PeakBytes, Told, WallPerOp};
 use super::{Area, Around, Goal, Measure, Program, Row, Rows, Run, Variant, Work};
 
@@ -180,6 +180,68 @@ pub(crate) const AREA: Area = Area {
             peers: &[client_go(&["fifo-store-update"])],
             around: Around::Nothing,
         },
+        Work {
+            name: "store: 100 k objects put in, two indexes",
+            ours: &[store("", &["store-add"], &[(WallPerOp, &[Times(2.0)]), (CpuPerOp, &[]), (PeakBytes, &[])])],
+            peers: &[client_go(&["store-add"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "store: one of 100 k by its key, at random",
+            ours: &[store("", &["store-get"], &[(WallPerOp, &[Times(1.2)])])],
+            peers: &[client_go(&["store-get"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "store: 100 of 100 k by an index",
+            ours: &[store("", &["store-by-index"], &[(WallPerOp, &[Times(2.0)])])],
+            peers: &[client_go(&["store-by-index"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "store: all 100 k as a list",
+            ours: &[
+                store("", &["store-list"], &[(WallPerOp, &[Times(3.0)])]),
+                store("each looked at in a snapshot", &["store-for-each"], &[(WallPerOp, &[])]),
+                store("each read in a snapshot", &["store-for-each-read"], &[(WallPerOp, &[])]),
+            ],
+            peers: &[client_go(&["store-list"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "store: an update in random order, same node",
+            ours: &[store("", &["store-update-same"], COST)],
+            peers: &[client_go(&["store-update-same"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "store: an update in random order, another node",
+            ours: &[store("", &["store-update-node"], COST)],
+            peers: &[client_go(&["store-update-node"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "store: 2 readers and 1 writer",
+            ours: &[store("", &["store-2r1w"], &[(Told("reads/s"), &[Times(4.0)]), (Told("writes/s"), &[Times(3.0)])])],
+            peers: &[client_go(&["store-2r1w"])],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "store: writes beside one who reads snapshots of 100 k",
+            ours: &[store(
+                "",
+                &["store-write-beside-snapshots"],
+                &[(Told("of the rate without"), &[AtLeast(0.9)]), (Told("writes/s"), &[]), (Told("scans/s"), &[])],
+            )],
+            peers: &[],
+            around: Around::Nothing,
+        },
+        Work {
+            name: "store: a snapshot of 100 k taken",
+            ours: &[store("", &["store-snapshot"], COST)],
+            peers: &[],
+            around: Around::Nothing,
+        },
     ],
 };
 
@@ -209,6 +271,10 @@ const fn informer(name: &'static str, args: &'static [&'static str], rows: Rows)
 
 const fn counted(name: &'static str, args: &'static [&'static str], rows: Rows) -> Variant {
     Variant { name, run: Run { program: Program::Rust("cache_counted"), args }, rows }
+}
+
+const fn store(name: &'static str, args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name, run: Run { program: Program::Rust("cache_micro"), args }, rows }
 }
 
 const fn fifo(args: &'static [&'static str], rows: Rows) -> Variant {

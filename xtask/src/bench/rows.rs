@@ -64,6 +64,7 @@ impl Row {
             Goal::Times(times) => is_better(best, times),
             Goal::TimesOf(peer, times) => is_better(peers.get(peer).copied().flatten(), times),
             Goal::AtMost(limit) => ours.map(|ours| ours <= limit),
+            Goal::AtLeast(limit) => ours.map(|ours| ours >= limit),
         });
         let met = met.reduce(|one, other| Some(one? && other?)).flatten();
         let goal: Vec<String> = goals
@@ -72,6 +73,7 @@ impl Row {
                 Goal::Times(times) => format!("at least {times}x"),
                 Goal::TimesOf(peer, times) => format!("at least {times}x {peer}"),
                 Goal::AtMost(limit) => format!("at most {limit}"),
+                Goal::AtLeast(limit) => format!("at least {limit}"),
             })
             .collect();
         let (goal, ratio) = ((!goal.is_empty()).then(|| goal.join(", ")), ratio(best));
@@ -274,6 +276,7 @@ mod tests {
         assert_eq!([10.0, 10.5].map(|ours| row(ours, &goals).met), [Some(true), Some(false)]);
         assert_eq!(row(10.0, &goals).goal.as_deref(), Some("at least 5x client-go, at least 3x kube-rs"));
         assert_eq!(row(10.0, &[Goal::TimesOf("nobody", 1.0)]).met, None);
+        assert_eq!([0.9, 0.8].map(|ours| row(ours, &[Goal::AtLeast(0.9)]).met), [Some(true), Some(false)]);
     }
 
     #[test]
