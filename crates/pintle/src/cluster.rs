@@ -292,8 +292,8 @@ impl Cluster {
         LeaderElector::new(lock, config).map_err(Error::Election)
     }
 
-    /// Works while it leads, for one term, and answers how that ended and what the work returned; `None` if `stop` came before any: client-go's
-    /// `RunOrDie`, which leaves the dying to you. A program whose leadership is lost does well to end and be started anew.
+    /// Works while it leads, for one term, and answers how that ended and what the work returned; `None` if `stop` came before any:
+    /// client-go's `RunOrDie`, which leaves the dying to you. A program whose leadership is lost does well to end and be started anew.
     ///
     /// # Examples
     ///
