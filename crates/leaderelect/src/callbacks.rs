@@ -31,7 +31,7 @@ pub struct LeaderCallbacks<W, T> {
     /// itself ends the election; work that returns because its term is over does not.
     pub on_started_leading: W,
     /// Called after a term's work has ended, with all that [runs](Leadership::run) beside it, and told how; also when the work
-    /// panicked or the elector is dropped.
+    /// panicked. When the elector is dropped, or another callback panics, it is called as soon as the work is dropped.
     pub on_stopped_leading: StoppedHook<T>,
     /// Called when another holder is observed, which may be this elector itself. An empty holder means that nobody leads.
     pub on_new_leader: Box<dyn FnMut(&str) + Send>,

@@ -94,12 +94,12 @@ impl<L: Lock> LeaderElector<L> {
     ///
     /// # Panics
     ///
-    /// If a callback panics. The lock is not released then, and expires.
+    /// If a callback other than the work panics, or the lock does. The lock is not released then, and expires.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the work and ends the election at once, without a release: a successor has to wait for the
-    /// lock to expire.
+    /// lock to expire. Nobody waits for permits and work beside it, which have until the deadline.
     pub async fn run<W, Fut>(
         &mut self,
         stop: &CancellationToken,
@@ -170,7 +170,7 @@ impl<L: Lock> LeaderElector<L> {
                 events: self.config.events.clone(),
                 on_stopped: &mut *on_stopped_leading,
                 handle,
-                told: false,
+                open: false,
             };
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
@@ -270,7 +270,7 @@ fn end_of_term<T>(
     TermEnd { reason, work }
 }
 
-/// A term that has been told to the outside. Its end is told, too, whatever becomes of the elector.
+/// A term that is told to the outside. Once that is done, its end is told, too, whatever becomes of the elector.
 struct OpenTerm<'a, T> {
     handle: TermHandle,
     observed: watch::Sender<Observed>,
@@ -278,18 +278,20 @@ struct OpenTerm<'a, T> {
     event: LeaderEvent,
     events: Option<EventHook>,
     on_stopped: &'a mut (dyn FnMut(&TermEnd<T>) + Send),
-    told: bool,
+    open: bool,
 }
 
 impl<T> OpenTerm<'_, T> {
     fn begin(&mut self) {
-        self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
+        // If that panics, the term never began, and has no end to be told of.
         self.record(LeaderEventKind::BecameLeader);
+        self.open = true;
+        self.observed.send_modify(|observed| observed.term = Some(self.handle.leadership()));
     }
 
     /// Closes the term. Each is told, even if the other panics.
     fn tell(&mut self, end: &TermEnd<T>) -> (thread::Result<()>, thread::Result<()>) {
-        self.told = true;
+        self.open = false;
         self.handle.lose(end.reason.clone());
         self.observed.send_modify(|observed| observed.term = None);
         if let Some(metrics) = &self.metrics {
@@ -309,7 +311,7 @@ impl<T> OpenTerm<'_, T> {
 
 impl<T> Drop for OpenTerm<'_, T> {
     fn drop(&mut self) {
-        if self.told {
+        if !self.open {
             return;
         }
         let (recorded, told) = self.tell(&TermEnd { reason: LossReason::Abandoned, work: None });

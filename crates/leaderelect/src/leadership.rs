@@ -211,8 +211,10 @@ impl fmt::Debug for Leadership {
 
 /// The right to do one thing as the leader, counted: see [`Leadership::permit`].
 ///
-/// The elector does not release the lock while a permit is held, but for the [deadline](Permit::deadline): a permit that is held
-/// longer is worth nothing. Once the work of the term has ended, its permits are not prolonged any more.
+/// The elector neither releases the lock nor begins another term while a permit is held, but for the
+/// [deadline](Permit::deadline) on the monotonic clock: a permit that is held longer is worth nothing. So a timeout that was measured by
+/// [`Permit::remaining`] is kept, even if the time of day is set forward and ends the term early. Once the work of the term has
+/// ended, its permits are not prolonged any more.
 ///
 /// # Examples
 ///
@@ -304,12 +306,15 @@ impl TermHandle {
     }
 
     /// The work has ended: gives no more permits, and waits until those that are out are back, or can do no more harm.
+    ///
+    /// That is by the monotonic clock, on which timeouts run. The term may have ended before by another one, as when the time of day was
+    /// set forward; then a permit is worth nothing any more, but what was begun under it has the time that it was promised.
     pub(crate) async fn close(&self, reason: LossReason) {
         self.state.send_modify(|state| {
             state.draining = true;
             state.closed = Some(reason);
         });
-        let deadline = self.state.borrow().deadline;
+        let deadline = Deadline::monotonic(self.state.borrow().deadline.monotonic);
         tokio::select! {
             biased;
             () = self.shared.permits.wait() => {}

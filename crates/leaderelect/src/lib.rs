@@ -46,7 +46,7 @@
 //! When a lock is deleted that is held, its holder works for less than `renew_deadline` after that, and a candidate that had seen
 //! the lock takes it no sooner than a lease duration after it knows. One that comes anew, and finds nothing, does not wait.
 //!
-//! There is no fencing: a request that was sent before the term ended may still be done, and so may one of a process that
+//! A lock does not fence: a request that was sent before the term ended may still be done, and so may one of a process that
 //! was frozen between its check and its send. To stop these, let the resource compare [tokens](Leadership::token). Deleting
 //! the lock, writing it by hand, or giving two processes one identity breaks the exclusion.
 

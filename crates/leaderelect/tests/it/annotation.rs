@@ -9,7 +9,7 @@ use pintle_leaderelect::{
 };
 use pintle_meta::{ApiResource, DynamicObject, ObjectMeta, Scope};
 use pintle_metrics::Memory;
-use pintle_testing::{Call, Collection, CollectionConfig};
+use pintle_testing::{Call, Collection, CollectionConfig, Outcome};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +112,8 @@ async fn check(given: Option<Option<&str>>, wait: f64, expected: &[&str], transi
         let elector = contend(if kind == 0 { config_map } else { endpoints });
         pass(wait).await;
         assert_eq!(verbs(&server), expected, "{given:?}");
-        assert!(elector.status.is_leader());
+        let leads = !matches!(expected, ["get"]);
+        assert_eq!(elector.status.is_leader(), leads, "{given:?}");
         assert!(
             annotation(&server).contains(&format!("\"leaderTransitions\":{transitions}}}")),
             "{}",
@@ -126,6 +127,7 @@ async fn the_outcomes_are_those_of_a_lease() {
     check(None, 0.1, &["get", "create"], 0).await;
     check(Some(None), 0.1, &["get", "update"], 1).await;
     check(Some(Some(r#"{"holderIdentity":"","leaderTransitions":4}"#)), 0.1, &["get", "update"], 5).await;
+    check(Some(Some(BING)), 2.9, &["get"], 4).await;
     check(Some(Some(BING)), 3.5, &["get", "get", "update"], 5).await;
     check(None, 7.0, &["get", "create", "update", "update", "update"], 0).await;
 }
@@ -145,6 +147,23 @@ async fn the_record_is_written_as_client_go_writes_it_and_all_else_is_kept() {
     let object = object(&server);
     assert_eq!(object.metadata.annotations["foreign"], "note");
     assert_eq!(object.data["data"]["key"], "value");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_a_renewal_releases_both_kinds() {
+    for kind in 0..2 {
+        for fault in [Outcome::AnswerSlow(Duration::from_secs(1)), Outcome::AnswerLost, Outcome::Lost] {
+            let server = server();
+            let elector = contend(locks(&server).into_iter().nth(kind).unwrap());
+            pass(0.1).await;
+            // The renewal of 2.0.
+            server.faults().next([fault.clone()]);
+            pass(2.0).await;
+            elector.stop.cancel();
+            elector.run.await.unwrap();
+            assert!(annotation(&server).starts_with(r#"{"holderIdentity":"","#), "{fault:?}: {}", annotation(&server));
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

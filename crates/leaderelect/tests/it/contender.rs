@@ -49,7 +49,7 @@ impl Story {
         Self { start: Instant::now(), lines: Arc::default() }
     }
 
-    fn tell(&self, line: &str) {
+    pub(crate) fn tell(&self, line: &str) {
         let time = self.start.elapsed().as_secs_f64();
         self.lines.lock().unwrap().push(format!("{time:.1} {line}"));
     }

@@ -237,6 +237,42 @@ async fn a_renewal_that_came_half_way_does_not_prolong_the_term() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_during_a_renewal_releases_both_halves() {
+    for half in 0..2 {
+        for fault in [Outcome::AnswerSlow(Duration::from_secs(1)), Outcome::AnswerLost] {
+            let server = Server::new(NOTHING, NOTHING);
+            let elector = contend(server.lock("baz"), false);
+            pass(0.1).await;
+            match half {
+                0 => server.maps.faults().next_of(Verb::Update, [fault.clone()]),
+                _ => server.leases.faults().next_of(Verb::Update, [fault.clone()]),
+            }
+            pass(2.0).await;
+            elector.stop.cancel();
+            elector.run.await.unwrap();
+            assert_eq!(server.holders().map(|(holder, _)| holder), ["", ""], "{half}: {fault:?}");
+        }
+    }
+}
+
+/// It may not be known who holds the other half, so this is left alone.
+#[tokio::test(start_paused = true)]
+async fn after_a_release_that_came_half_way_nobody_leads_for_a_whole_duration() {
+    let server = Server::new(NOTHING, NOTHING);
+    let elector = contend(server.lock("baz"), false);
+    pass(0.1).await;
+    server.leases.faults().next_of(Verb::Update, [Outcome::refused(503, Reason::ServiceUnavailable)]);
+    elector.stop.cancel();
+    elector.run.await.unwrap();
+    assert_eq!(server.holders().map(|(holder, _)| holder), ["", "baz"]);
+    let next = contend(server.lock("next"), false);
+    pass(9.9).await;
+    assert_eq!((next.status.is_leader(), next.status.leader().as_deref()), (false, Some(UNKNOWN_LEADER)));
+    pass(4.6).await;
+    assert!(next.status.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_token_of_both_is_that_of_the_lease() {
     let server = Server::new(NOTHING, NOTHING);
     let elector = contend(server.lock("baz"), false);

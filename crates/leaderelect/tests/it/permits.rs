@@ -1,12 +1,18 @@
 //! Permits, and the clocks by which they are worth something.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use pintle_leaderelect::LossReason;
+use pintle_leaderelect::{
+    LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaderEvent, LeaderEventKind,
+    Leadership, LeaseLock, LossReason,
+};
+use pintle_testing::Verb;
+use tokio_util::sync::CancellationToken;
 
-use crate::contender::{Setup, Story, pass};
-use crate::server::{holder, server};
+use crate::contender::{Setup, Story, TestClock, pass};
+use crate::server::{NAME, NAMESPACE, holder, put, server};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -135,4 +141,157 @@ async fn whoever_waits_for_the_end_of_a_term_hears_of_a_suspend_within_a_second(
     assert!(lost.is_finished());
     assert_eq!(lost.await.unwrap(), LossReason::Deadline);
     assert!(a.story.take_deeds().contains(&"a rests".to_owned()));
+}
+
+/// A timeout that was measured by a permit goes on, wherever the time of day goes.
+#[tokio::test(start_paused = true)]
+async fn a_term_is_not_told_to_have_ended_nor_followed_while_its_permits_last_though_the_time_of_day_jumps() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(2.5).await;
+    // Renewed at 2.0, so for 9.5 s.
+    let permit = a.guard().permit().unwrap();
+    assert_eq!(permit.remaining(), 19 * SECOND / 2);
+    a.clock.0.jump_wall(SignedDuration::from_secs(60));
+    pass(5.0).await;
+    assert!(permit.remaining().is_zero());
+    let deeds: Vec<_> = a.story.take_deeds().into_iter().filter(|deed| !deed.contains("sees")).collect();
+    assert_eq!(deeds, ["a works", "a rests"], "what began under the permit may have 4.5 s to go");
+    drop(permit);
+    pass(0.1).await;
+    assert_eq!(a.story.take_deeds(), ["a stopped: Deadline", "a works"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_is_never_given_back_is_waited_for_by_the_clock_of_timeouts() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(2.5).await;
+    let permit = a.guard().permit().unwrap();
+    a.clock.0.jump_wall(SignedDuration::from_secs(60));
+    pass(9.4).await;
+    assert!(!a.status.is_leader());
+    pass(0.2).await;
+    assert!(a.status.is_leader(), "by a new term");
+    assert!(permit.remaining().is_zero());
+}
+
+/// The work tells of its drop, and after that the end is told: once, whoever falls over.
+#[tokio::test(start_paused = true)]
+async fn whoever_panics_a_term_that_began_is_told_to_have_ended_once_and_after_its_work() {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Falls {
+        Event,
+        NewLeader,
+        DropOfWork,
+        Lock,
+    }
+    for falls in [Falls::Event, Falls::NewLeader, Falls::DropOfWork, Falls::Lock] {
+        let server = server();
+        let client = server.client("a");
+        let story = Story::new();
+        let (works, told) = (story.clone(), story.clone());
+        let event = move |event: &LeaderEvent| {
+            if falls == Falls::Event && event.kind == LeaderEventKind::BecameLeader {
+                panic!("fell over")
+            }
+        };
+        let config = LeaderElectionConfig {
+            identity: "a".into(),
+            clocks: TestClock::new(),
+            events: Some(Arc::new(event)),
+            ..LeaderElectionConfig::default()
+        };
+        if falls == Falls::Lock {
+            client.faults().when(|request| match request.verb() == Verb::Update {
+                true => panic!("fell over"),
+                false => None,
+            });
+        }
+        let mut elector = LeaderElector::new(LeaseLock::new(client, NAMESPACE, NAME), config).unwrap();
+        let status = elector.status();
+        let callbacks = LeaderCallbacks {
+            on_new_leader: Box::new(move |leader| assert!(falls != Falls::NewLeader || leader == "a", "fell over")),
+            on_stopped_leading: Box::new(move |end| told.tell(&format!("stopped: {:?}", end.reason))),
+            ..LeaderCallbacks::new(move |leadership: Leadership| {
+                works.tell("works");
+                let rest = Rest(works.clone(), falls == Falls::DropOfWork);
+                async move {
+                    let _rest = rest;
+                    leadership.cancelled().await;
+                }
+            })
+        };
+        let stop = CancellationToken::new();
+        let run = tokio::spawn({
+            let stop = stop.clone();
+            async move { elector.run(&stop, callbacks).await.map(drop) }
+        });
+        pass(1.0).await;
+        match falls {
+            Falls::NewLeader => {
+                put(&server, &LeaderElectionRecord { holder_identity: "b".into(), ..Default::default() })
+            }
+            Falls::DropOfWork => stop.cancel(),
+            Falls::Event | Falls::Lock => {}
+        }
+        pass(30.0).await;
+        match run.await {
+            // What the work does as it is dropped is its own.
+            Ok(end) => assert!(falls == Falls::DropOfWork && end.is_some()),
+            Err(error) => assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"fell over"), "{falls:?}"),
+        }
+        let expected: &[&str] = match falls {
+            Falls::Event => &[],
+            Falls::NewLeader => &["works", "rests", "stopped: Usurped { by: \"b\" }"],
+            Falls::DropOfWork => &["works", "rests", "stopped: Panicked"],
+            Falls::Lock => &["works", "rests", "stopped: Abandoned"],
+        };
+        assert_eq!(story.take_deeds(), expected, "{falls:?}");
+        assert!(status.leadership().is_none(), "{falls:?}");
+    }
+}
+
+struct Rest(Story, bool);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.0.tell("rests");
+        assert!(!self.1, "fell over");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_dropped_while_it_waits_for_permits_tells_of_the_end_once_and_releases_nothing() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(2.5).await;
+    let permit = a.guard().permit().unwrap();
+    a.stop.cancel();
+    pass(1.0).await;
+    assert_eq!(a.story.take_deeds(), ["a sees \"a\"", "a works", "a rests"]);
+    a.run.abort();
+    pass(0.1).await;
+    assert_eq!(a.story.take_deeds(), ["a stopped: Abandoned"]);
+    assert!(permit.remaining().is_zero());
+    drop(permit);
+    pass(30.0).await;
+    assert!(a.story.take_deeds().is_empty());
+    assert_eq!(holder(&server), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_hangs_ends_in_time_and_gives_no_permit_meanwhile() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(2.5).await;
+    let guard = a.guard();
+    a.client.faults().cut_off();
+    a.stop.cancel();
+    pass(1.0).await;
+    assert!(!a.run.is_finished() && guard.permit().is_err());
+    assert_eq!(a.story.take_deeds()[2..], ["a rests", "a stopped: Cancelled"]);
+    pass(9.1).await;
+    assert!(a.run.is_finished(), "it tries for as long as the renew deadline");
+    assert_eq!(holder(&server), "a");
 }

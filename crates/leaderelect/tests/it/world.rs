@@ -189,11 +189,14 @@ impl World {
         Tally { terms: state.terms, writes: state.writes, reads: state.reads }
     }
 
-    /// Asks one that leads to stop.
-    pub(crate) fn stop_leader(&self) {
-        let state = self.lock();
-        let leader = state.nodes.iter().find(|node| node.leads()).expect("nobody leads");
-        leader.stop.cancel();
+    /// One that leads.
+    pub(crate) fn leader(&self) -> usize {
+        self.lock().nodes.iter().position(Node::leads).expect("nobody leads")
+    }
+
+    /// Changes what a node meets.
+    pub(crate) fn change(&self, index: usize, change: impl FnOnce(&mut Node)) {
+        change(&mut self.lock().nodes[index]);
     }
 
     fn trouble(self: &Arc<Self>) {
@@ -210,8 +213,7 @@ impl World {
         let node = &mut state.nodes[index];
         let restart = match dice {
             0 if chaos.partitions => {
-                node.cut_off_until = until;
-                node.watchers.clear();
+                node.cut_off_for(span);
                 false
             }
             1 if chaos.pauses => {
@@ -236,6 +238,8 @@ impl World {
             6 if chaos.suspends => {
                 let how = if coin { clock::Halt::Suspended } else { clock::Halt::VmPaused };
                 node.clock.halt(how, until);
+                // An effect that sleeps with its machine outlives its time, and only a token stops it.
+                node.effects.clear();
                 false
             }
             7 if chaos.watches => {

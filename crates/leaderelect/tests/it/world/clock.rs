@@ -45,6 +45,18 @@ impl NodeClock {
         self.rate
     }
 
+    /// What [`Clocks::now`] has, for whoever asks often.
+    pub(crate) fn monotonic(&self) -> Duration {
+        let now = Instant::now();
+        let (_, lag) = self.state.lock().unwrap().lags(now);
+        self.on_clock(now - self.born - lag)
+    }
+
+    /// In whole microseconds, as a lease has them.
+    fn on_clock(&self, lived: Duration) -> Duration {
+        Duration::from_micros((lived.as_micros() as f64 * self.rate) as u64)
+    }
+
     /// The process stands still until then. It only ever does so in one way at a time.
     pub(crate) fn halt(&self, how: Halt, until: Instant) {
         if !self.is_halted() {
@@ -75,7 +87,7 @@ impl NodeClock {
 
     /// Lets `span` pass on this clock, and the process run.
     pub(crate) async fn pass(&self, span: Duration) {
-        let wake = self.now().monotonic + span;
+        let wake = self.monotonic() + span;
         self.sleep_until(Deadline::monotonic(wake)).await;
     }
 }
@@ -101,9 +113,7 @@ impl Clocks for NodeClock {
         let now = Instant::now();
         let state = self.state.lock().unwrap();
         let (boot_lag, monotonic_lag) = state.lags(now);
-        let lived = now - self.born;
-        // Whole microseconds, as a lease has them.
-        let on_clock = |lag| Duration::from_micros(((lived - lag).as_micros() as f64 * self.rate) as u64);
+        let on_clock = |lag| self.on_clock(now - self.born - lag);
         // Nobody keeps the time of day, so it is as wrong as the others.
         let wall = Timestamp::constant(1_800_000_000 + state.wall_offset, 0) + on_clock(Duration::ZERO);
         Now { boot: on_clock(boot_lag), monotonic: on_clock(monotonic_lag), wall }

@@ -59,7 +59,8 @@ impl Line {
             if lost {
                 return;
             }
-            tokio::time::sleep(delay).await;
+            let late = world.lock().nodes[node].answers_late;
+            tokio::time::sleep(delay + late).await;
             clock.awake().await;
             if answered.is_closed() {
                 return;

@@ -27,6 +27,8 @@ pub(crate) struct Node {
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) renew_deadline: Duration,
     pub(crate) cut_off_until: Instant,
+    /// How much later than usual it is answered.
+    pub(crate) answers_late: Duration,
     pub(crate) watch_lag: Duration,
     pub(crate) watchers: Vec<mpsc::UnboundedSender<LockEvent<LockState>>>,
     pub(crate) stop: CancellationToken,
@@ -38,6 +40,8 @@ pub(crate) struct Node {
     /// Until when one of client-go believes that it leads.
     pub(crate) belief: Option<Deadline>,
     pub(crate) works: bool,
+    /// When the effects that are under way will end at the latest, on this node's clock.
+    pub(crate) effects: Vec<Duration>,
     pub(crate) last_leader: Option<String>,
     /// When it was last told of a foreign holder.
     pub(crate) usurped: Option<Instant>,
@@ -45,9 +49,22 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn leads(&self) -> bool {
-        let now = self.clock.now().monotonic;
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
-        guarded || self.belief.is_some_and(|deadline| now < deadline.monotonic)
+        guarded || self.has_effects() || self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic)
+    }
+
+    /// Whether an effect is under way that has a permit.
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.effects.is_empty() && {
+            let now = self.clock.monotonic();
+            self.effects.iter().any(|end| now < *end)
+        }
+    }
+
+    /// Nothing that is sent from now on arrives, to it or from it.
+    pub(crate) fn cut_off_for(&mut self, span: Duration) {
+        self.cut_off_until = Instant::now() + span;
+        self.watchers.clear();
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -80,6 +97,7 @@ impl World {
             clock: clock.clone(),
             renew_deadline: config.renew_deadline,
             cut_off_until: self.start,
+            answers_late: Duration::ZERO,
             watch_lag: Duration::ZERO,
             watchers: Vec::new(),
             stop: CancellationToken::new(),
@@ -88,6 +106,7 @@ impl World {
             guard: None,
             belief: None,
             works: false,
+            effects: Vec::new(),
             last_leader: None,
             usurped: None,
         };
@@ -153,11 +172,14 @@ impl Process {
             };
             if effect && let Ok(permit) = leadership.permit() {
                 let (process, clock) = (self.clone(), clock.clone());
-                let span = Duration::from_millis(drain);
+                // Within the time that is left, as its client promises.
+                let span = Duration::from_millis(drain).min(permit.remaining());
+                let end = clock.monotonic() + span;
+                self.tell(|state, node| state.nodes[node].effects.push(end));
                 tokio::spawn(async move {
-                    // Within the time that is left, as its client promises.
-                    clock.pass(span.min(permit.remaining())).await;
-                    process.tell(|_, _| {});
+                    clock.pass(span).await;
+                    process.tell(|state, node| state.nodes[node].effects.retain(|other| *other != end));
+                    drop(permit);
                 });
             }
             tokio::select! {

@@ -18,9 +18,11 @@ impl State {
 
     /// S1, S2 and S3: at most one leads, and only on account of a write that was stored.
     pub(crate) fn exclusion(&mut self, world: &World) {
-        let leaders: Vec<_> = self.nodes.iter().filter(|node| node.leads()).map(|node| node.identity.clone()).collect();
-        let exclusive = leaders.len() <= 1 || world.chaos.tampering;
-        self.rule(exclusive, || format!("S1: {leaders:?} lead at {:?}", world.start.elapsed()));
+        if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
+            let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
+            let broken = format!("S1: {:?} lead at {:?}", leaders.collect::<Vec<_>>(), world.start.elapsed());
+            self.rule(false, || broken);
+        }
         let baseless = self.nodes.iter().find(|node| {
             let guard = node.guard.as_ref().filter(|guard| guard.check().is_ok());
             guard.is_some_and(|guard| {
@@ -48,7 +50,8 @@ impl State {
             return;
         }
         let identity = sender.identity.clone();
-        let works = sender.works || sender.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
+        let guarded = sender.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
+        let works = sender.works || guarded || sender.has_effects();
         let ended = sender.has_ended();
         self.rule(!ended, || format!("S14: {identity} sends {request:?} after its end"));
         if let Request::Update(_, record) = request {
@@ -73,8 +76,9 @@ impl State {
         let began = leadership.term().version.clone();
         let number = |version: &Version| version.resource_version.parse::<u64>().unwrap();
         let identity = self.nodes[node].identity.clone();
-        let overlaps =
-            self.nodes[node].works || self.nodes[node].guard.as_ref().is_some_and(|last| last.check().is_ok());
+        let last = &self.nodes[node];
+        let guarded = last.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
+        let overlaps = last.works || guarded || last.has_effects();
         self.rule(!overlaps, || format!("S11: a term of {identity} began before the last one ended"));
         let token = leadership.token().map(|token| (token.uid.clone(), token.revision));
         self.rule(token == Some((began.uid.clone(), number(&began))), || format!("S8: {identity} has token {token:?}"));
@@ -101,7 +105,7 @@ impl State {
     /// S11: a term has ended.
     pub(crate) fn stopped(&mut self, node: usize, reason: &LossReason) {
         let node = &self.nodes[node];
-        let (identity, works) = (node.identity.clone(), node.works);
+        let (identity, works) = (node.identity.clone(), node.works || node.has_effects());
         let over = node.guard.as_ref().is_some_and(|guard| guard.check().is_err());
         self.rule(over && !works, || format!("S11: {identity} was told of {reason} before its work had ended"));
     }
