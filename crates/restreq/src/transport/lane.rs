@@ -58,8 +58,8 @@ enum Sender {
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Go's figures. An answer holds as much as a stream's window at most while nobody reads it. All streams that a connection may have, `MOST_STREAMS`, can be full, and it still is not: an answer that nobody reads
-/// stops no other.
+/// Go's figures. All streams that a connection may have, `MOST_STREAMS`, can be full, and it still is not: an answer that nobody reads
+/// stops no other. So much of its content is held at most: a stream's window for each, whatever the server sends.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 

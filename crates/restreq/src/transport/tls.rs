@@ -26,7 +26,8 @@ pub(super) struct TlsSettings {
 /// The certificates and keys of a configuration, and the files that some of them come from.
 ///
 /// Files are compared every 10 s at most, when a request comes. New content must make valid settings as a whole before it is
-/// taken: a certificate is never used with the key of another one, and a half-written file changes nothing.
+/// taken: a certificate is never used with the key of another one, and a half-written file changes nothing. Of a
+/// bundle of authorities that is half written, those that are whole serve until the next look.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     has_files: bool,
