@@ -34,8 +34,11 @@ enum Mode {
 
 /// The most that is read of the body of a failure.
 const MAX_ERROR_BODY: usize = 64 << 10;
+/// So long is it read at most.
+const ERROR_BODY_PATIENCE: Duration = Duration::from_secs(10);
 /// The most that is read of a body that nobody wants, so that its connection can be used again.
 const MAX_DRAINED: u64 = 2 << 10;
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Request {
     /// Sends the request and reads the whole answer.
@@ -237,7 +240,11 @@ impl Request {
                 Mode::Stream if !is_write => Repetition::Unsafe,
                 _ => Repetition::of(&self.method, &self.headers, &self.body),
             });
-            match wait.filter(|wait| deadline.is_none_or(|(at, _)| Instant::now() + *wait < at)) {
+            let is_in_time = |wait: &Duration| match deadline {
+                Some((at, _)) => Instant::now() + *wait < at,
+                None => !retry.is_overlong(),
+            };
+            match wait.filter(is_in_time) {
                 Some(wait) => {
                     match outcome {
                         Ok(answer) => {
@@ -351,9 +358,8 @@ impl Request {
             return Ok(answer);
         }
         let (head, body) = answer.into_parts();
-        let idle = self.client.timeouts().idle;
         // What cannot be read of a failure's body does not hide the failure.
-        let body = read_some(body, MAX_ERROR_BODY, idle).await;
+        let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_PATIENCE).await;
         let resource = self.resource.as_deref().unwrap_or_default();
         let group = self.group();
         let resource = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
@@ -447,11 +453,12 @@ async fn read(mut body: AnswerBody, limit: usize, idle: Option<Duration>) -> Res
     Err(BodyFault::TooLarge(limit))
 }
 
-/// The beginning of a body, as far as it can be had.
-async fn read_some(mut body: AnswerBody, limit: usize, idle: Option<Duration>) -> Bytes {
+/// The beginning of a body, as far as it can be had in time.
+async fn read_some(mut body: AnswerBody, limit: usize, patience: Duration) -> Bytes {
+    let deadline = from_now(patience);
     let mut whole = BytesMut::new();
     while whole.len() < limit
-        && let Ok(Some(chunk)) = chunk(&mut body, idle).await
+        && let Ok(Ok(Some(chunk))) = within(deadline, chunk(&mut body, None)).await
     {
         whole.extend_from_slice(&chunk);
     }
@@ -475,7 +482,7 @@ async fn chunk(body: &mut AnswerBody, idle: Option<Duration>) -> Result<Option<B
 
 async fn drain(body: AnswerBody) {
     if body.size_hint().lower() <= MAX_DRAINED {
-        read_some(body, MAX_DRAINED as usize, Some(Duration::from_secs(1))).await;
+        read_some(body, MAX_DRAINED as usize, DRAIN_PATIENCE).await;
     }
 }
 

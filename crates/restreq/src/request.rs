@@ -264,7 +264,8 @@ impl Request {
         self
     }
 
-    /// How often to send again at most, where that is safe; 10 by default. Acts even after a fault.
+    /// How often to send again at most, where that is safe; 10 by default. Acts even after a fault. Where no deadline ends the
+    /// request, as with watches, the waits in between come to a minute at most; the last answer is told then.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self

@@ -28,10 +28,13 @@ use crate::request::Body;
 /// - A create of a generated name that is done twice makes two objects, and nobody would notice.
 /// - No connection, and a missed deadline, are told: repeating the former is safe, but the caller knows better when.
 /// - A body that can be read only once is never sent again.
+/// - All waits together are no longer than the deadline of the caller allows, or than a minute where there is none, as for a watch.
 #[derive(Debug)]
 pub(crate) struct Retry {
     left: u32,
     sent_again: u32,
+    /// All waits together.
+    waited: Duration,
     replayable: bool,
 }
 
@@ -77,7 +80,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Retry {
     pub(crate) fn new(max_retries: u32, replayable: bool) -> Self {
-        Self { left: max_retries, sent_again: 0, replayable }
+        Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable }
     }
 
     /// How long to wait before the next attempt; `None`: this outcome is the last. What a repetition could do is asked only where
@@ -97,9 +100,16 @@ impl Retry {
             return None;
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.sent_again)).min(LONGEST_PAUSE);
+        let wait = wait.max(pause);
         self.left -= 1;
         self.sent_again += 1;
-        Some(wait.max(pause))
+        self.waited = self.waited.saturating_add(wait);
+        Some(wait)
+    }
+
+    /// Whether the last wait would make all together longer than one may be.
+    pub(crate) fn is_overlong(&self) -> bool {
+        self.waited > LONGEST_WAIT
     }
 
     /// Whether the request may be sent once more after its credentials were renewed.

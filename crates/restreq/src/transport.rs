@@ -103,10 +103,8 @@ impl Transport {
         mut request: Request<HttpBody>,
         span: Span,
     ) -> Result<Response<AnswerBody>, Failure> {
-        if let Some(tls) = &self.tls
-            && let Some(settings) = tls.changed().await
-        {
-            self.replace(settings);
+        if let Some(tls) = &self.tls {
+            tls.look(|settings| self.replace(settings)).await;
         }
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone();
         let lane = match span {
@@ -130,7 +128,7 @@ impl Transport {
             match unsent {
                 // A connection that has served may have died since, or been told to take no more.
                 Some(unsent) if !is_fresh => request = unsent,
-                unsent => return Err(Failure::of_exchange(error.into_error(), unsent.is_some())),
+                unsent => return Err(Failure::of_exchange(error.into_error(), unsent.is_some(), is_fresh)),
             }
         }
     }
@@ -160,12 +158,10 @@ impl Transport {
     /// Shows a credential program's certificate from now on, or the configured one again, on new connections; unless a later
     /// run of the program has already said what to show.
     pub(crate) async fn show(&self, shown: Shown<'_>) -> Result<(), ConfigError> {
-        if let Some(tls) = &self.tls
-            && let Some(settings) = tls.show(shown).await?
-        {
-            self.replace(settings);
+        match &self.tls {
+            Some(tls) => tls.show(shown, |settings| self.replace(settings)).await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn replace(&self, settings: Arc<TlsSettings>) {
@@ -192,12 +188,13 @@ impl Failure {
         Self::Connect { refused, source }
     }
 
-    fn of_exchange(error: hyper::Error, is_unsent: bool) -> Self {
+    fn of_exchange(error: hyper::Error, is_unsent: bool, is_fresh: bool) -> Self {
         let is_unprocessed = is_unsent || causes(&error).any(|cause| cause.downcast_ref().is_some_and(is_refused));
         let source: Arc<dyn StdError + Send + Sync> = Arc::new(error);
-        // TLS 1.3 has the server refuse a certificate after the client's last word of the handshake.
-        let is_about_tls = causes(&*source).any(is_tls);
-        match is_about_tls {
+        // TLS 1.3 has the server refuse a certificate after the client's last word of the handshake. Once a connection has served,
+        // or with any other fault of TLS, the server may have done what was asked for.
+        let is_turned_away = is_fresh && causes(&*source).any(is_alert);
+        match is_turned_away {
             true => Self::Connect { refused: false, source },
             false if is_unprocessed => Self::Unprocessed(source),
             false => Self::Exchange(source),
@@ -233,10 +230,9 @@ fn is_of_stream(error: &hyper::Error) -> bool {
     causes(error).any(|cause| cause.downcast_ref().is_some_and(h2::Error::is_reset))
 }
 
-fn is_tls(error: &(dyn StdError + 'static)) -> bool {
-    let within = |io: &io::Error| io.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
-    // HTTP/2 keeps only the text of what went wrong beneath it.
-    error.is::<rustls::Error>() || error.downcast_ref().is_some_and(within) || error.to_string().contains(ALERT)
+/// Whether the peer refused in TLS. Only the text tells: HTTP/2 keeps no more of what went wrong beneath it.
+fn is_alert(error: &(dyn StdError + 'static)) -> bool {
+    error.to_string().contains(ALERT)
 }
 
 /// How rustls words a peer's refusal.

@@ -1,6 +1,7 @@
 //! The connections that one kind of request shares: what [`Pool`] decides, done.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
@@ -58,7 +59,7 @@ const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Go's figures. All streams that a connection may have, `MOST_STREAMS`, can be full, and it still is not: an answer that nobody reads
-/// stops no other.
+/// stops no other. So much of its content is held at most: a stream's window for each, whatever the server sends.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
@@ -300,16 +301,26 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     let mut connection = pin!(connection);
     let mut rest = pin!(tokio::time::sleep(LONGEST_REST));
     let mut is_wanted = true;
+    let (mut is_settled, mut told) = (false, None);
     loop {
-        tokio::select! {
+        // A server may change its mind; that is seen with the next request, which this sends.
+        let changed = poll_fn(|cx| match connection.as_mut().poll(cx) {
             // How it ended, those who used it have been told.
-            _ = connection.as_mut() => break,
-            () = settled.notified() => {
-                if let Some(lane) = lane.upgrade() {
-                    let limit = limit(&connection);
+            Poll::Ready(_) => Poll::Ready(None),
+            Poll::Pending if is_settled && told != Some(limit(&connection)) => Poll::Ready(Some(limit(&connection))),
+            Poll::Pending => Poll::Pending,
+        });
+        tokio::select! {
+            changed = changed => {
+                if changed.is_none() {
+                    break;
+                }
+                told = changed;
+                if let (Some(lane), Some(limit)) = (lane.upgrade(), told) {
                     lane.on(|pool| pool.settled(conn, limit));
                 }
             }
+            () = settled.notified() => is_settled = true,
             () = rest.as_mut(), if is_wanted => match lane.upgrade().and_then(|lane| lane.rest(conn)) {
                 Some(until) => rest.as_mut().reset(until),
                 None => is_wanted = false,

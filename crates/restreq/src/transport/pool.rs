@@ -125,7 +125,7 @@ impl Pool {
         Todo { fail, ..self.go_on() }
     }
 
-    /// The server has told how many streams it takes.
+    /// The server has told how many streams it takes; it may do so again. Those beyond a lower number go on.
     pub(super) fn settled(&mut self, conn: ConnId, limit: usize) -> Todo {
         let limit = limit.clamp(1, MOST_STREAMS);
         if let Some(streams) = self.streams.get_mut(&conn) {
@@ -138,11 +138,7 @@ impl Pool {
     /// An exchange over HTTP/1 is over, and its connection can have another.
     pub(super) fn give_back(&mut self, conn: ConnId, now: Instant) -> Todo {
         self.resting.push((conn, now));
-        let mut todo = self.go_on();
-        if self.resting.len() > MOST_RESTING {
-            todo.close.push(self.resting.remove(0).0);
-        }
-        todo
+        self.go_on()
     }
 
     /// A stream of HTTP/2 is over.
@@ -158,7 +154,9 @@ impl Pool {
     pub(super) fn lost(&mut self, conn: ConnId) -> Todo {
         self.streams.remove(&conn);
         self.resting.retain(|(other, _)| *other != conn);
-        Todo { close: vec![conn], ..self.go_on() }
+        let mut todo = self.go_on();
+        todo.close.push(conn);
+        todo
     }
 
     /// Until when a connection may rest; `None`, and forgotten, if that is over.
@@ -188,7 +186,7 @@ impl Pool {
         Some(*conn)
     }
 
-    /// Gives what there is to those who wait, and sees what to dial for the others.
+    /// Gives what there is to those who wait, closes what is too much, and sees what to dial for those who go on waiting.
     fn go_on(&mut self) -> Todo {
         let mut todo = Todo::default();
         while !self.waiting.is_empty()
@@ -197,6 +195,8 @@ impl Pool {
         {
             todo.give.push((ticket, conn));
         }
+        let crowd = self.resting.len().saturating_sub(MOST_RESTING);
+        todo.close.extend(self.resting.drain(..crowd).map(|(conn, _)| conn));
         let wanted = match self.protocol {
             None => self.waiting.len().min(1),
             Some(Protocol::Http1) => self.waiting.len(),

@@ -26,7 +26,8 @@ pub(super) struct TlsSettings {
 /// The certificates and keys of a configuration, and the files that some of them come from.
 ///
 /// Files are compared every 10 s at most, when a request comes. New content must make valid settings as a whole before it is
-/// taken: a certificate is never used with the key of another one, and a half-written file changes nothing.
+/// taken: a certificate is never used with the key of another one, and a half-written file changes nothing. Of a
+/// bundle of authorities that is half written, those that are whole serve until the next look.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
     has_files: bool,
@@ -81,54 +82,62 @@ impl TlsSource {
         Ok((Self { config: config.clone(), has_files, run: AtomicU64::new(0), state }, settings))
     }
 
-    /// The new settings, if the files have changed since the last look. One caller looks; others go on with what there is.
-    pub(super) async fn changed(&self) -> Option<Arc<TlsSettings>> {
+    /// Hands new settings over, if the files have changed since the last look. One caller looks; others go on with what there is.
+    ///
+    /// Here as in [`show`](Self::show), they are handed over before another caller can find newer ones.
+    pub(super) async fn look(&self, replace: impl FnOnce(Arc<TlsSettings>)) {
         if !self.has_files {
-            return None;
+            return;
         }
-        let mut state = self.state.try_lock().ok()?;
+        let Ok(mut state) = self.state.try_lock() else { return };
         if state.checked_at.elapsed() < CHECK_PERIOD {
-            return None;
+            return;
         }
         state.checked_at = Instant::now();
         let config = self.config.clone();
-        let read = tokio::task::spawn_blocking(move || Material::read(&config)).await.ok()?;
+        // It ends otherwise only with the runtime, and the caller with it.
+        let Ok(read) = tokio::task::spawn_blocking(move || Material::read(&config)).await else { return };
         let fresh = read.and_then(|material| {
             let is_other = material != state.configured;
             let settings = is_other.then(|| material.with(state.pair.as_ref()).settings(&self.config)).transpose()?;
             Ok(settings.map(|settings| (material, settings)))
         });
         match fresh {
-            Ok(None) => None,
+            Ok(None) => {}
             Ok(Some((material, settings))) => {
                 tracing::info!("certificates changed; new connections use the new ones");
                 state.configured = material;
-                Some(settings)
+                replace(settings);
             }
-            Err(error) => {
-                tracing::warn!("the changed certificates cannot be used, the old ones serve on: {error}");
-                None
-            }
+            Err(error) => tracing::warn!("the changed certificates cannot be used, the old ones serve on: {error}"),
         }
     }
 }
 
 impl TlsSource {
-    /// The new settings, if another certificate is to be shown than before.
-    pub(super) async fn show(&self, shown: Shown<'_>) -> Result<Option<Arc<TlsSettings>>, ConfigError> {
+    /// Hands new settings over, if another certificate is to be shown than before.
+    pub(super) async fn show(
+        &self,
+        shown: Shown<'_>,
+        replace: impl FnOnce(Arc<TlsSettings>),
+    ) -> Result<(), ConfigError> {
         // A request that was slow to begin does not bring an older certificate back.
         if self.run.load(Ordering::Acquire) >= shown.run {
-            return Ok(None);
+            return Ok(());
         }
         let mut state = self.state.lock().await;
         if self.run.load(Ordering::Acquire) >= shown.run {
-            return Ok(None);
+            return Ok(());
         }
         let is_other = state.pair.as_ref() != shown.pair;
         let settings = is_other.then(|| state.configured.with(shown.pair).settings(&self.config)).transpose()?;
         state.pair = shown.pair.cloned();
+        if let Some(settings) = settings {
+            replace(settings);
+        }
+        // After that: who sees it sends with the new settings.
         self.run.store(shown.run, Ordering::Release);
-        Ok(settings)
+        Ok(())
     }
 }
 
@@ -196,11 +205,27 @@ const KEY: &str = "tls.key";
 /// In place of what the parser says: it quotes lines, and a key that has lost its line breaks is one.
 const PEM: &str = "it has a line that begins it, then lines of base64, then a line that ends it";
 
+/// As with Go, one that cannot be used takes none of the others along.
 fn roots(pem: &[u8]) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(CA, pem)? {
-        let fault = |error| ConfigError::Value { field: CA, why: format!("not a certificate authority: {error}") };
-        roots.add(certificate).map_err(fault)?;
+    let (mut broken, mut fault) = (0, "it holds no PEM certificate".to_owned());
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let added = match certificate {
+            Ok(certificate) => roots.add(certificate).map_err(|error| format!("not a certificate authority: {error}")),
+            Err(_) => Err(format!("broken PEM: {PEM}")),
+        };
+        if let Err(why) = added {
+            (broken, fault) = (broken + 1, why);
+        }
+    }
+    if roots.is_empty() {
+        return Err(ConfigError::Value { field: CA, why: fault });
+    }
+    if broken > 0 {
+        tracing::warn!(
+            "{broken} of the certificates in {CA} cannot be used, the other {} serve; the last: {fault}",
+            roots.len()
+        );
     }
     Ok(roots)
 }

@@ -13,6 +13,7 @@ pub(super) struct ProxyError(String);
 
 /// The most that is read of a proxy's answer.
 const LONGEST_HEAD: usize = 8 << 10;
+const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
 /// Has an HTTP proxy open a tunnel.
 pub(super) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
@@ -30,20 +31,24 @@ pub(super) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     }
     head.extend_from_slice(b"\r\n");
     stream.write_all(&head).await?;
-    // The server says nothing before the client does, so all that comes is the proxy's.
     let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
+    let head_ends = loop {
+        if let Some(at) = answer.windows(END_OF_HEAD.len()).position(|part| part == END_OF_HEAD) {
+            break at + END_OF_HEAD.len();
+        }
         if answer.len() > LONGEST_HEAD {
             return Err(fault("the proxy's answer is too long"));
         }
         if stream.read_buf(&mut answer).await? == 0 {
             return Err(fault("the proxy closed the connection"));
         }
-    }
+    };
     let line = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let is_http = words.next().is_some_and(|word| word.starts_with(b"HTTP/1."));
     match words.next().filter(|_| is_http).and_then(|code| std::str::from_utf8(code).ok()?.parse::<u16>().ok()) {
+        // The server says nothing before the client does.
+        Some(200..300) if answer.len() > head_ends => Err(fault("the proxy said more than that the tunnel is open")),
         Some(200..300) => Ok(()),
         Some(407) => Err(fault("the proxy wants another user and password")),
         Some(code) => Err(fault(format!("the proxy answered {code}"))),
@@ -100,15 +105,16 @@ pub(super) async fn socks5<S: AsyncRead + AsyncWrite + Unpin>(
     wanted.extend_from_slice(&port.to_be_bytes());
     stream.write_all(&wanted).await?;
     let [_, reply, _, kind] = read(stream).await?;
-    let length = match kind {
-        1 => 4,
-        4 => 16,
-        _ => usize::from(stream.read_u8().await?),
-    };
-    // The address that the proxy uses, and its port: of no interest.
-    stream.read_exact(&mut vec![0; length + 2]).await?;
     match reply {
-        0 => Ok(()),
+        0 => {
+            let length = match kind {
+                1 => 4,
+                4 => 16,
+                _ => usize::from(stream.read_u8().await?),
+            };
+            // The address that the proxy uses, and its port: of no interest.
+            stream.read_exact(&mut vec![0; length + 2]).await.map(drop)
+        }
         2 => Err(fault("the proxy does not allow this server")),
         3 | 4 => Err(fault("the proxy cannot reach the server")),
         5 => Err(io::Error::new(io::ErrorKind::ConnectionRefused, ProxyError("the server refused the proxy".into()))),
@@ -166,6 +172,8 @@ mod tests {
             (b"SSH-2.0\r\n\r\n", "no HTTP"),
             (b"", "closed"),
             (&[b'x'; 9 << 10], "too long"),
+            (b"HTTP/1.1 407 No\r\nContent-Length: 3\r\n\r\nWhy", "another user"),
+            (b"HTTP/1.1 200 Go on\r\n\r\nWhy", "more than"),
         ] {
             let error = asked("host", None, answer).await.1.unwrap_err();
             assert!(error.contains(word), "{error}");
@@ -200,6 +208,8 @@ mod tests {
             (&[5, 2, 1, 1], "another user"),
             (&[5, 2, 1, 0, 5, 2, 0, 1, 0, 0, 0, 0, 0, 0], "does not allow"),
             (&[5, 2, 1, 0, 5, 5, 0, 1, 0, 0, 0, 0, 0, 0], "refused"),
+            // A proxy may leave it at that.
+            (&[5, 2, 1, 0, 5, 2, 0, 1], "does not allow"),
         ] {
             let error = socks("host", Some(&auth), answer).await.1.unwrap_err();
             assert!(error.contains(word), "{error}");

@@ -102,6 +102,41 @@ async fn retries_wait_as_long_as_the_server_asks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_has_set_no_deadline_waits_for_a_busy_server_for_a_minute_in_all() {
+    let _clock = steady_clock();
+    for (seconds, attempts) in [(60, 2), (25, 3)] {
+        let server = Server::always(Reply::later(429, seconds)).await;
+        let started = Instant::now();
+        let error = server.client().get().raw_watch().await.unwrap_err();
+        assert!(ApiError::from(error).is_too_many_requests());
+        assert!(started.elapsed() < 61 * SECOND, "{:?}", started.elapsed());
+        assert_eq!(server.seen().len(), attempts);
+        server.client().get().timeout(200 * SECOND).send().await.unwrap_err();
+        assert!(server.seen().len() > 2 * attempts, "who has set one waits until then");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_of_a_failure_that_does_not_end_does_not_hide_the_failure() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::json(500, "{").end(End::Stall)).await;
+    let timeouts = Timeouts { idle: None, ..Timeouts::default() };
+    let client = RestClient::new(RestClientConfig { timeouts, ..server.config().into() }).unwrap();
+    for mode in ["watch", "stream", "send"] {
+        let request = client.get();
+        let failure = async {
+            match mode {
+                "watch" => request.raw_watch().await.map(drop),
+                "stream" => request.stream().await.map(drop),
+                _ => request.send().await.map(drop),
+            }
+        };
+        let error = soon(failure).await.unwrap_err();
+        assert!(matches!(error, Error::Status { .. }), "{mode}: {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn requests_wait_for_the_clients_own_limit_unless_they_may_not_be_late() {
     let _clock = steady_clock();
     let server = Server::always(Reply::ok()).await;

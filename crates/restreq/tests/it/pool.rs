@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::support::{End, Reply, Server, soon, steady_clock};
+use crate::support::{End, Reply, Server, soon, steady_clock, until};
 use crate::tls::{Authority, settings, trusting};
 
 async fn http2(script: impl IntoIterator<Item = Reply>, after: Reply) -> (Server, RestClient) {
@@ -152,6 +152,10 @@ enum Move {
     Close,
     /// An empty answer of status 200.
     Answer,
+    /// As that, after settings that allow one stream from now on.
+    Narrow,
+    /// Nothing.
+    Silence,
 }
 
 /// Follows the script, one move a request, then answers; returns how to reach it, and how many requests there were.
@@ -167,8 +171,9 @@ async fn frames(script: &'static [Move]) -> (ClientConfig, Arc<AtomicUsize>) {
         loop {
             let (tcp, _) = listener.accept().await.unwrap();
             let mut stream = acceptor.accept(tcp).await.unwrap();
+            let counted = counted.clone();
             // It ends when the client does.
-            drop(serve(&mut stream, script, &counted).await);
+            tokio::spawn(async move { drop(serve(&mut stream, script, &counted).await) });
         }
     });
     (config, seen)
@@ -193,6 +198,8 @@ async fn serve(
         }
         let id = &head[5..9];
         let reset = |code: u8| [&[0, 0, 4, 3, 0], id, &[0, 0, 0, code]].concat();
+        // END_STREAM and END_HEADERS; 8 is ":status: 200" in HPACK's table.
+        let answer = [&[0, 0, 1, 1, 5], id, &[0x88]].concat();
         let answer = match script.get(seen.fetch_add(1, Ordering::SeqCst)).unwrap_or(&Move::Answer) {
             Move::GoAway => {
                 stream.write_all(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).await?;
@@ -201,8 +208,9 @@ async fn serve(
             Move::Close => return stream.shutdown().await,
             Move::Refuse => reset(7),
             Move::Break => reset(2),
-            // END_STREAM and END_HEADERS; 8 is ":status: 200" in HPACK's table.
-            Move::Answer => [&[0, 0, 1, 1, 5], id, &[0x88]].concat(),
+            Move::Answer => answer,
+            Move::Narrow => [&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1][..], &answer].concat(),
+            Move::Silence => continue,
         };
         stream.write_all(&answer).await?;
         stream.flush().await?;
@@ -245,4 +253,16 @@ async fn a_write_whose_stream_or_connection_broke_is_not_sent_again() {
         soon(client.post().body("x").send()).await.unwrap();
         assert_eq!(seen.load(Ordering::SeqCst), 2, "{script:?}");
     }
+}
+
+#[tokio::test]
+async fn a_server_may_allow_fewer_streams_than_before() {
+    let (config, seen) = frames(&[Move::Narrow, Move::Silence]).await;
+    let client = RestClient::new(config).unwrap();
+    soon(client.get().send()).await.unwrap();
+    let request = client.get();
+    let unanswered = tokio::spawn(async move { request.send().await });
+    soon(until(|| seen.load(Ordering::SeqCst) == 2)).await;
+    soon(client.get().send()).await.unwrap();
+    unanswered.abort();
 }

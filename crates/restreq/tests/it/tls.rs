@@ -11,6 +11,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Reply, Server, soon, steady_clock};
 
@@ -102,6 +103,60 @@ async fn a_server_is_trusted_by_its_authority_alone() {
     anyone.tls.insecure_skip_verify = true;
     get(anyone).await.unwrap();
     assert_eq!(server.seen().len(), 2, "nothing was sent to a server that is not trusted");
+}
+
+/// As with Go: a bundle serves as long as one of its certificates does.
+#[tokio::test]
+async fn one_broken_certificate_of_a_bundle_keeps_none_of_the_others_from_serving() {
+    let authority = Authority::new();
+    let server = server(&authority.issue("127.0.0.1"), &[], None).await;
+    let block = |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+    let (broken, no_certificate) = (block("!!!!"), block("AAAA"));
+    for bundle in [[&broken, &no_certificate, &authority.pem()], [&authority.pem(), &no_certificate, &broken]] {
+        let mut config = server.config();
+        config.tls.ca = Some(PemSource::Inline(bundle.map(String::as_str).concat().into()));
+        get(config).await.unwrap();
+    }
+    for bundle in ["", "text", &broken, &no_certificate] {
+        let mut config = server.config();
+        config.tls.ca = Some(PemSource::Inline(bundle.into()));
+        let error = RestClient::new(config).unwrap_err().to_string();
+        assert!(error.contains("tls.ca"), "{bundle:?}: {error}");
+    }
+}
+
+/// What breaks after the request has left proves nothing about what the server did, whichever layer it breaks in.
+#[tokio::test]
+async fn a_write_whose_answer_is_garbled_may_have_been_done() {
+    let authority = Authority::new();
+    for answered in [0, 1] {
+        let acceptor = tokio_rustls::TlsAcceptor::from(settings(&authority.issue("127.0.0.1"), &["http/1.1"], None));
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let mut config = ClientConfig::new(format!("https://{}", listener.local_addr().unwrap()));
+        config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
+        let serve = async move {
+            let mut stream = acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
+            for _ in 0..answered {
+                assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+                stream.flush().await.unwrap();
+            }
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+            // A record that nobody has encrypted.
+            let tcp = stream.get_mut().0;
+            tcp.write_all(&[&[23, 3, 3, 0, 32][..], &[0; 32]].concat()).await.unwrap();
+            stream
+        };
+        let server = tokio::spawn(serve);
+        let client = RestClient::new(config).unwrap();
+        for _ in 0..answered {
+            soon(client.get().send()).await.unwrap();
+        }
+        let error = soon(client.post().body("x").send()).await.unwrap_err();
+        assert!(matches!(&error, Error::Transport { .. }), "after {answered}: {error:?}");
+        assert!(ApiError::from(error).may_have_acted());
+        drop(server.await.unwrap());
+    }
 }
 
 #[tokio::test]
