@@ -119,22 +119,24 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         Self { line: Line::new(), delivery, same_identity, initial: 0, joined: 0 }
     }
 
-    /// Queues that the key is there now and was not before. `is_initial`: it was there before the listener was.
-    pub fn added(&mut self, key: K, object: T, is_initial: bool) {
-        self.present(key, object, |_, object| Waiting::Added { object, is_initial });
+    /// Queues that the key is there now and was not before. `is_initial`: it was there before the listener was. Gives what
+    /// [`updated`](Self::updated) does.
+    pub fn added(&mut self, key: K, object: T, is_initial: bool) -> Option<T> {
+        self.present(key, object, |_, object| Waiting::Added { object, is_initial })
     }
 
-    /// Queues that the key went from one state to another.
-    pub fn updated(&mut self, key: K, old: T, new: T) {
+    /// Queues that the key went from one state to another. Gives the state that the listener knows, if it will not be told of it any
+    /// more: whoever holds the queue under a lock may drop it elsewhere. All else that the queue lets go of is what it was just given.
+    pub fn updated(&mut self, key: K, old: T, new: T) -> Option<T> {
         self.present(key, new, |fifo, new| match (fifo.same_identity)(&old, &new) {
             true => fifo.update(old, new),
             false => Waiting::Recreated { last: old, final_state_known: false, object: new },
-        });
+        })
     }
 
     /// Queues that the key is gone. `known` is the state in which it was known so far, `last` the last one that was seen. If the
-    /// listener was not told of the key yet, what it would have been told is dropped.
-    pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) {
+    /// listener was not told of the key yet, what it would have been told is dropped. Gives what [`updated`](Self::updated) does.
+    pub fn deleted(&mut self, key: K, known: T, last: T, final_state_known: bool) -> Option<T> {
         let hash = self.line.hash(&key);
         let ended = |known: &T, same_identity: fn(&T, &T) -> bool| match same_identity(known, &last) {
             true => Waiting::Deleted { last: last.clone(), final_state_known },
@@ -143,18 +145,22 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
         };
         let Some(place) = self.place_to_join(hash, &key) else {
             self.line.push_back(hash, key, ended(&known, self.same_identity));
-            return;
+            return None;
         };
-        match &self.line[place] {
-            Waiting::Added { .. } => _ = self.remove(place),
-            Waiting::Updated { new, .. } => self.line[place] = ended(new, self.same_identity),
+        let end = match &self.line[place] {
+            Waiting::Added { .. } => {
+                self.remove(place);
+                return None;
+            }
+            Waiting::Updated { new, .. } => ended(new, self.same_identity),
             // The other one came and went unseen.
             Waiting::Recreated { last, final_state_known, .. } => {
-                self.line[place] = Waiting::Deleted { last: last.clone(), final_state_known: *final_state_known };
+                Waiting::Deleted { last: last.clone(), final_state_known: *final_state_known }
             }
-            Waiting::Deleted { final_state_known: true, .. } => {}
-            Waiting::Deleted { .. } => self.line[place] = ended(&known, self.same_identity),
-        }
+            Waiting::Deleted { final_state_known: true, .. } => return None,
+            Waiting::Deleted { .. } => ended(&known, self.same_identity),
+        };
+        std::mem::replace(&mut self.line[place], end).known()
     }
 
     /// Reminds the listener of a key that did not change. Does nothing if a change of that key waits.
@@ -229,22 +235,29 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
     }
 
     /// Queues that the key is in a state. `first` says what that is for a listener for whom nothing of the key waits.
-    fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) {
+    fn present(&mut self, key: K, new: T, first: impl FnOnce(&Self, T) -> Waiting<T>) -> Option<T> {
         let hash = self.line.hash(&key);
         let Some(place) = self.place_to_join(hash, &key) else {
             let first = first(self, new);
             self.initial += usize::from(first.is_initial());
             self.line.push_back(hash, key, first);
-            return;
+            return None;
         };
+        let same_identity = self.same_identity;
         let waiting = &mut self.line[place];
         let (last, final_state_known) = match waiting {
-            Waiting::Added { object, .. } | Waiting::Recreated { object, .. } => return *object = new,
-            Waiting::Updated { new: last, .. } if (self.same_identity)(last, &new) => return *last = new,
+            Waiting::Added { object: last, .. } | Waiting::Recreated { object: last, .. } => {
+                *last = new;
+                return None;
+            }
+            Waiting::Updated { new: last, .. } if same_identity(last, &new) => {
+                *last = new;
+                return None;
+            }
             Waiting::Updated { new: last, .. } => (last.clone(), false),
             Waiting::Deleted { last, final_state_known } => (last.clone(), *final_state_known),
         };
-        *waiting = Waiting::Recreated { last, final_state_known, object: new };
+        std::mem::replace(waiting, Waiting::Recreated { last, final_state_known, object: new }).known()
     }
 
     fn update(&self, old: T, new: T) -> Waiting<T> {
@@ -272,6 +285,14 @@ impl<K: Clone + Eq + Hash, T: Clone> CoalescingFifo<K, T> {
 }
 
 impl<T> Waiting<T> {
+    /// The state that the listener knows.
+    fn known(self) -> Option<T> {
+        match self {
+            Self::Updated { old, .. } => old,
+            _ => None,
+        }
+    }
+
     fn is_initial(&self) -> bool {
         matches!(self, Self::Added { is_initial: true, .. })
     }

@@ -49,6 +49,8 @@ use crate::{FifoClosed, Queue};
 /// ```
 pub struct SharedFifo<Q> {
     state: Mutex<State<Q>>,
+    /// Who waits for the queue to change. It has a lock of its own, so that who gives a wait up may have the queue at that time.
+    waiters: Mutex<Waiters>,
     config: SharedFifoConfig,
     /// The thread that processes what it popped, and so holds `state`.
     processing: Mutex<Option<ThreadId>>,
@@ -76,7 +78,7 @@ pub trait FifoMetrics: Send + Sync {
 pub struct Guard<'a, Q: Queue> {
     // Dropped first, so that nobody is woken under the lock.
     state: MutexGuard<'a, State<Q>>,
-    config: &'a SharedFifoConfig,
+    fifo: &'a SharedFifo<Q>,
     has_changed: bool,
     /// What was popped is processed until this is dropped.
     in_process: Option<InProcess>,
@@ -108,8 +110,12 @@ struct State<Q> {
     queue: Q,
     /// Something was taken, and is at work on.
     is_in_hand: bool,
-    waiters: Vec<(u64, Waker)>,
-    last_waiter: u64,
+}
+
+#[derive(Default)]
+struct Waiters {
+    wakers: Vec<(u64, Waker)>,
+    last: u64,
 }
 
 /// Those to wake when this is dropped.
@@ -118,8 +124,8 @@ struct Wakes(Vec<(u64, Waker)>);
 impl<Q: Queue> SharedFifo<Q> {
     /// Puts a queue between threads or tasks.
     pub fn new(queue: Q, config: SharedFifoConfig) -> Self {
-        let state = State { queue, is_in_hand: false, waiters: Vec::new(), last_waiter: 0 };
-        Self { state: Mutex::new(state), config, processing: Mutex::new(None) }
+        let state = State { queue, is_in_hand: false };
+        Self { state: Mutex::new(state), waiters: Mutex::default(), config, processing: Mutex::new(None) }
     }
 
     /// Waits for exclusive use of the queue, however many items wait: to look something up, to close it, to put something in
@@ -144,7 +150,7 @@ impl<Q: Queue> SharedFifo<Q> {
                 self.state.lock().unwrap_or_else(PoisonError::into_inner)
             }
         };
-        Guard { state, config: &self.config, has_changed: false, in_process: None, wakes: Wakes(Vec::new()) }
+        Guard { state, fifo: self, has_changed: false, in_process: None, wakes: Wakes(Vec::new()) }
     }
 
     /// Waits until there is room, and then for exclusive use of the queue: the producer's side of back-pressure. Of a closed
@@ -246,6 +252,10 @@ impl<Q: Queue> SharedFifo<Q> {
     {
         Wait::new(Attempts { fifo: self, attempt, waiter: None })
     }
+
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl SharedFifoConfig {
@@ -277,16 +287,18 @@ where
         let this = &mut *self;
         match (this.attempt)(this.fifo.lock()) {
             Ok(output) => Poll::Ready(output),
-            Err(mut guard) => {
-                let state = &mut *guard.state;
+            // The guard is there until it waits, so that no change is missed.
+            Err(guard) => {
+                let waker = context.waker().clone();
+                let mut waiters = this.fifo.waiters();
                 let id = *this.waiter.get_or_insert_with(|| {
-                    state.last_waiter += 1;
-                    state.last_waiter
+                    waiters.last += 1;
+                    waiters.last
                 });
-                match state.waiters.iter_mut().find(|(other, _)| *other == id) {
-                    Some((_, waker)) => waker.clone_from(context.waker()),
-                    None => state.waiters.push((id, context.waker().clone())),
-                }
+                let before = waiters.take(id);
+                waiters.wakers.push((id, waker));
+                drop((waiters, guard));
+                drop(before);
                 Poll::Pending
             }
         }
@@ -299,8 +311,17 @@ impl<Q: Queue, A> Unpin for Attempts<'_, Q, A> {}
 impl<Q: Queue, A> Drop for Attempts<'_, Q, A> {
     fn drop(&mut self) {
         if let Some(id) = self.waiter {
-            self.fifo.lock().state.waiters.retain(|(other, _)| *other != id);
+            // What it was to wake may go with it, and is dropped under no lock.
+            let waker = self.fifo.waiters().take(id);
+            drop(waker);
         }
+    }
+}
+
+impl Waiters {
+    fn take(&mut self, id: u64) -> Option<Waker> {
+        let place = self.wakers.iter().position(|(other, _)| *other == id)?;
+        Some(self.wakers.swap_remove(place).1)
     }
 }
 
@@ -337,7 +358,7 @@ impl<Q: Queue> DerefMut for Guard<'_, Q> {
 
 impl<Q: Queue> Drop for Guard<'_, Q> {
     fn drop(&mut self) {
-        let metrics = self.config.metrics.as_deref();
+        let metrics = self.fifo.config.metrics.as_deref();
         if let Some(InProcess { since }) = self.in_process {
             self.state.queue.processed();
             if let (Some(metrics), Some(since)) = (metrics, since) {
@@ -348,7 +369,7 @@ impl<Q: Queue> Drop for Guard<'_, Q> {
             if let Some(metrics) = metrics {
                 metrics.queued(self.state.queue.len());
             }
-            self.wakes.0 = std::mem::take(&mut self.state.waiters);
+            self.wakes.0 = std::mem::take(&mut self.fifo.waiters().wakers);
         }
     }
 }

@@ -145,11 +145,12 @@ impl<T: Object> Cache<T> {
     ///
     /// # Errors
     ///
-    /// [`IndexFailed`] if an index function fails or panics on the object. What is there for its key stays, and the object shows among
-    /// the [undecodable](Self::undecodable) ones.
+    /// [`IndexFailed`] if an index function fails or panics on the object, which then shows among the
+    /// [undecodable](Self::undecodable) ones. What is there for its key stays, as the last good state; but not if that is another object
+    /// by its uid, which is gone.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
         let (key, version) = (object.key(), object.resource_version());
-        let prepare = |indices: &[Index<T>]| put(indices, &key, &object);
+        let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
         let (before, _forgotten) = self.commit(prepare, |mut writer, write| match write {
             Ok(write) => {
                 let before = writer.write(write, |current| version::advance(current, version));
@@ -158,9 +159,10 @@ impl<T: Object> Cache<T> {
                 (Ok(before), forgotten)
             }
             Err(refused) => {
-                let (error, entry) = *refused;
+                let Refused { error, entry, is_succeeded } = *refused;
+                let gone = if is_succeeded { writer.write(take(&key), |_| {}) } else { None };
                 self.note([], [entry]);
-                (Err(error), VecDeque::new())
+                (Err(error), self.record(|| [(key.clone(), gone, None)].into_iter()))
             }
         });
         self.moved.notify_waiters();
@@ -193,7 +195,8 @@ impl<T: Object> Cache<T> {
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
         resource_version: &str,
     ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
-        self.write_all(changes, Vec::new(), resource_version)
+        let written = self.write_all(changes, Vec::new(), resource_version).into_iter();
+        written.map(|written| written.refused.map_or(Ok(written.before), Err)).collect()
     }
 
     /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it. An object that is the very one that is
@@ -204,7 +207,7 @@ impl<T: Object> Cache<T> {
     ///
     /// An object on which an index function fails or panics is as one that [`upsert`](Self::upsert) refuses.
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
-        self.replace_all(objects, Vec::new(), resource_version)
+        self.replace_all(objects, Vec::new(), resource_version).0
     }
 
     /// Notes that the store is up to date as of `resource_version`, though nothing changed.
@@ -357,47 +360,48 @@ impl<T: Object> Cache<T> {
         self.lock_history().since(resource_version)
     }
 
-    /// Calls the index functions on an object, to learn whether it can be taken up, long before it is.
-    pub(crate) fn try_index(&self, object: &Arc<T>) -> Result<(), IndexFailed> {
-        indices::values(&self.indices(), &object.key(), object).map(drop)
-    }
-
     /// As [`transaction`](Self::transaction), and these came as well and could not be decoded.
     pub(crate) fn write_all(
         &self,
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
         undecodable: Vec<Undecodable>,
         resource_version: &str,
-    ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
+    ) -> Vec<Written<T>> {
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             let one = |(key, object): &(ObjectKey, Option<_>)| match object {
-                Some(object) => put(indices, key, object),
+                Some(object) => self.put(indices, key, object),
                 None => Ok(take(key)),
             };
             changes.iter().map(one).collect()
         };
         let (written, _forgotten) = self.commit(prepare, |mut writer, prepared| {
-            let (mut writes, mut refused) = (Vec::with_capacity(prepared.len()), Vec::new());
-            let accepted = prepared.into_iter().map(|write| match write {
-                Ok(write) => {
-                    writes.push(write);
-                    Ok(())
-                }
-                Err(why) => {
-                    let (error, entry) = *why;
-                    refused.push(entry);
-                    Err(error)
-                }
-            });
-            let accepted: Vec<Result<(), IndexFailed>> = accepted.collect();
+            let (mut writes, mut entries) = (Vec::with_capacity(prepared.len()), Vec::new());
+            let mut written = Vec::with_capacity(prepared.len());
+            for (write, (key, _)) in prepared.into_iter().zip(&changes) {
+                let (write, refused) = match write {
+                    Ok(write) => (Some(write), None),
+                    Err(refused) => {
+                        let Refused { error, entry, is_succeeded } = *refused;
+                        entries.push(entry);
+                        (is_succeeded.then(|| take(key)), Some(error))
+                    }
+                };
+                written.push((write.is_some(), Written { before: None, refused }));
+                writes.extend(write);
+            }
             let tell = |current: &mut String| version::advance(current, resource_version);
             let mut before = writer.write_all(writes, tell).into_iter();
-            self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(refused));
-            let result = |accepted: Result<(), IndexFailed>| accepted.map(|()| before.next().flatten());
-            let written: Vec<_> = accepted.into_iter().map(result).collect();
+            let written = written.into_iter().map(|(is_write, written)| match is_write {
+                true => Written { before: before.next().flatten(), ..written },
+                false => written,
+            });
+            let written: Vec<Written<T>> = written.collect();
+            self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(entries));
             let forgotten = self.record(|| {
                 let steps = changes.iter().zip(&written);
-                steps.filter_map(|((key, new), old)| Some((key.clone(), old.clone().ok()?, new.clone())))
+                steps.map(|((key, new), Written { before, refused })| {
+                    (key.clone(), before.clone(), new.clone().filter(|_| refused.is_none()))
+                })
             });
             (written, forgotten)
         });
@@ -405,40 +409,31 @@ impl<T: Object> Cache<T> {
         written
     }
 
-    /// As [`replace`](Self::replace), and these could not be decoded.
+    /// As [`replace`](Self::replace), and these could not be decoded. Tells what could not be indexed, too.
     pub(crate) fn replace_all(
         &self,
         objects: Vec<Arc<T>>,
         undecodable: Vec<Undecodable>,
         resource_version: &str,
-    ) -> Replacement<Arc<T>> {
+    ) -> (Replacement<Arc<T>>, Vec<IndexFailed>) {
         let objects = last_of_each(objects);
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
-            // The last state of one that cannot be indexed stays, so that it is not taken for deleted.
-            let stays = |entry: &Undecodable| {
-                let known = self.store.get(entry.key.as_str());
-                known.is_some_and(|known| !is_succeeded(Some(&*known), entry))
-            };
-            let one = |(key, object): &(ObjectKey, Arc<T>)| {
-                put(indices, key, object).map_err(|refused| {
-                    let stays = stays(&refused.1);
-                    (refused, stays)
-                })
-            };
-            objects.iter().map(one).collect()
+            objects.iter().map(|(key, object)| self.put(indices, key, object)).collect()
         };
         let replacement = self.commit(prepare, |mut writer, prepared| {
-            let (mut writes, mut kept) = (Vec::with_capacity(prepared.len()), Vec::new());
+            let (mut writes, mut kept, mut errors) = (Vec::with_capacity(prepared.len()), Vec::new(), Vec::new());
             let mut entries: BTreeMap<_, _> = undecodable.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
             for write in prepared {
                 match write {
                     Ok(write) => writes.push(write),
-                    Err((refused, stays)) => {
-                        let (_, entry) = *refused;
-                        let known = self.store.get(entry.key.as_str()).filter(|_| stays);
+                    Err(refused) => {
+                        let Refused { error, entry, is_succeeded } = *refused;
+                        // Its last state stays, so that it is not taken for deleted.
+                        let known = if is_succeeded { None } else { self.store.get(entry.key.as_str()) };
                         let key = entry.key.clone();
                         kept.extend(known.map(|known| Write { key, value: Some(known), values: Vec::new() }));
                         entries.insert(entry.key.clone(), entry);
+                        errors.push(error);
                     }
                 }
             }
@@ -453,13 +448,13 @@ impl<T: Object> Cache<T> {
                 let present = present.iter().zip(keys);
                 deleted.chain(present.map(|((old, new), key)| (key, old.clone(), Some(new.clone()))))
             });
-            (Replacement { deleted: Vec::new(), present }, replaced.deleted, (before, forgotten))
+            (Replacement { deleted: Vec::new(), present }, replaced.deleted, errors, (before, forgotten))
         });
-        let (mut replacement, mut deleted, _) = replacement;
+        let (mut replacement, mut deleted, errors, _) = replacement;
         deleted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         replacement.deleted.extend(deleted.into_iter().map(|(_, object)| object));
         self.moved.notify_waiters();
-        replacement
+        (replacement, errors)
     }
 
     /// Ends all waits: nothing will be written any more.
@@ -484,6 +479,18 @@ impl<T: Object> Cache<T> {
             let writer = self.store.writer();
             if Arc::ptr_eq(&indices, &self.indices()) {
                 return commit(writer, prepared);
+            }
+        }
+    }
+
+    /// What puts an object in, or why it cannot be.
+    fn put(&self, indices: &[Index<T>], key: &ObjectKey, object: &Arc<T>) -> Result<Write<Arc<T>>, Box<Refused>> {
+        match indices::values(indices, key, object) {
+            Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
+            Err(error) => {
+                let entry = error.entry(&**object);
+                let is_succeeded = is_succeeded(self.get(key).as_deref(), &entry);
+                Err(Box::new(Refused { error, entry, is_succeeded }))
             }
         }
     }
@@ -523,19 +530,20 @@ impl<T: Object> Cache<T> {
     }
 }
 
-/// What puts an object in, or why it cannot be.
-fn put<T: Object>(
-    indices: &[Index<T>],
-    key: &ObjectKey,
-    object: &Arc<T>,
-) -> Result<Write<Arc<T>>, Box<(IndexFailed, Undecodable)>> {
-    match indices::values(indices, key, object) {
-        Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
-        Err(error) => {
-            let entry = error.entry(&**object);
-            Err(Box::new((error, entry)))
-        }
-    }
+/// What came of a change.
+pub(crate) struct Written<T> {
+    /// What was there, if something else is there now, or nothing is.
+    pub(crate) before: Option<Arc<T>>,
+    /// Why the object was not taken up.
+    pub(crate) refused: Option<IndexFailed>,
+}
+
+/// An object that cannot be indexed.
+struct Refused {
+    error: IndexFailed,
+    entry: Undecodable,
+    /// What is there for its key is another object, which is gone.
+    is_succeeded: bool,
 }
 
 fn take<T>(key: &ObjectKey) -> Write<Arc<T>> {

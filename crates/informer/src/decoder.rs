@@ -90,23 +90,6 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    /// An object that an index function fails on is none for the cache, where not everybody would find it.
-    pub(crate) fn indexable(&self, object: Decoded<Arc<T>>) -> Decoded<Arc<T>> {
-        let Decoded::Object(shared) = &object else { return object };
-        match self.cache.try_index(shared) {
-            Ok(()) => object,
-            Err(error) => {
-                tracing::error!(informer = %self.informer, key = %error.key, %error, "an object cannot be indexed; the others go on");
-                let identity = ObjectMeta {
-                    uid: shared.uid().into(),
-                    resource_version: shared.resource_version().into(),
-                    ..ObjectMeta::new(shared.namespace().unwrap_or_default(), shared.name())
-                };
-                Decoded::undecodable(identity, error.to_string())
-            }
-        }
-    }
-
     fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<Arc<T>> {
         let key = ObjectKey::new(&identity.namespace, &identity.name);
         tracing::error!(informer = %self.informer, %key, panic, "{what} panicked on an object; the others go on");

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pintle_delta_fifo::{Batch, Item, RealFifo, RealFifoConfig, StoreError};
+use pintle_delta_fifo::{Item, RealFifo, RealFifoConfig, StoreError};
 use pintle_meta::{ListWatch, Object, ObjectKey};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -72,7 +72,6 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
             name,
             reflector,
             publisher: publisher.clone(),
-            decoder,
             fifo: RealFifo::new(|told: &Told<Arc<T>>| Ok(told.key()), RealFifoConfig::default()),
             state,
             on_error,
@@ -109,14 +108,13 @@ struct Steps<T> {
     name: String,
     reflector: Reflector<Told<Arc<T>>>,
     publisher: Arc<Publisher<T>>,
-    decoder: Arc<Decoder<T>>,
     fifo: Fifo<T>,
     state: watch::Sender<InformerState>,
     on_error: Option<ErrorHandler>,
     metrics: Option<Metrics>,
 }
 
-impl<T: Object + DeserializeOwned> Steps<T> {
+impl<T: Object> Steps<T> {
     fn start(&mut self) -> Command {
         let command = self.reflector.start();
         if let Some(metrics) = &mut self.metrics {
@@ -164,12 +162,10 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 self.fifo.replace(objects, &resource_version)
             }
             Output::Added { object, resource_version } => {
-                let object = self.decoder.indexable(object.object);
-                self.fifo.add(Told { object, resource_version: Some(resource_version) })
+                self.fifo.add(Told { resource_version: Some(resource_version), ..object })
             }
             Output::Updated { object, resource_version } => {
-                let object = self.decoder.indexable(object.object);
-                self.fifo.update(Told { object, resource_version: Some(resource_version) })
+                self.fifo.update(Told { resource_version: Some(resource_version), ..object })
             }
             Output::Deleted { object, resource_version } => {
                 self.fifo.delete(Told { resource_version: Some(resource_version), ..object })
@@ -188,9 +184,9 @@ impl<T: Object + DeserializeOwned> Steps<T> {
                 metrics.queued(self.fifo.len());
             }
             let begun = now();
-            let (publisher, decoder) = (self.publisher.clone(), self.decoder.clone());
+            let publisher = self.publisher.clone();
             let is_large = batch.items.iter().any(|item| len(item) > BATCH);
-            let apply = move || apply(&publisher, &decoder, batch);
+            let apply = move || publisher.apply(batch);
             if is_large {
                 off_the_runtime(apply).await;
             } else {
@@ -223,20 +219,6 @@ fn len<T>(item: &Entry<T>) -> usize {
         Item::ReplacedAll { objects, .. } => objects.len(),
         _ => 1,
     }
-}
-
-fn apply<T: Object + DeserializeOwned>(
-    publisher: &Publisher<T>,
-    decoder: &Decoder<T>,
-    mut batch: Batch<ObjectKey, Told<Arc<T>>>,
-) {
-    for item in &mut batch.items {
-        if let Item::ReplacedAll { objects, .. } = item {
-            let told = std::mem::take(objects).into_iter();
-            *objects = told.map(|told| decoder.indexable(told.object).into()).collect();
-        }
-    }
-    publisher.apply(batch);
 }
 
 /// Runs what takes long where nobody else has to wait for it, and waits for it.

@@ -60,10 +60,11 @@ pub enum ReflectorError {
     /// The server took up a streaming list and did not finish it, so the resource is listed instead.
     #[error("the server did not finish a streaming list")]
     StreamingListUnfinished,
-    /// The server has an older state than one that was seen, and the cache does not go back: see
-    /// [`not_older_than`](crate::ReflectorConfig::not_older_than).
+    /// The server has an older state than one that was seen, and the cache does not go back: unless the server says so for a minute, at
+    /// least three times, asked for its newest state. Then it was restored from a backup, and the cache becomes what it has. That
+    /// is not so for what was [configured](crate::ReflectorConfig::not_older_than), which is waited for.
     #[error(
-        "the server told its state at the resourceVersion {told}, and {known} was seen already: it lags, or was restored from a backup, and then a restart helps"
+        "the server told its state at the resourceVersion {told}, and {known} was seen already: it lags, or was restored from a backup, which is believed after a minute"
     )]
     WentBack {
         /// The revision of that state.

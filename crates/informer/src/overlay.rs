@@ -78,9 +78,10 @@ pub struct Overlay<T> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayConfig {
-    /// Of how many keys the last write is kept at most: those written last. 1024 by default.
+    /// Of how many keys the last write is kept at most: those written last. So many objects stay in memory, even if they are older than
+    /// [`max_age`](Self::max_age), or the cache has caught up with them. 1024 by default.
     pub capacity: usize,
-    /// For how long a write is kept, so that one of which the watch never tells does not stay for good: that of an object that the
+    /// For how long a write is read, so that one of which the watch never tells does not stay for good: that of an object that the
     /// informer does not select, or a deletion that was none. A minute by default.
     pub max_age: Duration,
 }

@@ -8,9 +8,10 @@ use pintle_delta_fifo::{Batch, Delivery, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::Notify;
 
+use crate::cache::Written;
 use crate::decode::{Decoded, Told};
 use crate::subscription::{News, Queue, Walk};
-use crate::{Cache, SubscriptionStatus, Undecodable};
+use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The store of an informer, and those who want to hear of it.
 ///
@@ -19,6 +20,8 @@ use crate::{Cache, SubscriptionStatus, Undecodable};
 /// So everybody gets the store's content and then each later change, none of them twice; and no lock is held for longer than it
 /// takes to go through the subscribers, however much there is to write or to tell.
 pub(crate) struct Publisher<T> {
+    /// The informer's name.
+    name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
     /// Changed under the lock of `audience`, and read without: an index function may ask.
@@ -97,9 +100,10 @@ impl<T: Object> Next<T> {
 }
 
 impl<T: Object> Publisher<T> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(name: String) -> Self {
         let audience = Audience { queues: Vec::new(), joining: Vec::new(), is_writing: false, is_closed: false };
         Self {
+            name,
             cache: Arc::default(),
             audience: Mutex::new(audience),
             has_synced: AtomicBool::new(false),
@@ -158,7 +162,9 @@ impl<T: Object> Publisher<T> {
             }
         }
         let is_first = !self.has_synced() && self.cache.is_empty();
-        let (replacement, queues) = self.write(|cache| cache.replace_all(objects, undecodable, resource_version));
+        let ((replacement, refused), queues) =
+            self.write(|cache| cache.replace_all(objects, undecodable, resource_version));
+        refused.iter().for_each(|error| self.log(error));
         if is_first {
             // Of an empty store nobody was told anything, so that everybody begins here, with what the list was.
             let listed: Arc<[Arc<T>]> = replacement.present.into_iter().map(|(_, new)| new).collect();
@@ -197,11 +203,21 @@ impl<T: Object> Publisher<T> {
             }
         }
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
-        let (before, queues) = self.write(|cache| cache.write_all(changes, undecodable, &resource_version));
-        let writes = writes.into_iter().zip(before);
-        // What an index function fails on shows elsewhere, and changes nothing.
-        let news = writes.filter_map(|((key, next), old)| Some((key, next.news(old.ok()?)?)));
+        let (written, queues) = self.write(|cache| cache.write_all(changes, undecodable, &resource_version));
+        written.iter().filter_map(|written| written.refused.as_ref()).for_each(|error| self.log(error));
+        let news = writes.into_iter().zip(written).filter_map(|((key, next), Written { before, refused })| {
+            let news = match refused {
+                None => next.news(before),
+                // It shows elsewhere. Of the one before by its name, nobody saw the end.
+                Some(_) => before.map(gone_unseen),
+            };
+            Some((key, news?))
+        });
         tell(&queues, news);
+    }
+
+    fn log(&self, error: &IndexFailed) {
+        tracing::error!(informer = %self.name, key = %error.key, %error, "an object cannot be indexed; the others go on");
     }
 
     /// Writes to the store, and gives those who are to hear of it: all who subscribed before.

@@ -14,10 +14,15 @@ use self::list::Pages;
 use self::streaming::{Initial, PAUSES};
 use self::watch::Stream;
 
+use crate::cache::version::is_older;
 use crate::{InformerState, ListProgress, ReflectorConfig, ReflectorError};
 
 /// The shortest time for which a watch is asked for, be it configured to less: client-go's rule.
 const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// For how long, and how often in that time, a server has to tell an older state than it told before, until that counts as its own.
+const INSISTS_FOR: Duration = Duration::from_secs(60);
+const INSISTS: u32 = 3;
 
 /// Follows one resource: lists it, watches it from there on, and begins anew where the server has lost track.
 ///
@@ -32,7 +37,8 @@ const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 /// | streaming list | expired or too large revision | streaming list of the newest state |
 /// | streaming list | another error, nothing new for too long, three unfinished streams | list |
 /// | list | the last page | output, open watch |
-/// | list, streaming list | all of it, as of an older revision than is known | delay, new round |
+/// | list, streaming list | all of it, as of an older revision than is known | delay, new round that asks for the newest state |
+/// | list, streaming list | the same, at least three times and for a minute | output, as of any other list |
 /// | list | a later page expired | the whole list in one page |
 /// | list | expired or too large revision | list of the newest state |
 /// | list | another error | delay, new round |
@@ -52,6 +58,10 @@ const SHORTEST_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 /// A new round begins with the streaming list, where that is on and has not failed of late, and else with the list: at the last
 /// revision, so that it never goes back in time, and only if the server does not have that, of the newest state. The first list takes
 /// what the server's cache holds, but nothing [older than it is told](ReflectorConfig::not_older_than).
+///
+/// A server that was restored from a backup has an older state for good. It is believed once it has told so for a minute, asked for its
+/// newest state each time; nothing else makes what is output go back. What was made since the backup is then missing from the list, and
+/// an object that was made anew is told from the one before by its uid.
 ///
 /// A resource that does not exist is waited for with the same delays, and nothing that was output is taken back: its definition may be
 /// on its way, and a server that has just started may not know of it yet. If it was deleted, its objects were deleted first, and the watch
@@ -89,6 +99,8 @@ pub struct Reflector<T> {
     resource_version: String,
     /// The server does not have that revision: ask for the newest.
     version_unavailable: bool,
+    /// How often it has told a state that is older than that revision, and since when. None: what it told last was not.
+    older: Option<(u32, Instant)>,
     /// The server pages lists that its cache should have answered in one piece, so it has none, and pages are welcome.
     is_paginated: bool,
     /// The server does not finish streaming lists, and is not asked for one until then.
@@ -227,6 +239,7 @@ impl<T: Object> Reflector<T> {
             phase: Phase::Starting,
             resource_version: String::new(),
             version_unavailable: false,
+            older: None,
             is_paginated: false,
             streams_paused_until: None,
             stream_pauses: Backoff::new(PAUSES, seed),
@@ -338,10 +351,22 @@ impl<T: Object> Reflector<T> {
         if self.resource_version.is_empty() { &self.config.not_older_than } else { &self.resource_version }
     }
 
-    /// What was listed is older than the floor.
-    fn went_back(&mut self, now: Instant, told: String) -> Step<T> {
-        let known = self.floor().to_owned();
-        self.delay(now, Some(ReflectorError::WentBack { told, known }), Then::Round)
+    /// Why a list of that revision is not taken up, if it is not: it is older than the floor, and the server does not insist.
+    fn goes_back(&mut self, now: Instant, told: &str) -> Option<ReflectorError> {
+        if !is_older(told, self.floor()) {
+            self.older = None;
+            return None;
+        }
+        let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
+        // What it never told itself, it cannot take back.
+        let is_its_own = !self.resource_version.is_empty();
+        if is_its_own && times >= INSISTS && now.saturating_duration_since(since) >= INSISTS_FOR {
+            self.older = None;
+            return None;
+        }
+        self.older = Some((times, since));
+        self.version_unavailable = true;
+        Some(ReflectorError::WentBack { told: told.into(), known: self.floor().into() })
     }
 
     /// In whole seconds, since that is what servers take.

@@ -27,7 +27,8 @@ pub struct ReflectorConfig {
     /// Without it the first list is what the server has at hand, which may be from before that.
     ///
     /// A server that lags behind it is asked for its newest state. Is that older too, the reflector waits for it, and
-    /// [says so](crate::ReflectorError::WentBack). Of a revision that is no number, it is left to the server. Empty, the default: any state will do.
+    /// [says so](crate::ReflectorError::WentBack); of a server that was restored from an older backup, until its revisions have come that
+    /// far. Of a revision that is no number, it is left to the server. Empty, the default: any state will do.
     pub not_older_than: String,
     /// The most objects in a page of a list. None: 500 where paging costs the server nothing extra, and else all at once.
     pub page_size: Option<u32>,

@@ -99,7 +99,7 @@ impl<T: Object> SharedInformer<T> {
                 "it will hold all Secrets of the cluster in memory: name a namespace or a selector, or leave out their data"
             );
         }
-        let publisher = Arc::new(Publisher::new());
+        let publisher = Arc::new(Publisher::new(name.clone()));
         let state = watch::Sender::new(InformerState::Starting);
         let scope = Scope::new(&list_watch, projection.clone(), transform.clone());
         let selection = Arc::new(Selection::new(Selectors::of(&reflector)));

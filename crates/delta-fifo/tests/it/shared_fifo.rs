@@ -225,6 +225,51 @@ fn r18_a_producer_waits_for_a_slow_consumer_once_the_bound_is_reached() {
     assert!(pin!(fifo.room()).poll(&mut context).is_ready(), "nobody may take anything from a closed queue");
 }
 
+/// Runs it on a thread of its own, since it may wait for itself.
+fn check_that_it_ends(what: impl FnOnce() + Send + 'static) {
+    let (done, end) = unbounded();
+    let thread = thread::spawn(move || {
+        what();
+        done.send(()).unwrap();
+    });
+    if end.recv_timeout(PATIENCE).is_err_and(|error| error.is_timeout()) {
+        panic!("it waits for itself");
+    }
+    thread.join().unwrap();
+}
+
+#[test]
+fn who_had_to_wait_for_room_gets_it() {
+    let fifo = SharedFifo::new(atomic(), SharedFifoConfig { bound: 1, ..SharedFifoConfig::default() });
+    fifo.lock().add(thing("a", 0)).unwrap();
+    check_that_it_ends(move || {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut waiting = Box::pin(fifo.room());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        drop(fifo.take(RealFifo::pop).wait().unwrap());
+        let Poll::Ready(mut room) = waiting.as_mut().poll(&mut context) else { panic!("there is room") };
+        // As whoever awaits it does.
+        drop(waiting);
+        room.add(thing("b", 1)).unwrap();
+    });
+}
+
+#[test]
+fn a_wait_may_be_given_up_by_who_has_the_queue() {
+    let fifo = shared(atomic());
+    check_that_it_ends(move || {
+        let woken = Arc::new(Count::default());
+        let waker = Waker::from(woken.clone());
+        let mut waiting = Box::pin(fifo.take(RealFifo::pop));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let mut guard = fifo.lock();
+        drop(waiting);
+        guard.add(thing("a", 1)).unwrap();
+        drop(guard);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0, "nobody waits");
+    });
+}
+
 #[test]
 fn what_is_taken_is_taken_by_one_at_a_time() {
     let fifo = shared(atomic());

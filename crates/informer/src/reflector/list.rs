@@ -6,7 +6,6 @@ use std::time::Instant;
 use pintle_meta::{ApiError, List, ListOptions, Object, ResourceVersionMatch};
 
 use super::{Command, Output, Phase, Reflector, Step, Then};
-use crate::cache::version::is_older;
 use crate::{ListProgress, ReflectorError};
 
 /// What a page holds where nothing says otherwise.
@@ -71,8 +70,8 @@ impl<T: Object> Reflector<T> {
             self.phase = Phase::Listing(pages);
             return Command::List(next).into();
         }
-        if is_older(&resource_version, self.floor()) {
-            return self.went_back(now, resource_version);
+        if let Some(error) = self.goes_back(now, &resource_version) {
+            return self.delay(now, Some(error), Then::Round);
         }
         self.version_unavailable = false;
         self.list_succeeded();

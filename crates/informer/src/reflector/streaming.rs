@@ -9,7 +9,6 @@ use pintle_ratelimit::BackoffConfig;
 
 use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
 use super::{Command, Output, Phase, Reflector, Step, Then};
-use crate::cache::version::is_older;
 use crate::{ListProgress, ReflectorError};
 
 /// So many streaming lists in a row may end unfinished.
@@ -117,8 +116,8 @@ impl<T: Object> Reflector<T> {
         resource_version: String,
     ) -> Step<T> {
         self.stream_pauses.reset();
-        if is_older(&resource_version, self.floor()) {
-            return self.went_back(now, resource_version);
+        if let Some(error) = self.goes_back(now, &resource_version) {
+            return self.delay(now, Some(error), Then::Round);
         }
         self.trouble = None;
         self.version_unavailable = false;

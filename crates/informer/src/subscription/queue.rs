@@ -41,8 +41,7 @@ pub(crate) enum News<T> {
 struct State<T> {
     has_begun: bool,
     beginning: Option<Beginning<T>>,
-    /// The walks that have come to their end. To drop one may drop objects, which are a user's, and is done under no lock.
-    ended: Vec<Walk<T>>,
+    done: Done<T>,
     pending: CoalescingFifo<ObjectKey, Arc<T>>,
     reminder: Option<Reminder<T>>,
     /// Who waits for an entry. There is one at most, since taking needs `&mut Subscription`.
@@ -56,6 +55,14 @@ struct State<T> {
     resync: Option<(Duration, Instant)>,
     /// When something came for a listener that had taken everything, or when it last took something and left more.
     waits_since: Option<Instant>,
+}
+
+/// What nobody wants any more. To drop it may drop objects, which are a user's, and is done under no lock.
+struct Done<T> {
+    /// The walks that have come to their end.
+    walks: Vec<Walk<T>>,
+    /// States that the listener knew, and will not be told of.
+    untold: Vec<Arc<T>>,
 }
 
 /// What was there at the beginning, and was not told yet.
@@ -93,7 +100,7 @@ impl<T: Object> Queue<T> {
         let mut state = State {
             has_begun: false,
             beginning: None,
-            ended: Vec::new(),
+            done: Done::default(),
             pending: pending(delivery),
             reminder: None,
             waker: None,
@@ -197,22 +204,22 @@ impl<T: Object> Queue<T> {
     pub(super) fn try_next(&self) -> Option<Told<T>> {
         let mut state = self.lock();
         let told = self.pop(&mut state);
-        let ended = std::mem::take(&mut state.ended);
+        let done = std::mem::take(&mut state.done);
         drop(state);
-        drop(ended);
+        drop(done);
         told
     }
 
     pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Told<T>>> {
         let mut state = self.lock();
         let told = self.pop(&mut state);
-        let ended = std::mem::take(&mut state.ended);
+        let done = std::mem::take(&mut state.done);
         let has_ended = state.is_gone || (state.is_closed && state.has_begun);
         if told.is_none() && !has_ended {
             state.waker = Some(context.waker().clone());
         }
         drop(state);
-        drop(ended);
+        drop(done);
         if told.is_none() && !has_ended { Poll::Pending } else { Poll::Ready(told) }
     }
 
@@ -236,9 +243,9 @@ impl<T: Object> Queue<T> {
             state.waits_since = Some(now());
         }
         let waker = if has_news || state.is_closed || state.is_gone { state.waker.take() } else { None };
-        let ended = std::mem::take(&mut state.ended);
+        let done = std::mem::take(&mut state.done);
         drop(state);
-        drop(ended);
+        drop(done);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -263,13 +270,14 @@ impl<T: Object> State<T> {
     }
 
     fn push(&mut self, key: ObjectKey, news: &News<T>) {
-        match news {
+        let untold = match news {
             News::Added(object) => self.pending.added(key, object.clone(), false),
             News::Updated { old, new } => self.pending.updated(key, old.clone(), new.clone()),
             News::Deleted { known, last, final_state_known } => {
-                self.pending.deleted(key, known.clone(), last.clone(), *final_state_known);
+                self.pending.deleted(key, known.clone(), last.clone(), *final_state_known)
             }
-        }
+        };
+        self.done.untold.extend(untold);
     }
 
     /// The beginning first, then what has changed, and only then reminders.
@@ -288,7 +296,7 @@ impl<T: Object> State<T> {
         }
         let object = reminder.rest.find(|object| !reminder.changed.contains(&object.key()));
         if reminder.rest.left == 0 {
-            self.ended.extend(self.reminder.take().map(|reminder| reminder.rest));
+            self.done.walks.extend(self.reminder.take().map(|reminder| reminder.rest));
         }
         object.map(|object| (object.key(), Change::Updated { old: Some(object.clone()), new: object }))
     }
@@ -296,7 +304,7 @@ impl<T: Object> State<T> {
     fn go_on(&mut self, mut rest: Walk<T>) {
         match rest.next() {
             Some(next) => self.beginning = Some(Beginning { next, rest }),
-            None => self.ended.push(rest),
+            None => self.done.walks.push(rest),
         }
     }
 
@@ -321,6 +329,12 @@ impl<T: Object> State<T> {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
         let reminder = self.reminder.as_ref().map_or(0, |reminder| reminder.rest.left);
         beginning + self.pending.len() + reminder
+    }
+}
+
+impl<T> Default for Done<T> {
+    fn default() -> Self {
+        Self { walks: Vec::new(), untold: Vec::new() }
     }
 }
 

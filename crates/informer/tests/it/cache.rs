@@ -165,6 +165,32 @@ fn what_an_index_function_fails_on_is_told_and_leaves_the_last_good_state() {
 }
 
 #[test]
+fn what_cannot_be_indexed_leaves_no_other_object_in_its_place() {
+    let of_uid = |uid: &str, node: &str| {
+        let mut pod = pod("a", node);
+        pod.metadata.uid = uid.into();
+        Arc::new(pod)
+    };
+    for way in 0..3 {
+        let cache = picky();
+        cache.remember(9);
+        cache.upsert(of_uid("1", "good")).unwrap();
+        let refused = || of_uid("2", "bad");
+        match way {
+            0 => _ = cache.upsert(refused()).unwrap_err(),
+            1 => {
+                let mut written = cache.transaction(vec![(key("a"), Some(refused()))], "");
+                written.remove(0).unwrap_err();
+            }
+            _ => assert_eq!(cache.replace(vec![refused()], "").deleted.len(), 1),
+        }
+        assert!(cache.get(&key("a")).is_none() && cache.is_empty(), "{way}");
+        assert_eq!(cache.undecodable()[0].uid, "2");
+        assert!(cache.by_index("picky", "good").unwrap().is_empty());
+    }
+}
+
+#[test]
 fn s7_a_transaction_does_what_it_can_and_tells_the_rest() {
     let cache = picky();
     let done = |nodes: [&str; 3]| -> Vec<usize> {

@@ -229,6 +229,9 @@ async fn everything_is_transformed_once() {
         }
     }
     assert_eq!(nodes, ["node!"], "b was gone before it was told");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let Some(ResourceEvent::Updated { old, new }) = events.try_next() else { panic!("nobody was reminded") };
+    assert_eq!((old.node.as_str(), new.node.as_str()), ("node!", "node!"));
     assert_eq!(informer.lister().get(&key("a")).unwrap().node, "node!");
 }
 

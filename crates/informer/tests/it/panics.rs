@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pintle_informer::{
@@ -218,6 +218,45 @@ async fn an_index_function_that_panics_costs_that_object_and_no_other() {
     source.remove(&key("a"));
     assert_eq!(drain(&mut events).await, ["D a@8"], "what is gone needs no index");
     assert!(shown(&informer).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_function_is_called_once_for_each_state_of_an_object() {
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let index = move |pod: &Pod| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        vec![pod.node.clone()]
+    };
+    informer.add_index("node", index).unwrap();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    source.put(pod("a", "x"));
+    source.put(pod("b", ""));
+    settle().await;
+    assert_eq!(calls.load(Ordering::Relaxed), 3, "or it could fail once and not the other time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_index_function_fails_on_leaves_none_of_the_objects_before_it() {
+    let source = pods(&["a"]);
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    by_node(&informer).unwrap();
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(drain(&mut events).await, ["A! a@1"]);
+    // Nobody sees the end of the one before.
+    source.break_watches(Break::expired());
+    source.remove(&key("a"));
+    source.put(pod("a", "bad"));
+    source.compact();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(drain(&mut events).await, ["D? a@1"]);
+    assert!(informer.lister().is_empty() && shown(&informer).len() == 1, "{:?}", shown(&informer));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,9 @@
 //! What a subscription costs, what it holds back, and how it is told of.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use pintle_informer::{InformerConfig, ResourceEvent, SharedInformer, Subscription};
@@ -43,6 +44,78 @@ impl Resource for Watched {
     const API_VERSION: &'static str = "v1";
     const KIND: &'static str = "Watched";
     const PLURAL: &'static str = "watched";
+}
+
+thread_local! {
+    /// Whose subscriptions are looked at as objects are dropped.
+    static LOOKED_AT: RefCell<Option<SharedInformer<Nosy>>> = const { RefCell::new(None) };
+}
+
+#[derive(Deserialize)]
+struct Nosy {
+    metadata: ObjectMeta,
+}
+
+pintle_meta::resource!(Nosy, "v1", "Nosy", "nosies", Namespaced);
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        if let Some(informer) = LOOKED_AT.take() {
+            informer.subscriptions();
+            LOOKED_AT.set(Some(informer));
+            LOOKS.set(LOOKS.get() + 1);
+        }
+    }
+}
+
+#[test]
+fn no_object_is_dropped_under_a_lock_of_a_subscription() {
+    async fn drops() -> usize {
+        let source = Collection::<Nosy>::default();
+        let put = |uid: &str| source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": uid}}));
+        let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+        let mut events = informer.subscribe();
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        LOOKED_AT.set(Some(informer));
+        let mut untold = 0;
+        for again in [false, true] {
+            put("1");
+            settle().await;
+            assert!(matches!(events.next().await, Some(ResourceEvent::Added { .. })));
+            put("1");
+            settle().await;
+            LOOKS.set(0);
+            // The state that the listener knows is nobody's now but the queue's, which will not tell it.
+            if again {
+                source.put_raw(json!({"metadata": {"namespace": "ns", "name": "a", "uid": "2"}}));
+            } else {
+                source.remove(&key("a"));
+            }
+            settle().await;
+            untold += LOOKS.get();
+            while events.try_next().is_some() {}
+            source.remove(&key("a"));
+            settle().await;
+            while events.try_next().is_some() {}
+        }
+        LOOKED_AT.take();
+        untold
+    }
+    // On a thread of its own, since it may wait for itself.
+    let (told, looks) = mpsc::channel();
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        told.send(runtime.block_on(drops())).unwrap();
+    };
+    let thread = thread::spawn(run);
+    match looks.recv_timeout(Duration::from_secs(30)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for itself"),
+        looks => {
+            thread.join().unwrap();
+            assert!(looks.unwrap() >= 2);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,14 +173,24 @@ async fn what_changes_before_it_was_told_is_told_once_and_as_it_is() {
 #[tokio::test(start_paused = true)]
 async fn who_comes_while_the_cache_is_written_hears_of_everything_once() {
     let source = pods(&["a"]);
-    let informer = Arc::new(SharedInformer::new(source.clone(), InformerConfig::default()));
+    let known = Arc::<Mutex<Option<SharedInformer<Pod>>>>::default();
     let subscriptions: Arc<Mutex<Vec<Subscription<Pod>>>> = Arc::default();
-    let (weak, all) = (Arc::downgrade(&informer), subscriptions.clone());
-    let subscribe = move |_: &Pod| {
-        all.lock().unwrap().extend(weak.upgrade().map(|informer| informer.subscribe()));
-        vec![]
+    let (informer, all) = (known.clone(), subscriptions.clone());
+    let subscribe = move || {
+        let informer = informer.lock().unwrap().clone();
+        all.lock().unwrap().extend(informer.map(|informer| informer.subscribe()));
     };
-    informer.add_index("subscribes", subscribe).unwrap();
+    let before = subscribe.clone();
+    let transform = move |_: &mut Pod| before();
+    let config = InformerConfig { transform: Some(Arc::new(transform)), ..InformerConfig::default() };
+    let informer = SharedInformer::new(source.clone(), config);
+    informer
+        .add_index("subscribes", move |_| {
+            subscribe();
+            vec![]
+        })
+        .unwrap();
+    *known.lock().unwrap() = Some(informer.clone());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     source.put(pod("b", ""));
@@ -117,6 +200,7 @@ async fn who_comes_while_the_cache_is_written_hears_of_everything_once() {
     source.remove(&key("b"));
     settle().await;
     informer.shutdown().await;
+    known.lock().unwrap().take();
     let subscriptions = std::mem::take(&mut *subscriptions.lock().unwrap());
     assert!(subscriptions.len() >= 6, "before each of three writes, and during it");
     for mut events in subscriptions {

@@ -122,11 +122,16 @@ impl Replicas {
         self.head().saturating_sub(lag)
     }
 
+    /// Where it is for who asks for a state: the newest is what all servers together have, and not one of them.
+    fn visible_to(&mut self, resource_version: &str) -> usize {
+        if resource_version.is_empty() { self.head() } else { self.visible() }
+    }
+
     fn list(&mut self, options: &ListOptions) -> Result<List<Pod>, ApiError> {
         self.refusal()?;
         let (at, start) = match options.continue_token.split_once(':') {
             Some((at, start)) => (at.parse().unwrap(), start.parse().unwrap()),
-            None => (self.visible(), 0),
+            None => (self.visible_to(&options.resource_version), 0),
         };
         if start > 0 && (at < self.compacted || self.tape.pick(8) == 0) {
             return Err(expired());
@@ -146,7 +151,10 @@ impl Replicas {
     fn open(&mut self, options: &WatchOptions) -> Result<(), ApiError> {
         self.refusal()?;
         let bound: usize = options.resource_version.parse().unwrap_or(0);
-        let visible = self.visible();
+        let visible = match options.send_initial_events {
+            true => self.visible_to(&options.resource_version),
+            false => self.visible(),
+        };
         let lag = self.head() - visible;
         let mut stream = Stream { first: Vec::new(), told: bound, lag, last: None };
         if options.send_initial_events {
