@@ -1,5 +1,7 @@
 //! How a request fails.
 
+use std::collections::HashSet;
+
 use pintle_meta::{ListMeta, Reason, Status, StatusCause, StatusDetails, TypeMeta};
 use serde_json::Value;
 
@@ -120,14 +122,10 @@ impl Failure {
     /// 422 with everything spelt out.
     pub(crate) fn invalid_named(group: &str, kind: &str, name: &str, faults: Vec<FieldFault>) -> Self {
         let causes: Vec<_> = faults.into_iter().map(StatusCause::from).collect();
-        let mut told: Vec<String> = Vec::new();
-        for cause in &causes {
-            let one = format!("{}: {}", cause.field, cause.message);
-            // What is found twice counts twice, but is told once.
-            if !told.contains(&one) {
-                told.push(one);
-            }
-        }
+        // What is found twice counts twice, but is told once.
+        let mut seen = HashSet::new();
+        let once = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
+        let told: Vec<_> = once.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let told = match &told[..] {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

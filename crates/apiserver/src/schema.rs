@@ -16,6 +16,7 @@ mod table;
 mod types;
 mod yaml;
 
+pub(crate) use convert::note;
 pub use convert::{DecodeError, Decoded, Finding};
 pub use decode::{Expected, Format, check_version, decode, excerpt, handled, no_type_meta, strict_error, strict_words};
 pub use document::Node;

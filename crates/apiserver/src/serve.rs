@@ -16,6 +16,7 @@ mod transform;
 mod websocket;
 mod write;
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
 pub(crate) use body::{Body, Incoming};
@@ -247,11 +248,32 @@ fn add_headers(api: &Api, call: &Call, scheduled: bool, response: &mut Response<
         );
     }
     headers.remove(DATE);
-    for warning in &call.warnings {
-        if let Some(value) = warning_header(warning) {
-            headers.append("warning", value);
-        }
+    for value in warning_headers(&call.warnings) {
+        headers.append("warning", value);
     }
+}
+
+/// So many characters of warnings are sent; where there are more, each is cut to its own share first.
+const LONGEST_WARNINGS: usize = 4 * 1024;
+const LONGEST_CUT_WARNING: usize = 256;
+
+/// Each warning once, in order, as far as a real server sends them.
+fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
+    let mut seen = HashSet::new();
+    let once: Vec<_> = warnings.iter().filter(|text| !text.is_empty() && seen.insert(*text)).collect();
+    let length = once.iter().map(|text| text.chars().count()).sum::<usize>();
+    let most = if length > LONGEST_WARNINGS { LONGEST_CUT_WARNING } else { LONGEST_WARNINGS };
+    let mut sent = 0;
+    let mut headers = Vec::new();
+    for text in once {
+        if sent >= LONGEST_WARNINGS {
+            break;
+        }
+        let cut: String = text.chars().take(most).collect();
+        sent += cut.chars().count();
+        headers.extend(warning_header(&cut));
+    }
+    headers
 }
 
 fn warning_header(text: &str) -> Option<HeaderValue> {

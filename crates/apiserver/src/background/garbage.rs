@@ -198,12 +198,12 @@ impl Collector {
         let waits = owners.contains(&Owner::Waits);
         if owners.contains(&Owner::Lives) {
             if waits || owners.contains(&Owner::Gone) {
-                let dead: Vec<String> = references(object)
+                let dead: HashSet<String> = references(object)
                     .zip(&owners)
                     .filter(|(_, owner)| **owner != Owner::Lives)
                     .map(|(reference, _)| text(reference, "uid").to_owned())
                     .collect();
-                drop_references(api, place, &|reference| dead.iter().any(|uid| uid == text(reference, "uid")))?;
+                drop_references(api, place, &|reference| dead.contains(text(reference, "uid")))?;
             }
             return Ok(());
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::check::Check;
 use super::core::add_finalizer;
-use super::edit::{default, has, list, member, set, text_at};
+use super::edit::{default, doubles, has, list, member, set, text_at};
 use super::{Context, Strategy, warnings};
 use crate::validate::{FaultReason, FieldFault, NameRule};
 
@@ -84,21 +84,18 @@ impl Strategy for Node {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let taint = |taint: &Value| (text_at(taint, "/key").to_owned(), text_at(taint, "/effect").to_owned());
-        let taints: Vec<_> = list(object, "/spec/taints").map(taint).collect();
+        let taints = list(object, "/spec/taints").map(|taint| (text_at(taint, "/key"), text_at(taint, "/effect")));
+        let doubles = doubles(taints);
         let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
         let ranges: Vec<_> = list(object, "/spec/podCIDRs").filter_map(Value::as_str).collect();
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let mut faults = Check::at(spec, "metadata")
             .each("taints", |taint, at| {
                 let value = taint.object();
-                taint.required("key").required("effect").one_of("effect", &effects).refuse(
-                    taints[..at].contains(&taints[at]),
-                    || {
-                        let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
-                        FieldFault::new(FaultReason::Duplicate, "", message)
-                    },
-                )
+                taint.required("key").required("effect").one_of("effect", &effects).refuse(doubles[at], || {
+                    let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
+                    FieldFault::new(FaultReason::Duplicate, "", message)
+                })
             })
             .done();
         for (at, range) in ranges.iter().enumerate().filter(|(_, range)| !is_cidr(range)) {

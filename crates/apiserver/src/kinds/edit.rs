@@ -2,6 +2,9 @@
 //!
 //! None panics: a value of another type than a rule expects is left alone or counts as absent.
 
+use std::collections::HashSet;
+use std::hash::Hash;
+
 use serde_json::{Map, Value};
 
 /// Whether two objects differ anywhere but in these members.
@@ -123,4 +126,10 @@ pub(crate) fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         _ => false,
     }
+}
+
+/// Of each item, whether it came before.
+pub(crate) fn doubles<T: Eq + Hash>(items: impl Iterator<Item = T>) -> Vec<bool> {
+    let mut seen = HashSet::new();
+    items.map(|item| !seen.insert(item)).collect()
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::check::Check;
-use super::edit::{has, integer_at, is_empty, list, text_at};
+use super::edit::{doubles, has, integer_at, is_empty, list, text_at};
 use crate::failure::quoted;
 use crate::validate::{FaultReason, FieldFault, NameRule, name_faults, qualified_name_faults};
 
@@ -122,6 +122,7 @@ fn exit_codes<'a>(codes: Check<'a>, spec: &Value) -> Check<'a> {
     let known = container.is_none_or(|name| containers.any(|container| text_at(container, "/name") == name));
     let is_in = text_at(codes.object(), "/operator") == "In";
     let values: Vec<i64> = list(codes.object(), "/values").filter_map(Value::as_i64).collect();
+    let doubles = doubles(values.iter());
     let shown = codes.object().get("values").cloned().unwrap_or_default();
     let codes = one_of(codes, "operator", &["In", "NotIn"])
         .refuse(!known, || {
@@ -135,7 +136,7 @@ fn exit_codes<'a>(codes: Check<'a>, spec: &Value) -> Check<'a> {
             .refuse(is_in && *value == 0, || {
                 FieldFault::invalid(field.as_str(), &0.into(), "must not be 0 for the In operator")
             })
-            .refuse(values[..at].contains(value), || FieldFault::duplicate(field.as_str(), &(*value).into()))
+            .refuse(doubles[at], || FieldFault::duplicate(field.as_str(), &(*value).into()))
     });
     codes.refuse(!values.is_sorted(), || FieldFault::invalid("values", &shown, "must be ordered"))
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde_json::{Value, json};
 
 use super::check::{Check, immutable};
-use super::edit::{default, differ_outside, has, is_empty, items, list, member, text_at};
+use super::edit::{default, differ_outside, doubles, has, is_empty, items, list, member, text_at};
 use super::{Context, Strategy, warnings};
 use crate::validate::{FieldFault, NameRule};
 
@@ -228,6 +228,7 @@ impl Strategy for EndpointSlice {
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
         let kind = text_at(object, "/addressType").to_owned();
         let names: Vec<&str> = list(object, "/ports").map(|port| text_at(port, "/name")).collect();
+        let doubles = doubles(names.iter());
         let mut addresses = Vec::new();
         for (at, endpoint) in list(object, "/endpoints").enumerate() {
             let all = list(endpoint, "/addresses").filter_map(Value::as_str).enumerate();
@@ -241,8 +242,8 @@ impl Strategy for EndpointSlice {
             .each("endpoints", |endpoint, _| endpoint.required_because("addresses", "must contain at least 1 address"))
             .also(addresses)
             .each("ports", |port, at| {
-                let double = names[..at].contains(&names[at]);
-                port.refuse(double, || FieldFault::duplicate("name", &names[at].into())).one_of("protocol", PROTOCOLS)
+                port.refuse(doubles[at], || FieldFault::duplicate("name", &names[at].into()))
+                    .one_of("protocol", PROTOCOLS)
             })
             .done()
     }

@@ -1,6 +1,6 @@
 //! Services and their addresses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -75,19 +75,19 @@ impl Strategy for Service {
                 }
             }
             if matches!(is.as_str(), "NodePort" | "LoadBalancer") {
+                let mut numbers = HashMap::new();
+                for port in list(old, "/spec/ports") {
+                    numbers.entry(port_key(port)).or_insert_with(|| port.get("nodePort").cloned());
+                }
                 for port in items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0) {
-                    let same =
-                        |known: &&Value| ["port", "protocol"].iter().all(|key| known.get(*key) == port.get(*key));
-                    let known = list(old, "/spec/ports").find(same).and_then(|known| known.get("nodePort").cloned());
-                    if let Some(known) = known {
-                        set(port, "nodePort", known);
+                    if let Some(Some(number)) = numbers.get(&port_key(port)) {
+                        set(port, "nodePort", number.clone());
                     }
                 }
             }
         }
         if is == "ClusterIP" && matches!(was.as_str(), "NodePort" | "LoadBalancer") {
-            let before: Vec<Value> =
-                list(old, "/spec/ports").filter_map(|port| port.get("nodePort").cloned()).collect();
+            let before: HashSet<&Value> = list(old, "/spec/ports").filter_map(|port| port.get("nodePort")).collect();
             for port in items(spec, "ports") {
                 if port.get("nodePort").is_some_and(|number| before.contains(number)) {
                     remove(port, "nodePort");
@@ -282,11 +282,9 @@ fn allocate(services: &[Arc<Value>], object: &mut Value) {
         };
         let mut taken: BTreeSet<i64> = others.iter().flat_map(|other| ports(other)).collect();
         taken.extend(list(spec, "/ports").filter_map(|port| integer_at(port, "/nodePort")));
-        for port in items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0) {
-            if let Some(free) = (30000..=32767).find(|number| !taken.contains(number)) {
-                taken.insert(free);
-                set(port, "nodePort", free.into());
-            }
+        let lacking = items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0);
+        for (port, free) in lacking.zip((30000_i64..=32767).filter(|number| !taken.contains(number))) {
+            set(port, "nodePort", free.into());
         }
     }
 }
@@ -341,6 +339,7 @@ fn faults(object: &Value) -> Vec<FieldFault> {
 fn port_faults(ports: &[&Value], kind: &str) -> Vec<FieldFault> {
     const RANGE: &str = "must be between 1 and 65535, inclusive";
     let mut faults = Vec::new();
+    let mut names = HashSet::new();
     for (at, port) in ports.iter().enumerate() {
         let path = format!("spec.ports[{at}]");
         let name = text_at(port, "/name");
@@ -349,7 +348,7 @@ fn port_faults(ports: &[&Value], kind: &str) -> Vec<FieldFault> {
         } else if !name.is_empty() {
             let why = name_faults(NameRule::Label, name, false);
             faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
-            if ports[..at].iter().any(|other| text_at(other, "/name") == name) {
+            if !names.insert(name) {
                 faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
             }
         }
@@ -379,13 +378,15 @@ fn port_faults(ports: &[&Value], kind: &str) -> Vec<FieldFault> {
             faults.push(FieldFault::forbidden(format!("{path}.nodePort"), why));
         }
     }
-    let key = |port: &Value| (port.get("protocol").cloned(), integer_at(port, "/port"));
-    for at in 1..ports.len() {
-        if ports[..at].iter().any(|other| key(other) == key(ports[at])) {
-            faults.push(FieldFault::duplicate(format!("spec.ports[{at}]"), ports[at]));
-        }
-    }
+    let mut keys = HashSet::new();
+    let again = ports.iter().enumerate().filter(|(_, port)| !keys.insert(port_key(port)));
+    faults.extend(again.map(|(at, port)| FieldFault::duplicate(format!("spec.ports[{at}]"), port)));
     faults
+}
+
+/// What tells the ports of a Service apart.
+fn port_key(port: &Value) -> (Option<Value>, Option<i64>) {
+    (port.get("protocol").cloned(), integer_at(port, "/port"))
 }
 
 /// What cannot be allocated: told only of Services that are valid otherwise.

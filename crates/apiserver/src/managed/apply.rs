@@ -199,8 +199,11 @@ fn run(
     };
     let found = Differences::between(live, &object, &managers, ctx);
     let mut conflicts = Vec::new();
+    let mut changed: BTreeMap<&str, Set> = BTreeMap::new();
     for (other, managed) in managers.0.iter().filter(|(other, _)| **other != id) {
-        let paths = managed.set.intersection(&found.in_version(&managed.api_version).changed()).paths();
+        let version = managed.api_version.as_str();
+        let changed = changed.entry(version).or_insert_with(|| found.in_version(version).changed());
+        let paths = managed.set.intersection(changed).paths();
         conflicts.extend(paths.into_iter().map(|path| (other.clone(), path)));
     }
     if !force && !conflicts.is_empty() {
@@ -238,8 +241,7 @@ fn prune_in(view: &View<'_>, merged: &Value, last: &Managed, managers: &Managers
     for managed in managers.0.values() {
         let version =
             if View::of(ctx, &managed.api_version).is_some() { &managed.api_version } else { ctx.api_version };
-        let known = owned.entry(version).or_default();
-        *known = known.union(&managed.set);
+        owned.entry(version).or_default().extend(managed.set.clone());
     }
     let own = |version: &str| version == view.version();
     let (first, rest): (Vec<_>, Vec<_>) = owned.into_iter().partition(|(version, _)| own(version));

@@ -1,5 +1,7 @@
 //! Compares two objects of one type: the fields that were added, changed and removed.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::path::Step;
@@ -31,13 +33,32 @@ impl Comparison {
             removed: self.removed.without(ignored),
         }
     }
+
+    /// Compares what stands at a step.
+    fn below(&mut self, step: Step, of: &Type, old: Option<&Value>, new: Option<&Value>) {
+        let mut below = Self::default();
+        let marks = value(of, old, new, &mut below);
+        self.mark(&step, marks);
+        self.added.extend_below(step.clone(), below.added);
+        self.modified.extend_below(step.clone(), below.modified);
+        self.removed.extend_below(step, below.removed);
+    }
+
+    fn mark(&mut self, step: &Step, marks: Marks) {
+        let Marks { added, modified, removed } = marks;
+        for (holds, set) in [(added, &mut self.added), (modified, &mut self.modified), (removed, &mut self.removed)] {
+            if holds {
+                set.insert(std::slice::from_ref(step));
+            }
+        }
+    }
 }
 
 /// Compares two objects of one type.
 pub fn compare(of: &Type, old: &Value, new: &Value) -> Comparison {
-    let mut walk = Walk::default();
-    walk.value(of, Some(old), Some(new));
-    walk.found
+    let mut found = Comparison::default();
+    value(of, Some(old), Some(new), &mut found);
+    found
 }
 
 /// What a value is to its type. JSON of any shape decides by itself; null takes the shape of its counterpart.
@@ -101,139 +122,111 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-#[derive(Default)]
-struct Walk {
-    path: Vec<Step>,
-    found: Comparison,
+/// In which ways a value differs as a whole.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    added: bool,
+    modified: bool,
+    removed: bool,
 }
 
-impl Walk {
-    fn value(&mut self, of: &Type, old: Option<&Value>, new: Option<&Value>) {
-        let leaf = match (old, new) {
-            (None, None) => return,
-            (Some(Value::Null) | None, Some(new)) => self.shaped(of, shape(of, new), old, Some(new)),
-            (Some(old), Some(Value::Null) | None) => self.shaped(of, shape(of, old), Some(old), new),
-            (Some(old), Some(new)) => {
-                let (before, after) = (shape(of, old), shape(of, new));
-                if before != after {
-                    self.shaped(of, before, Some(old), Some(new));
-                }
-                self.shaped(of, after, Some(old), Some(new))
-            }
-        };
-        if !leaf {
-            match (old, new) {
-                (None, _) => self.found.added.insert(&self.path),
-                (_, None) => self.found.removed.insert(&self.path),
-                _ => {}
-            }
+/// Compares two values; `found` takes what differs below them.
+fn value(of: &Type, old: Option<&Value>, new: Option<&Value>, found: &mut Comparison) -> Marks {
+    let mut marks = Marks::default();
+    let leaf = match (old, new) {
+        (None, None) => return marks,
+        (Some(Value::Null) | None, Some(other)) | (Some(other), Some(Value::Null) | None) => {
+            shaped(of, shape(of, other), old, new, found, &mut marks)
         }
+        (Some(before), Some(after)) => {
+            let (before, after) = (shape(of, before), shape(of, after));
+            if before != after {
+                shaped(of, before, old, new, found, &mut marks);
+            }
+            shaped(of, after, old, new, found, &mut marks)
+        }
+    };
+    if !leaf {
+        marks.added |= old.is_none();
+        marks.removed |= old.is_some() && new.is_none();
     }
+    marks
+}
 
-    /// Answers whether the value was compared as a whole.
-    fn shaped(&mut self, of: &Type, shape: Shape, old: Option<&Value>, new: Option<&Value>) -> bool {
-        match shape {
-            Shape::Map => {
-                let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
-                let empty = before.is_none_or(|map| map.is_empty()) && after.is_none_or(|map| map.is_empty());
-                if atomic_map(of) || empty {
-                    return self.leaf(old, new);
-                }
+/// Answers whether the value was compared as a whole.
+fn shaped(
+    of: &Type,
+    shape: Shape,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    found: &mut Comparison,
+    marks: &mut Marks,
+) -> bool {
+    match shape {
+        Shape::Map => {
+            let (before, after) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+            let empty = before.is_none_or(|map| map.is_empty()) && after.is_none_or(|map| map.is_empty());
+            if !atomic_map(of) && !empty {
                 for (name, value) in before.into_iter().flatten() {
-                    self.below(
-                        Step::Field(name.clone()),
-                        member(of, name),
-                        Some(value),
-                        after.and_then(|map| map.get(name)),
-                    );
+                    let new = after.and_then(|map| map.get(name));
+                    found.below(Step::Field(name.clone()), member(of, name), Some(value), new);
                 }
                 for (name, value) in after.into_iter().flatten() {
                     if before.is_none_or(|map| !map.contains_key(name)) {
-                        self.below(Step::Field(name.clone()), member(of, name), None, Some(value));
+                        found.below(Step::Field(name.clone()), member(of, name), None, Some(value));
                     }
                 }
-                false
-            }
-            Shape::List => {
-                let (before, after) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
-                let empty = before.is_none_or(Vec::is_empty) && after.is_none_or(Vec::is_empty);
-                match keyed(of) {
-                    Some(list) if !empty => {
-                        self.items(list, before, after);
-                        false
-                    }
-                    _ => self.leaf(old, new),
-                }
-            }
-            Shape::Scalar => self.leaf(old, new),
-        }
-    }
-
-    fn items(&mut self, of: &ListType, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>) {
-        let (before, after) = (by_step(of, old), by_step(of, new));
-        let steps = before.iter().map(|(step, _)| step);
-        let added = after.iter().map(|(step, _)| step).filter(|step| !before.iter().any(|(known, _)| known == *step));
-        for step in steps.chain(added) {
-            let find = |items: &[(Step, Vec<Value>)]| {
-                items.iter().find(|(known, _)| known == step).map(|(_, values)| values.clone()).unwrap_or_default()
-            };
-            let (old, new) = (find(&before), find(&after));
-            match (&old[..], &new[..]) {
-                ([_] | [], [_] | []) => self.below(step.clone(), &of.item, old.first(), new.first()),
-                // Items that stand more than once are compared as a whole.
-                ([_, _, ..], [_, _, ..]) => {
-                    if old.len() != new.len() || !old.iter().zip(&new).all(|(old, new)| same(old, new)) {
-                        self.mark(step, |found| &mut found.modified);
-                    }
-                }
-                ([_, _, ..], new) => {
-                    if let Some(new) = new.first() {
-                        self.below(step.clone(), &of.item, None, Some(new));
-                    }
-                    self.mark(step, |found| &mut found.removed);
-                }
-                (old, [_, _, ..]) => {
-                    if let Some(old) = old.first() {
-                        self.below(step.clone(), &of.item, Some(old), None);
-                    }
-                    self.mark(step, |found| &mut found.added);
-                }
+                return false;
             }
         }
-    }
-
-    fn below(&mut self, step: Step, of: &Type, old: Option<&Value>, new: Option<&Value>) {
-        self.path.push(step);
-        self.value(of, old, new);
-        self.path.pop();
-    }
-
-    fn mark(&mut self, step: &Step, which: impl FnOnce(&mut Comparison) -> &mut Set) {
-        self.path.push(step.clone());
-        which(&mut self.found).insert(&self.path);
-        self.path.pop();
-    }
-
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> bool {
-        match (old, new) {
-            (None, _) => self.found.added.insert(&self.path),
-            (_, None) => self.found.removed.insert(&self.path),
-            (Some(old), Some(new)) if !same(old, new) => self.found.modified.insert(&self.path),
-            _ => {}
+        Shape::List => {
+            let (before, after) = (old.and_then(Value::as_array), new.and_then(Value::as_array));
+            let empty = before.is_none_or(Vec::is_empty) && after.is_none_or(Vec::is_empty);
+            if let Some(list) = keyed(of).filter(|_| !empty) {
+                items(list, before, after, found);
+                return false;
+            }
         }
-        true
+        Shape::Scalar => {}
     }
+    match (old, new) {
+        (None, _) => marks.added = true,
+        (_, None) => marks.removed = true,
+        (Some(old), Some(new)) => marks.modified |= !same(old, new),
+    }
+    true
 }
 
-/// The items of a list by their steps, in order; items that cannot be told from others are left out.
-fn by_step(of: &ListType, items: Option<&Vec<Value>>) -> Vec<(Step, Vec<Value>)> {
-    let mut all: Vec<(Step, Vec<Value>)> = Vec::new();
-    for item in items.into_iter().flatten() {
-        let Ok(step) = Step::of_item(of, item) else { continue };
-        match all.iter_mut().find(|(known, _)| *known == step) {
-            Some((_, values)) => values.push(item.clone()),
-            None => all.push((step, vec![item.clone()])),
+fn items(of: &ListType, old: Option<&Vec<Value>>, new: Option<&Vec<Value>>, found: &mut Comparison) {
+    let mut by_step: BTreeMap<Step, [Vec<&Value>; 2]> = BTreeMap::new();
+    for (side, items) in [old, new].into_iter().enumerate() {
+        for item in items.into_iter().flatten() {
+            // Items that cannot be told from others are left out.
+            if let Ok(step) = Step::of_item(of, item) {
+                by_step.entry(step).or_default()[side].push(item);
+            }
         }
     }
-    all
+    for (step, [old, new]) in by_step {
+        match (&old[..], &new[..]) {
+            ([_] | [], [_] | []) => found.below(step, &of.item, old.first().copied(), new.first().copied()),
+            // Items that stand more than once are compared as a whole.
+            ([_, _, ..], [_, _, ..]) => {
+                let equal = old.len() == new.len() && old.iter().zip(&new).all(|(old, new)| same(old, new));
+                found.mark(&step, Marks { modified: !equal, ..Marks::default() });
+            }
+            ([_, _, ..], new) => {
+                if let Some(new) = new.first() {
+                    found.below(step.clone(), &of.item, None, Some(new));
+                }
+                found.mark(&step, Marks { removed: true, ..Marks::default() });
+            }
+            (old, [_, _, ..]) => {
+                if let Some(old) = old.first() {
+                    found.below(step.clone(), &of.item, Some(old), None);
+                }
+                found.mark(&step, Marks { added: true, ..Marks::default() });
+            }
+        }
+    }
 }

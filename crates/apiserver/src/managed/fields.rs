@@ -1,5 +1,7 @@
 //! The set of all paths of an object, and the check that an applied one fits its schema.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::compare::{Shape, atomic_map, keyed, member, shape};
@@ -10,43 +12,53 @@ use crate::schema::{ListType, Scalar, Type};
 /// The paths that an applied object claims.
 pub fn field_set(of: &Type, value: &Value) -> Set {
     let mut set = Set::default();
-    claim(of, value, &mut Vec::new(), &mut set);
+    claim(of, value, &mut set);
     set
 }
 
-fn claim(of: &Type, value: &Value, path: &mut Vec<Step>, set: &mut Set) {
+/// Claims what is below a value; answers whether the value itself is claimed.
+fn claim(of: &Type, value: &Value, set: &mut Set) -> bool {
     match shape(of, value) {
-        Shape::Scalar => set.insert(path),
-        Shape::Map if atomic_map(of) => set.insert(path),
+        Shape::Scalar => true,
+        Shape::Map if atomic_map(of) => true,
         Shape::Map => {
             for (name, value) in value.as_object().into_iter().flatten() {
-                path.push(Step::Field(name.clone()));
-                claim(member(of, name), value, path, set);
+                let mut below = Set::default();
+                let whole = claim(member(of, name), value, &mut below);
                 let nothing = value.is_null() || value.as_object().is_some_and(|map| map.is_empty());
-                if nothing || !of.names(name) {
-                    set.insert(path);
+                let step = Step::Field(name.clone());
+                if whole || nothing || !of.names(name) {
+                    set.insert(std::slice::from_ref(&step));
                 }
-                path.pop();
+                set.extend_below(step, below);
             }
+            false
         }
         Shape::List => match keyed(of) {
-            None => set.insert(path),
-            Some(list) => claim_items(list, value.as_array().map_or(&[], Vec::as_slice), path, set),
+            None => true,
+            Some(list) => {
+                claim_items(list, value.as_array().map_or(&[], Vec::as_slice), set);
+                false
+            }
         },
     }
 }
 
-fn claim_items(of: &ListType, items: &[Value], path: &mut Vec<Step>, set: &mut Set) {
-    let steps: Vec<_> = items.iter().filter_map(|item| Some((Step::of_item(of, item).ok()?, item))).collect();
-    for (step, item) in &steps {
-        // Items that stand more than once are owned as a whole.
-        let once = steps.iter().filter(|(other, _)| other == step).count() == 1;
-        path.push(step.clone());
-        if once {
-            claim(&of.item, item, path, set);
+fn claim_items(of: &ListType, items: &[Value], set: &mut Set) {
+    let mut by_step: BTreeMap<Step, Vec<&Value>> = BTreeMap::new();
+    for item in items {
+        if let Ok(step) = Step::of_item(of, item) {
+            by_step.entry(step).or_default().push(item);
         }
-        set.insert(path);
-        path.pop();
+    }
+    for (step, items) in by_step {
+        set.insert(std::slice::from_ref(&step));
+        // Items that stand more than once are owned as a whole.
+        if let [item] = items[..] {
+            let mut below = Set::default();
+            claim(&of.item, item, &mut below);
+            set.extend_below(step, below);
+        }
     }
 }
 
@@ -92,7 +104,7 @@ fn check_value(of: &Type, value: &Value, path: &mut String, faults: &mut Vec<Str
 
 fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut Vec<String>) {
     let associative = of.topology != crate::schema::Topology::Atomic;
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
         let step = match associative {
             true => match Step::of_item(of, item) {
@@ -104,14 +116,14 @@ fn check_items(of: &ListType, items: &[Value], path: &mut String, faults: &mut V
             },
             false => Step::Index(at as i64),
         };
-        if seen.contains(&step) {
-            faults.push(format!("{path}: duplicate entries for key {step}"));
-        }
         let length = path.len();
-        path.push_str(&step.to_string());
+        let spelt = step.to_string();
+        if !seen.insert(step) {
+            faults.push(format!("{path}: duplicate entries for key {spelt}"));
+        }
+        path.push_str(&spelt);
         check_value(&of.item, item, path, faults);
         path.truncate(length);
-        seen.push(step);
     }
 }
 

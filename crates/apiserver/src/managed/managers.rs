@@ -116,7 +116,7 @@ impl Managers {
                 continue;
             }
             if let Some(into) = self.0.get_mut(&folded) {
-                into.set = into.set.union(&managed.set);
+                into.set.extend(managed.set);
                 // It is the newer of the two.
                 into.time = managed.time;
             }

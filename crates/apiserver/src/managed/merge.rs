@@ -1,5 +1,7 @@
 //! The two ways in which apply changes an object: laying a configuration over it, and taking paths out of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value};
 
 use super::compare::{Shape, atomic_map, keyed, member, nothing, shape};
@@ -30,8 +32,8 @@ pub(super) fn merge(of: &Type, live: Option<&Value>, applied: Option<&Value>) ->
                 if out.contains_key(name) {
                     continue;
                 }
-                let side = |map: Option<&'_ Map<String, Value>>| map.and_then(|map| map.get(name)).cloned();
-                if let Some(value) = merge(member(of, name), side(live).as_ref(), side(applied).as_ref())? {
+                let (live, applied) = (live.and_then(|map| map.get(name)), applied.and_then(|map| map.get(name)));
+                if let Some(value) = merge(member(of, name), live, applied)? {
                     out.insert(name.clone(), value);
                 }
             }
@@ -39,13 +41,16 @@ pub(super) fn merge(of: &Type, live: Option<&Value>, applied: Option<&Value>) ->
         }
         Shape::List => match keyed(of) {
             Some(list) if !(nothing(live) && nothing(applied)) => {
-                let items = |side: Option<&Value>| side.and_then(Value::as_array).cloned().unwrap_or_default();
-                let merged = merge_items(list, &items(live), &items(applied))?;
+                let merged = merge_items(list, items(live), items(applied))?;
                 Ok((!merged.is_empty()).then_some(Value::Array(merged)))
             }
             _ => Ok(whole()),
         },
     }
+}
+
+fn items(list: Option<&Value>) -> &[Value] {
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Walks both lists side by side: what stands at both heads goes out; a live item that comes later in the applied list waits for
@@ -56,51 +61,50 @@ fn merge_items(of: &ListType, live: &[Value], applied: &[Value]) -> Result<Vec<V
         steps.map(|(at, item)| Step::of_item(of, item).map_err(|why| format!("element {at}: {why}"))).collect()
     };
     let (old, new) = (steps(live)?, steps(applied)?);
-    for (at, step) in new.iter().enumerate() {
-        if new[..at].contains(step) {
-            return Err(format!("duplicate entries for key {step}"));
-        }
+    let mut wanted = BTreeSet::new();
+    if let Some(step) = new.iter().find(|step| !wanted.insert(*step)) {
+        return Err(format!("duplicate entries for key {step}"));
     }
-    // A live item that stands more than once is not merged with: the applied one takes its place.
-    let counterpart = |step: &Step| {
-        let mut found = old.iter().zip(live).filter(|(known, _)| *known == step);
-        match (found.next(), found.next()) {
-            (Some((_, item)), None) => Some(item),
-            (Some(_), Some(_)) => Some(&Value::Null),
-            _ => None,
-        }
-    };
-    let mut shared = new.iter().filter(|step| old.contains(step)).peekable();
+    let mut known: BTreeMap<&Step, &Value> = BTreeMap::new();
+    for (step, item) in old.iter().zip(live) {
+        // A live item that stands more than once is not merged with: the applied one takes its place.
+        known.entry(step).and_modify(|item| *item = &Value::Null).or_insert(item);
+    }
+    let counterpart = |step: &Step| known.get(step).copied();
+    let mut shared = new.iter().filter(|step| known.contains_key(step)).peekable();
     let mut out = Vec::new();
-    let mut emitted: Vec<&Step> = Vec::new();
+    let mut emitted: BTreeSet<&Step> = BTreeSet::new();
     let (mut l, mut r) = (0, 0);
     while l < old.len() || r < new.len() {
         if l < old.len() && r < new.len() && old[l] == new[r] {
             out.extend(merge(&of.item, counterpart(&old[l]), Some(&applied[r]))?);
-            emitted.push(&new[r]);
+            emitted.insert(&new[r]);
             shared.next();
             l += 1;
             r += 1;
             continue;
         }
-        if l < old.len() && r < new.len() && new.contains(&old[l]) && shared.peek().is_some_and(|next| **next != old[l])
+        if l < old.len()
+            && r < new.len()
+            && wanted.contains(&old[l])
+            && shared.peek().is_some_and(|next| **next != old[l])
         {
             l += 1;
             continue;
         }
         if l < old.len() {
-            if !new.contains(&old[l]) {
+            if !wanted.contains(&old[l]) {
                 out.extend(merge(&of.item, Some(&live[l]), None)?);
                 l += 1;
                 continue;
             }
-            if emitted.contains(&&old[l]) {
+            if emitted.contains(&old[l]) {
                 l += 1;
             }
         }
         if r < new.len() {
             out.extend(merge(&of.item, counterpart(&new[r]), Some(&applied[r]))?);
-            emitted.push(&new[r]);
+            emitted.insert(&new[r]);
             shared.next_if(|next| **next == new[r]);
             r += 1;
         }

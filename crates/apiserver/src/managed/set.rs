@@ -1,5 +1,6 @@
 //! A set of paths into an object: what a manager owns.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
@@ -19,8 +20,12 @@ pub struct Set {
 impl Set {
     /// Reads `fieldsV1`; none if it is malformed.
     pub fn from_fields(fields: &Value) -> Option<Self> {
+        Self::from_members(fields.as_object()?)
+    }
+
+    fn from_members(fields: &Map<String, Value>) -> Option<Self> {
         let mut set = Self::default();
-        for (name, below) in fields.as_object()? {
+        for (name, below) in fields {
             if name == "." {
                 continue;
             }
@@ -29,7 +34,7 @@ impl Set {
             if below.is_empty() || below.contains_key(".") {
                 set.members.insert(step.clone());
             }
-            set.put(step, Self::from_fields(&Value::Object(below.clone()))?);
+            set.put(step, Self::from_members(below)?);
         }
         Some(set)
     }
@@ -95,12 +100,25 @@ impl Set {
     /// The paths in either.
     pub fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
-        all.members.extend(other.members.iter().cloned());
-        for (step, below) in &other.children {
-            let merged = all.children.get(step).map_or_else(|| below.clone(), |known| known.union(below));
-            all.put(step.clone(), merged);
-        }
+        all.extend(other.clone());
         all
+    }
+
+    /// Adds the paths of another set.
+    pub fn extend(&mut self, other: Self) {
+        self.members.extend(other.members);
+        for (step, below) in other.children {
+            self.extend_below(step, below);
+        }
+    }
+
+    /// Adds the paths of another set below a step.
+    pub fn extend_below(&mut self, step: Step, below: Self) {
+        match self.children.entry(step) {
+            _ if below.is_empty() => {}
+            Entry::Vacant(place) => drop(place.insert(below)),
+            Entry::Occupied(mut known) => known.get_mut().extend(below),
+        }
     }
 
     /// The paths in both.
@@ -136,7 +154,7 @@ impl Set {
 
     /// The same, with the fields of structs that lie on the way to a path.
     pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
-        let mut all = self.clone();
+        let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {
             let inner = match (step, of) {
                 (Step::Field(name), Some(of)) => {

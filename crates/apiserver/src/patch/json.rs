@@ -1,11 +1,12 @@
 //! JSON patches (RFC 6902), with limits on what one patch may do.
 
+use std::collections::HashSet;
 use std::io;
 
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use crate::schema::{DEEPEST, Finding, Node};
+use crate::schema::{self, DEEPEST, Finding, Node};
 
 /// A JSON patch of more operations is refused.
 const MOST_OPERATIONS: usize = 10_000;
@@ -14,6 +15,8 @@ const MOST_COPIED: usize = 3 * 1024 * 1024;
 /// The values that are put in their places may have so many parts in all: how deep they reach is found by walking them, and a
 /// patch that moves a large one to and fro would take minutes.
 const MOST_PLACED: usize = 10_000_000;
+/// The items of lists may make room for others, or close up where others were, so often in all.
+const MOST_SHIFTED: usize = 100_000_000;
 
 /// A list of operations, done one after another. Those that copy more than 3 MiB in all, or that would nest a value deeper than
 /// 127 lists and objects, cannot be applied to an object.
@@ -97,11 +100,10 @@ impl JsonPatch {
             }
         };
         let mut operation = Operation::default();
-        let mut seen: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
         for (name, node) in members {
-            if seen.contains(&name) {
-                self.findings
-                    .push(Finding::Other(format!("json patch duplicate field {:?}", format!("[{at}].{name}"))));
+            if !seen.insert(name.clone()) {
+                self.find("duplicate", at, &name);
             }
             let text = |node: Node| match node {
                 Node::String(text) => Ok(Some(text)),
@@ -116,13 +118,16 @@ impl JsonPatch {
                 "path" => operation.path = text(node)?,
                 "from" => operation.from = text(node)?,
                 "value" => operation.value = Some(node.into_verbatim()),
-                _ => self
-                    .findings
-                    .push(Finding::Other(format!("json patch unknown field {:?}", format!("[{at}].{name}")))),
+                _ => self.find("unknown", at, &name),
             }
-            seen.push(name);
         }
         Ok(operation)
+    }
+
+    fn find(&mut self, what: &str, at: usize, name: &str) {
+        schema::note(&mut self.findings, || {
+            Finding::Other(format!("json patch {what} field {:?}", format!("[{at}].{name}")))
+        });
     }
 }
 
@@ -139,17 +144,17 @@ impl Operation {
             ("test", "") => (object == value).then_some(()),
             ("add", path) => {
                 effort.place(path, value)?;
-                add(object, path, value.clone())
+                add(object, path, value.clone(), effort)
             }
             ("replace", path) => {
                 effort.place(path, value)?;
                 replace(object, path, value.clone())
             }
-            ("remove", path) => remove(object, path).map(drop),
+            ("remove", path) => remove(object, path, effort).map(drop),
             ("move", path) => {
-                let value = remove(object, self.from.as_deref()?)?;
+                let value = remove(object, self.from.as_deref()?, effort)?;
                 effort.place(path, &value)?;
-                add(object, path, value)
+                add(object, path, value, effort)
             }
             ("copy", path) => {
                 let (parent, key) = parent(object, self.from.as_deref()?)?;
@@ -157,7 +162,7 @@ impl Operation {
                 effort.copy(value)?;
                 effort.place(path, value)?;
                 let value = value.clone();
-                add(object, path, value)
+                add(object, path, value, effort)
             }
             ("test", path) => {
                 let (parent, key) = parent(object, path)?;
@@ -173,6 +178,7 @@ impl Operation {
 struct Effort {
     copied: usize,
     placed: usize,
+    shifted: usize,
     /// In what the patch goes too far, in words.
     excess: Option<String>,
 }
@@ -208,6 +214,17 @@ impl Effort {
             }
             _ => Some(()),
         }
+    }
+
+    /// Counts the items of a list that change their places. None if they are too many.
+    fn shift(&mut self, items: usize) -> Option<()> {
+        self.shifted += items;
+        if self.shifted > MOST_SHIFTED {
+            let most = MOST_SHIFTED;
+            self.excess = Some(format!("is one too many: they move the items of lists more than {most} times"));
+            return None;
+        }
+        Some(())
     }
 
     /// Counts a value that is to be copied, before it is. None if it is too large.
@@ -283,13 +300,14 @@ fn get<'a>(parent: &'a Value, key: &str) -> Option<Option<&'a Value>> {
     }
 }
 
-fn add(object: &mut Value, path: &str, value: Value) -> Option<()> {
+fn add(object: &mut Value, path: &str, value: Value, effort: &mut Effort) -> Option<()> {
     let (parent, key) = parent(object, path)?;
     match parent {
         Value::Object(members) => put(members, key, value),
         Value::Array(items) if key == "-" => items.push(value),
         Value::Array(items) => {
             let at = index(&key, items.len() + 1)?;
+            effort.shift(items.len() - at)?;
             items.insert(at, value);
         }
         _ => return None,
@@ -310,12 +328,13 @@ fn replace(object: &mut Value, path: &str, value: Value) -> Option<()> {
     Some(())
 }
 
-fn remove(object: &mut Value, path: &str) -> Option<Value> {
+fn remove(object: &mut Value, path: &str, effort: &mut Effort) -> Option<Value> {
     let (parent, key) = parent(object, path)?;
     match parent {
         Value::Object(members) => members.remove(&key),
         Value::Array(items) => {
             let at = index(&key, items.len())?;
+            effort.shift(items.len() - at)?;
             Some(items.remove(at))
         }
         _ => None,

@@ -1,33 +1,34 @@
 //! JSON merge patches (RFC 7386).
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Lays a merge patch over an object: null deletes, lists replace. Nulls in what is new are dropped, but for those in lists.
 pub fn merge(object: &Value, patch: &Value) -> Value {
-    let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
+    let mut merged = object.clone();
+    lay(&mut merged, patch);
+    merged
+}
+
+fn lay(object: &mut Value, patch: &Value) {
+    let (Value::Object(members), Value::Object(patch)) = (&mut *object, patch) else {
         let mut new = patch.clone();
         if !object.is_object() {
             drop_nulls(&mut new);
         }
-        return new;
+        *object = new;
+        return;
     };
-    let mut out: Map<String, Value> = object.clone();
     for (name, value) in patch {
-        let new = match (out.get(name), value) {
-            (_, Value::Null) => {
-                out.remove(name);
-                continue;
-            }
-            (None | Some(Value::Null), value) => {
+        match members.get_mut(name) {
+            _ if value.is_null() => drop(members.remove(name)),
+            Some(old) if !old.is_null() => lay(old, value),
+            _ => {
                 let mut new = value.clone();
                 drop_nulls(&mut new);
-                new
+                members.insert(name.clone(), new);
             }
-            (Some(old), value) => merge(old, value),
-        };
-        out.insert(name.clone(), new);
+        }
     }
-    Value::Object(out)
 }
 
 /// Drops the members that are null, in lists as well.

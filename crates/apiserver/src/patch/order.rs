@@ -1,14 +1,17 @@
 //! The order of a list that a strategic merge patch has changed.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use serde_json::Value;
 
 /// The items of `merged`, which are those of the patch (or of its `$setElementOrder`), in its order, and those of the live list
 /// alone, in the live order, made one: a live item goes first only if both heads were live and it came first there.
 pub(super) fn arrange(merged: Vec<Value>, order: &[Value], live: &[Value], key: Option<&str>) -> Vec<Value> {
-    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item, key));
-    let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| place(order, item).is_some());
-    named.sort_by_key(|item| place(order, item));
-    others.sort_by_key(|item| place(live, item).unwrap_or(usize::MAX));
+    let (ordered, lived) = (Places::new(order, key), Places::new(live, key));
+    let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| ordered.of(item).is_some());
+    named.sort_by_cached_key(|item| ordered.of(item));
+    others.sort_by_cached_key(|item| lived.of(item).unwrap_or(usize::MAX));
     let mut out = Vec::with_capacity(named.len() + others.len());
     let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
     loop {
@@ -16,12 +19,59 @@ pub(super) fn arrange(merged: Vec<Value>, order: &[Value], live: &[Value], key: 
             (None, None) => return out,
             (Some(_), None) => true,
             (None, Some(_)) => false,
-            (Some(other), Some(named)) => match (place(live, other), place(live, named)) {
+            (Some(other), Some(named)) => match (lived.of(other), lived.of(named)) {
                 (Some(other), Some(named)) => other < named,
                 _ => false,
             },
         };
         out.extend(if other_first { others.next() } else { named.next() });
+    }
+}
+
+/// Where items stand in a list: the first of those that are one.
+pub(super) struct Places<'a> {
+    key: Option<&'a str>,
+    places: HashMap<Identity, usize>,
+}
+
+/// What makes items one: their key as Go prints it, or their value where there is none.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    Key(String),
+    Value(Value),
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(items: &[Value], key: Option<&'a str>) -> Self {
+        let mut places = Self { key, places: HashMap::with_capacity(items.len()) };
+        for (at, item) in items.iter().enumerate() {
+            places.note(item, at);
+        }
+        places
+    }
+
+    pub(super) fn of(&self, item: &Value) -> Option<usize> {
+        self.places.get(&self.identity(item)?).copied()
+    }
+
+    /// Notes where an item stands; false if one like it has been noted.
+    pub(super) fn note(&mut self, item: &Value, at: usize) -> bool {
+        let Some(identity) = self.identity(item) else { return true };
+        match self.places.entry(identity) {
+            Entry::Vacant(place) => {
+                place.insert(at);
+                true
+            }
+            Entry::Occupied(_) => false,
+        }
+    }
+
+    /// None for an item that lacks its key: it is like no other.
+    fn identity(&self, item: &Value) -> Option<Identity> {
+        Some(match self.key {
+            Some(key) => Identity::Key(super::go_text(item.get(key)?)),
+            None => Identity::Value(item.clone()),
+        })
     }
 }
 

@@ -1,9 +1,11 @@
 //! Strategic merge patches, and their directives.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::merge::drop_nulls;
-use super::order::{arrange, same};
+use super::order::{Places, arrange, same};
 use super::{PatchError, go_text};
 use crate::schema::{Field, Schema, Type};
 
@@ -92,14 +94,11 @@ fn merge_list(live: Vec<Value>, patch: Vec<Value>, field: &Field, deletes: bool)
     }
     if maps == 0 {
         if deletes {
-            return Ok(live.into_iter().filter(|item| !patch.contains(item)).collect());
+            let gone: HashSet<Value> = patch.into_iter().collect();
+            return Ok(live.into_iter().filter(|item| !gone.contains(item)).collect());
         }
-        let mut merged = Vec::new();
-        for item in live.iter().chain(&patch) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
+        let mut seen = HashSet::new();
+        let merged = live.iter().chain(&patch).filter(|item| seen.insert(*item)).cloned().collect();
         return Ok(arrange(merged, &patch, &live, None));
     }
     let Some(key) = field.merge.key.as_deref() else {
@@ -111,17 +110,18 @@ fn merge_list(live: Vec<Value>, patch: Vec<Value>, field: &Field, deletes: bool)
         _ => None,
     };
     let mut merged = live.clone();
+    let mut places = Places::new(&live, Some(key));
     for new in patch.iter() {
-        let wanted = new.get(key).ok_or_else(|| no_key(new, key))?;
-        let found = merged.iter_mut().find(|old| same(old, new, Some(key)));
-        match (found, new) {
+        new.get(key).ok_or_else(|| no_key(new, key))?;
+        match (places.of(new).and_then(|at| merged.get_mut(at)), new) {
             (Some(old), Value::Object(new)) => {
-                let before = old.as_object().cloned().unwrap_or_default();
+                let before = old.as_object_mut().map(std::mem::take).unwrap_or_default();
                 *old = Value::Object(merge_map(before, new.clone(), item)?);
             }
             _ => {
-                let _ = wanted;
-                merged.push(taken(new.clone()));
+                let new = taken(new.clone());
+                places.note(&new, merged.len());
+                merged.push(new);
             }
         }
     }
@@ -134,13 +134,14 @@ fn merge_list(live: Vec<Value>, patch: Vec<Value>, field: &Field, deletes: bool)
 /// Does what the `$patch` of the items say, and takes these items out of the patch.
 fn obey(mut live: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
     let mut rest = Vec::with_capacity(patch.len());
+    let mut gone = Vec::new();
     let mut replace = false;
     for item in patch {
         match item.get(PATCH) {
             None => rest.push(item),
             Some(Value::String(word)) if word == "delete" => {
                 item.get(key).ok_or_else(|| no_key(&item, key))?;
-                live.retain(|old| !same(old, &item, Some(key)));
+                gone.push(item);
             }
             Some(Value::String(word)) if word == "replace" => replace = true,
             Some(Value::String(word)) if word == "merge" => {
@@ -149,6 +150,8 @@ fn obey(mut live: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value
             Some(word) => return Err(unknown(word, item.as_object().unwrap_or(&Members::new()))),
         }
     }
+    let gone = Places::new(&gone, Some(key));
+    live.retain(|old| gone.of(old).is_none());
     Ok(if replace { (rest, Vec::new()) } else { (live, rest) })
 }
 
@@ -212,7 +215,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
 fn retain_keys(live: &mut Members, patch: &mut Members) -> Result<(), PatchError> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let bad = || PatchError::BadRequest("invalid patch format of retainKeys".into());
-    let keys: Vec<&str> = keys.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
+    let keys: HashSet<&str> = keys.as_array().ok_or_else(bad)?.iter().filter_map(Value::as_str).collect();
     let named = |name: &str| keys.contains(&name);
     let directive = |name: &str| name.starts_with(DELETE) || name.starts_with(ORDER);
     if patch.iter().any(|(name, value)| !value.is_null() && !directive(name) && !named(name)) {

@@ -1,5 +1,7 @@
 //! Admission by limit ranges and quotas, around the rules of the kinds.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::meta::text;
@@ -102,12 +104,8 @@ fn attempt<'a>(
 
 /// What is found more than once is told once.
 fn told_together(faults: Vec<String>) -> Option<String> {
-    let mut told: Vec<String> = Vec::new();
-    for fault in faults {
-        if !told.contains(&fault) {
-            told.push(fault);
-        }
-    }
+    let mut seen = HashSet::new();
+    let mut told: Vec<_> = faults.into_iter().filter(|fault| seen.insert(fault.clone())).collect();
     match told.len() {
         0 | 1 => told.pop(),
         _ => Some(format!("[{}]", told.join(", "))),

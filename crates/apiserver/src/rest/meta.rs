@@ -1,5 +1,7 @@
 //! Reading and writing an object's metadata as JSON.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::failure::{Failure, Outcome};
@@ -86,14 +88,13 @@ pub(crate) fn drop_repeated_owners(object: &mut Value) -> Vec<String> {
     let mut repeated = Vec::new();
     let references = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"));
     if let Some(references) = references.and_then(Value::as_array_mut) {
-        let mut seen: Vec<Value> = Vec::new();
+        let mut seen = HashSet::new();
         references.retain(|reference| {
-            if seen.contains(reference) {
+            let first = seen.insert(reference.clone());
+            if !first {
                 repeated.push(reference.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned());
-                return false;
             }
-            seen.push(reference.clone());
-            true
+            first
         });
     }
     if repeated.is_empty() {

@@ -29,6 +29,19 @@ pub enum Finding {
     Other(String),
 }
 
+/// So much is told of one body, as by Go.
+const MOST_FINDINGS: usize = 100;
+
+/// Notes a finding, unless it is known or one too many.
+pub(crate) fn note(findings: &mut Vec<Finding>, finding: impl FnOnce() -> Finding) {
+    if findings.len() < MOST_FINDINGS {
+        let finding = finding();
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -99,7 +112,7 @@ impl Reader {
                 let mut seen = HashSet::new();
                 for (name, node) in members {
                     if !seen.insert(name) {
-                        self.findings.push(Finding::Duplicate(format!("{}.{name}", self.path)));
+                        self.find(Finding::Duplicate, &format!(".{name}"));
                     }
                     let mut value = self.below(&format!(".{name}"), |reader| reader.value(node, &map.value))?;
                     if value.is_null() && matches!(map.value, Type::Scalar(Scalar::Bytes)) {
@@ -130,11 +143,11 @@ impl Reader {
         for (name, node) in members {
             let step = if self.path.is_empty() { name.clone() } else { format!(".{name}") };
             let Some(&index) = of.index.get(name) else {
-                self.findings.push(Finding::Unknown(format!("{}{step}", self.path)));
+                self.find(Finding::Unknown, &step);
                 continue;
             };
             if !seen.insert(name) {
-                self.findings.push(Finding::Duplicate(format!("{}{step}", self.path)));
+                self.find(Finding::Duplicate, &step);
             }
             // Go leaves a value alone where null follows it.
             if matches!(node, Node::Null) && out.contains_key(name) && !of.fields[index].pointer {
@@ -175,7 +188,7 @@ impl Reader {
                 for (name, node) in members {
                     let step = if self.path.is_empty() { name.clone() } else { format!(".{name}") };
                     if !seen.insert(name) {
-                        self.findings.push(Finding::Duplicate(format!("{}{step}", self.path)));
+                        self.find(Finding::Duplicate, &step);
                     }
                     let value = self.below(&step, |reader| reader.untyped(node));
                     out.insert(name.clone(), value);
@@ -205,6 +218,11 @@ impl Reader {
             members.insert("metadata".into(), value);
         }
         Ok(object)
+    }
+
+    /// Notes a finding at the step.
+    fn find(&mut self, what: fn(String) -> Finding, step: &str) {
+        note(&mut self.findings, || what(format!("{}{step}", self.path)));
     }
 
     fn below<T>(&mut self, step: &str, read: impl FnOnce(&mut Self) -> T) -> T {

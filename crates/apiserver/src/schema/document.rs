@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
-use super::Finding;
+use super::{Finding, note};
 
 /// JSON as it was written: members in order, each as often as it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,25 +82,32 @@ impl Node {
     /// The members that stand more than once in one object, anywhere.
     pub fn duplicates(&self) -> Vec<Finding> {
         let mut found = Vec::new();
-        self.find_duplicates("", &mut found);
+        self.find_duplicates(&mut String::new(), &mut found);
         found
     }
 
-    fn find_duplicates(&self, path: &str, found: &mut Vec<Finding>) {
+    fn find_duplicates(&self, path: &mut String, found: &mut Vec<Finding>) {
+        let length = path.len();
         match self {
             Self::Map(members) => {
                 let mut seen = HashSet::new();
                 for (name, node) in members {
-                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                    if !seen.insert(name) {
-                        found.push(Finding::Duplicate(path.clone()));
+                    if length > 0 {
+                        path.push('.');
                     }
-                    node.find_duplicates(&path, found);
+                    path.push_str(name);
+                    if !seen.insert(name) {
+                        note(found, || Finding::Duplicate(path.clone()));
+                    }
+                    node.find_duplicates(path, found);
+                    path.truncate(length);
                 }
             }
             Self::List(items) => {
                 for (at, item) in items.iter().enumerate() {
-                    item.find_duplicates(&format!("{path}[{at}]"), found);
+                    path.push_str(&format!("[{at}]"));
+                    item.find_duplicates(path, found);
+                    path.truncate(length);
                 }
             }
             _ => {}

@@ -168,11 +168,7 @@ fn decoded(call: &mut Call, place: &Place, body: &decode::RawBody, options: &Wri
 }
 
 pub(super) fn written_reply(call: &mut Call, kind: Arc<Kind>, written: Written, format: negotiate::Format) -> Reply {
-    for warning in written.warnings {
-        if !call.warnings.contains(&warning) {
-            call.warnings.push(warning);
-        }
-    }
+    call.warnings.extend(written.warnings);
     let code = if written.created { 201 } else { 200 };
     Reply::Object { code, kind, object: written.object, format }
 }

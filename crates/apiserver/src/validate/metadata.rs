@@ -1,5 +1,7 @@
 //! What makes the metadata of an object invalid.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::names::{annotation_key_faults, name_faults};
@@ -163,15 +165,12 @@ fn finalizers(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
 
 fn update(new: &Map<String, Value>, old: &Map<String, Value>) -> Vec<FieldFault> {
     let mut faults = Vec::new();
-    let names = |metadata: &Map<String, Value>| -> Vec<String> {
+    fn names(metadata: &Map<String, Value>) -> BTreeSet<&str> {
         let list = metadata.get("finalizers").and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(Value::as_str).map(Into::into).collect()
-    };
+        list.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
     if old.contains_key("deletionTimestamp") {
-        let before = names(old);
-        let mut added: Vec<String> = names(new).into_iter().filter(|name| !before.contains(name)).collect();
-        added.sort();
-        added.dedup();
+        let added = &names(new) - &names(old);
         if !added.is_empty() {
             let added: Vec<_> = added.iter().map(|name| format!("{name:?}")).collect();
             let why = "no new finalizers can be added if the object is being deleted, found new finalizers";

@@ -8,4 +8,5 @@ mod server;
 mod support;
 mod watch;
 mod websocket;
+mod work;
 mod yaml;

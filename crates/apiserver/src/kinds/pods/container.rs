@@ -1,9 +1,11 @@
 //! Validates one container of a pod.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::kinds::check::Check;
-use crate::kinds::edit::{has, integer_at, is_empty, list, text_at};
+use crate::kinds::edit::{doubles, has, integer_at, is_empty, list, text_at};
 use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule, qualified_name_faults};
 
@@ -25,7 +27,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// The faults of one container.
-pub(super) fn faults(container: &Value, path: &str, volumes: &[&str], host_network: bool) -> Vec<FieldFault> {
+pub(super) fn faults(container: &Value, path: &str, volumes: &HashSet<&str>, host_network: bool) -> Vec<FieldFault> {
     let image = text_at(container, "/image");
     Check::at(container, path)
         .required("name")
@@ -66,15 +68,15 @@ pub(in crate::kinds) fn port_name_faults(name: &str) -> Vec<String> {
 }
 
 fn ports(container: &Value, path: &str, host_network: bool) -> Vec<FieldFault> {
-    let names: Vec<_> = list(container, "/ports").map(|port| text_at(port, "/name")).collect();
+    let doubles = doubles(list(container, "/ports").map(|port| text_at(port, "/name")));
     let of_container = Check::at(container, path).each("ports", |port, at| {
         let object = port.object();
-        let name = names[at];
+        let name = text_at(object, "/name");
         let (inner, outer) =
             (integer_at(object, "/containerPort").unwrap_or(0), integer_at(object, "/hostPort").unwrap_or(0));
         let in_range = |port: i64| (1..=65535).contains(&port);
         let why = if name.is_empty() { Vec::new() } else { port_name_faults(name) };
-        let double = !name.is_empty() && why.is_empty() && names[..at].contains(&name);
+        let double = !name.is_empty() && why.is_empty() && doubles[at];
         let port = why.iter().fold(port, |port, why| port.refuse(true, || FieldFault::invalid_text("name", name, why)));
         port.refuse(double, || FieldFault::duplicate("name", &name.into()))
             .refuse(inner == 0, || FieldFault::required("containerPort", ""))
@@ -120,11 +122,11 @@ fn variables(container: &Value, path: &str) -> Vec<FieldFault> {
     of_container.done()
 }
 
-fn mounts(container: &Value, path: &str, volumes: &[&str]) -> Vec<FieldFault> {
+fn mounts(container: &Value, path: &str, volumes: &HashSet<&str>) -> Vec<FieldFault> {
     let paths: Vec<_> = list(container, "/volumeMounts").map(|mount| text_at(mount, "/mountPath")).collect();
     let of_container = Check::at(container, path).each("volumeMounts", |mount, at| {
         let name = text_at(mount.object(), "/name").to_owned();
-        let unknown = !name.is_empty() && !volumes.contains(&name.as_str());
+        let unknown = !name.is_empty() && !volumes.contains(name.as_str());
         let double = !paths[at].is_empty() && paths[..at].contains(&paths[at]);
         mount
             .required("name")

@@ -1,5 +1,7 @@
 //! Validates the spec of a pod or of a pod template.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::container;
@@ -59,8 +61,8 @@ pub(in crate::kinds) fn template(template: &Value, path: &str) -> Vec<FieldFault
 }
 
 fn spec(spec: &Value, path: &str) -> Vec<FieldFault> {
-    let volumes: Vec<&str> = list(spec, "/volumes").map(|volume| text_at(volume, "/name")).collect();
-    let mut names: Vec<&str> = Vec::new();
+    let volumes: HashSet<&str> = list(spec, "/volumes").map(|volume| text_at(volume, "/name")).collect();
+    let mut names: HashSet<&str> = HashSet::new();
     let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
     let mut faults = volume_faults(spec, path);
     if list(spec, "/containers").next().is_none() {
@@ -70,10 +72,9 @@ fn spec(spec: &Value, path: &str) -> Vec<FieldFault> {
         for (at, container) in list(spec, &format!("/{key}")).enumerate() {
             let path = format!("{path}.{key}[{at}]");
             let name = text_at(container, "/name");
-            if names.contains(&name) && !name.is_empty() {
+            if !names.insert(name) && !name.is_empty() {
                 faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
             }
-            names.push(name);
             faults.extend(container::faults(container, &path, &volumes, host_network));
         }
     }
@@ -127,7 +128,7 @@ fn node_selector_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
 
 fn volume_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
     let mut faults = Vec::new();
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: HashSet<&str> = HashSet::new();
     for (at, volume) in list(spec, "/volumes").enumerate() {
         let path = format!("{path}.volumes[{at}]");
         let sources: Vec<_> = VOLUME_SOURCES.iter().filter(|source| has(volume, &format!("/{source}"))).collect();
@@ -152,11 +153,10 @@ fn volume_faults(spec: &Value, path: &str) -> Vec<FieldFault> {
         } else {
             let why = name_faults(NameRule::Label, name, false);
             faults.extend(why.iter().map(|why| FieldFault::invalid_text(format!("{path}.name"), name, why)));
-            if names.contains(&name) {
+            if !names.insert(name) {
                 faults.push(FieldFault::duplicate(format!("{path}.name"), &name.into()));
             }
         }
-        names.push(name);
     }
     faults
 }

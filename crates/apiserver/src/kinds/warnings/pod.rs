@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::containers::{self, Placed};
 use super::{claim, fractional_bytes, ip, ips, is_annotated, node_label, paths, selector_term};
-use crate::kinds::edit::{has, integer_at, list, text_at};
+use crate::kinds::edit::{doubles, has, integer_at, list, text_at};
 
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("scheduler.alpha.kubernetes.io/critical-pod", "v1.16+; use the \"priorityClassName\" field instead"),
@@ -122,7 +122,8 @@ fn repeated(pod: &Value, path: &str) -> Vec<String> {
     for (list_name, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let texts: Vec<&str> =
             list(pod, &format!("/spec/{list_name}")).map(|item| text_at(item, &format!("/{key}"))).collect();
-        for (at, text) in texts.iter().enumerate().filter(|(at, text)| texts[..*at].contains(text)) {
+        let doubles = doubles(texts.iter());
+        for (at, text) in texts.iter().enumerate().filter(|(at, _)| doubles[*at]) {
             found.push(format!("{path}spec.{list_name}[{at}].{key}: duplicate {key} {text:?}"));
         }
     }

@@ -1,0 +1,159 @@
+//! Bodies of many parts: the work that they make is in proportion to their bytes.
+//!
+//! Nothing here is close to its limit: work that grows with the square of the parts takes many minutes for these.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+/// Sends a request whose answer must come in time.
+async fn ask(server: &ApiServer, method: Method, path: &str, media: &str, body: &Value) -> Answer {
+    let text = body.to_string();
+    let answer = async { read(send(server, method, path, &[("content-type", media)], &text).await).await };
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("{path}: no answer in time"))
+}
+
+async fn post(server: &ApiServer, path: &str, body: &Value) -> Answer {
+    ask(server, Method::POST, path, "application/json", body).await
+}
+
+fn each(count: usize, make: impl Fn(usize) -> Value) -> Value {
+    (0..count).map(make).collect()
+}
+
+/// Finalizers of these numbers.
+fn finalizers(numbers: std::ops::Range<usize>) -> Value {
+    numbers.map(|at| json!(format!("e.com/f{at}"))).collect()
+}
+
+fn owners(numbers: std::ops::Range<usize>) -> Value {
+    let owner =
+        |at: usize| json!({"apiVersion": "e.com/v1", "kind": "E", "name": format!("n{at}"), "uid": format!("u{at}")});
+    numbers.map(owner).collect()
+}
+
+#[tokio::test]
+async fn the_ports_of_a_service() {
+    let server = server().await;
+    let ports = each(20_000, |at| json!({"name": format!("p{at}"), "port": at + 1, "nodePort": 0}));
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
+    let made = post(&server, SERVICES, &service).await;
+    assert_eq!(made.code, 201, "{:?}", made.body["message"]);
+    let path = format!("{SERVICES}/s");
+    let cluster_ip =
+        json!({"spec": {"type": "ClusterIP", "ports": made.body["spec"]["ports"], "selector": {"a": "b"}}});
+    let patched = ask(&server, Method::PATCH, &path, "application/strategic-merge-patch+json", &cluster_ip).await;
+    assert_eq!(patched.code, 200, "{:?}", patched.body["message"]);
+    let twice = each(20_000, |_| json!({"name": "p", "port": 1}));
+    let refused = post(&server, SERVICES, &json!({"metadata": {"name": "t"}, "spec": {"ports": twice}})).await;
+    assert_eq!(refused.code, 422);
+    let causes = refused.body["details"]["causes"].as_array().map_or(0, Vec::len);
+    assert_eq!(causes, 2 * 19_999, "each but the first repeats a name and a number");
+}
+
+#[tokio::test]
+async fn the_owners_and_finalizers_of_an_object() {
+    let server = server().await;
+    let named = |name: &str, owners: &Value, finalizers: &Value| json!({"metadata": {"name": name, "ownerReferences": owners, "finalizers": finalizers}});
+    let object = named("c", &owners(0..8_000), &finalizers(0..15_000));
+    assert_eq!(post(&server, CONFIG_MAPS, &object).await.code, 201);
+    let path = format!("{CONFIG_MAPS}/c");
+    let more = named("c", &owners(4_000..12_000), &finalizers(7_500..22_500));
+    let merged = ask(&server, Method::PATCH, &path, "application/strategic-merge-patch+json", &more).await;
+    assert_eq!(merged.code, 200, "{:?}", merged.body["message"]);
+    let count = |name: &str| merged.body["metadata"][name].as_array().map_or(0, Vec::len);
+    assert_eq!((count("ownerReferences"), count("finalizers")), (12_000, 22_500));
+    // Faults that are told once each.
+    let odd: Value = (0..15_000).map(|at| json!(format!("f{at}"))).collect();
+    assert_eq!(post(&server, CONFIG_MAPS, &named("d", &json!([]), &odd)).await.code, 422);
+}
+
+#[tokio::test]
+async fn keyed_lists_and_sets_that_are_applied() {
+    let server = server().await;
+    let object = |first: usize| {
+        let ports =
+            each(5_000, |at| json!({"name": format!("p{}", first + at), "port": first + at, "protocol": "TCP"}));
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "s", "finalizers": finalizers(first..first + 8_000)},
+            "spec": {"ports": ports},
+        })
+    };
+    let path = format!("{SERVICES}/s?fieldManager=m");
+    for (first, code) in [(1, 201), (2_501, 200)] {
+        let applied = ask(&server, Method::PATCH, &path, "application/apply-patch+yaml", &object(first)).await;
+        assert_eq!(applied.code, code, "{:?}", applied.body["message"]);
+        assert_eq!(applied.body["spec"]["ports"].as_array().map(Vec::len), Some(5_000));
+        assert_eq!(applied.body["metadata"]["finalizers"].as_array().map(Vec::len), Some(8_000));
+    }
+}
+
+#[tokio::test]
+async fn maps_of_many_keys_and_many_managers() {
+    let server = server().await;
+    let keys: serde_json::Map<_, _> = (0..100_000).map(|at| (format!("k{at}"), json!("v"))).collect();
+    let object = json!({"metadata": {"name": "c", "labels": keys}});
+    assert_eq!(post(&server, CONFIG_MAPS, &object).await.code, 201);
+    let path = format!("{CONFIG_MAPS}/c");
+    for media in ["application/merge-patch+json", "application/strategic-merge-patch+json"] {
+        let nulls: serde_json::Map<_, _> = keys.keys().map(|key| (key.clone(), Value::Null)).collect();
+        let patched = ask(&server, Method::PATCH, &path, media, &json!({"metadata": {"labels": nulls}})).await;
+        assert_eq!(patched.code, 200);
+        assert!(patched.body["metadata"]["labels"].is_null());
+    }
+    let odd: serde_json::Map<_, _> = (0..50_000).map(|at| (format!("-{at}"), json!("v"))).collect();
+    assert_eq!(post(&server, CONFIG_MAPS, &json!({"metadata": {"name": "d", "labels": odd}})).await.code, 422);
+    let managers = each(8_000, |at| {
+        let fields = json!({"f:data": {format!("f:k{at}"): {}}});
+        json!({"manager": format!("m{at}"), "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
+    });
+    let data: serde_json::Map<_, _> = (0..8_000).map(|at| (format!("k{at}"), json!("v"))).collect();
+    let managed = json!({"metadata": {"managedFields": managers}, "data": data});
+    let patched = ask(&server, Method::PATCH, &path, "application/merge-patch+json", &managed).await;
+    assert_eq!(patched.code, 200, "{:?}", patched.body["message"]);
+}
+
+#[tokio::test]
+async fn members_of_a_json_patch() {
+    let server = server().await;
+    create_map(&server, "c", json!({})).await;
+    let path = format!("{CONFIG_MAPS}/c?fieldValidation=Ignore");
+    let mut operation: serde_json::Map<_, _> = (0..200_000).map(|at| (format!("m{at}"), json!(0))).collect();
+    operation.extend([("op".into(), json!("test")), ("path".into(), json!("/data/k")), ("value".into(), json!("v"))]);
+    let patched = ask(&server, Method::PATCH, &path, "application/json-patch+json", &json!([operation])).await;
+    assert_eq!(patched.code, 200);
+    // Each is put in front of all others.
+    let mut operations = vec![json!({"op": "add", "path": "/metadata/finalizers", "value": vec![0; 1_000_000]})];
+    operations.extend((1..10_000).map(|_| json!({"op": "add", "path": "/metadata/finalizers/0", "value": 0})));
+    let refused = ask(&server, Method::PATCH, &path, "application/json-patch+json", &json!(operations)).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")), "{:?}", refused.body["message"]);
+}
+
+#[tokio::test]
+async fn unknown_fields_are_warned_of_as_far_as_headers_go() {
+    let server = server().await;
+    // Those that have more than 4096 characters together are cut to 256 each first; and then so many are sent.
+    let mut object: serde_json::Map<_, _> = (0..9_000).map(|at| (format!("{at:0300}"), json!(0))).collect();
+    object.insert("metadata".into(), json!({"name": "d"}));
+    let made = post(&server, CONFIG_MAPS, &object.into()).await;
+    assert_eq!(made.code, 201);
+    let warnings: Vec<_> = made.headers.get_all("warning").iter().map(http::HeaderValue::len).collect();
+    let frame = r#"299 - """#.len();
+    assert_eq!(warnings, [256 + frame + 1; 16], "a quotation mark in it is escaped");
+    let mut long = json!({"metadata": {"name": "e"}});
+    let parts: serde_json::Map<_, _> = (0..100_000).map(|at| (format!("y{at}"), json!(0))).collect();
+    long["data"] = json!({"k": "v"});
+    long["x".repeat(1_000_000)] = parts.into();
+    let made = post(&server, CONFIG_MAPS, &long).await;
+    assert_eq!((made.code, made.headers.get_all("warning").iter().count()), (201, 1));
+}
