@@ -255,7 +255,7 @@ impl<T: Object> Cache<T> {
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
-        Ok(pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| object.clone()))
+        Ok(pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| Some(object.clone())))
     }
 
     /// The keys of the objects that have `value` in the index `name`, in order.

@@ -194,7 +194,7 @@ impl<T: Object> NamespaceLister<'_, T> {
 
     /// How many objects the namespace has.
     pub fn len(&self) -> usize {
-        self.cache.store().pin(|_| ()).0.of_term(NAMESPACES, self.namespace, |_, _| ()).len()
+        self.cache.store().pin(|_| ()).0.of_term(NAMESPACES, self.namespace, |_, _| Some(())).len()
     }
 
     /// Whether the namespace has none.

@@ -122,7 +122,7 @@ impl<T> Snapshot<T> {
     ///
     /// [`UnknownIndex`], which tells the names that there are. An index that was added later is none of them.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        Ok(self.pin.of_term(self.index(name)?, value, |_, object| object.clone()))
+        Ok(self.pin.of_term(self.index(name)?, value, |_, object| Some(object.clone())))
     }
 
     /// The keys of the objects that have `value` in the index `name`, in order.
@@ -131,7 +131,7 @@ impl<T> Snapshot<T> {
     ///
     /// As for [`by_index`](Self::by_index).
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, UnknownIndex> {
-        let mut keys = self.pin.of_term(self.index(name)?, value, |key, _| key.clone());
+        let mut keys = self.pin.of_term(self.index(name)?, value, |key, _| key.cloned());
         keys.sort_unstable();
         Ok(keys)
     }

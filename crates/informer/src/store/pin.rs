@@ -69,8 +69,14 @@ impl<V: Value> Pin<V> {
         Some((0..PAGE).filter_map(|at| Some(page.value_at(at, self.stamp)?.1.clone())).collect())
     }
 
-    /// What `take` makes of the values that have `value` in an index, in no particular order. It is called under a lock.
-    pub(crate) fn of_term<R>(&self, index: u32, value: &str, take: impl Fn(&ObjectKey, &V) -> R) -> Vec<R> {
+    /// What `take` makes of the values that have `value` in an index, in no particular order. It is called under a lock. Keys lie
+    /// elsewhere than values, and are not read if it does not look at them.
+    pub(crate) fn of_term<R>(
+        &self,
+        index: u32,
+        value: &str,
+        take: impl Fn(Option<&ObjectKey>, &V) -> Option<R>,
+    ) -> Vec<R> {
         let sought = Sought::new(&self.store.hasher, index, value);
         let mut found = Vec::new();
         for shard in &self.store.shards {
@@ -88,8 +94,8 @@ impl<V: Value> Pin<V> {
                 }
                 let visible = values.iter().flatten().filter(|value| value.warm()).count();
                 found.reserve(visible);
-                let seen = values.iter().zip(section).filter_map(|(value, slot)| Some((shard.key(*slot)?, (*value)?)));
-                found.extend(seen.map(|(key, value)| take(key, value)));
+                let seen = values.iter().zip(section);
+                found.extend(seen.filter_map(|(value, slot)| take(shard.key(*slot), (*value)?)));
                 match section.last() {
                     Some(last) if rest.len() > section.len() => from = last + 1,
                     _ => break,

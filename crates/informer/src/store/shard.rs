@@ -17,6 +17,8 @@ pub(super) struct Shard<V> {
     free: Vec<u32>,
     /// How many slots were ever in use.
     slots: u32,
+    /// How many versions are kept that were superseded.
+    kept: usize,
     pub(super) terms: Terms,
 }
 
@@ -39,7 +41,14 @@ pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {
     pub(super) fn new() -> Self {
-        Self { table: HashTable::new(), pages: Vec::new(), free: Vec::new(), slots: 0, terms: Terms::default() }
+        Self {
+            table: HashTable::new(),
+            pages: Vec::new(),
+            free: Vec::new(),
+            slots: 0,
+            kept: 0,
+            terms: Terms::default(),
+        }
     }
 
     pub(super) fn find(&self, hash: u32, key: &str) -> Option<u32> {
@@ -60,8 +69,13 @@ impl<V: Value> Shard<V> {
         self.page_of(slot)?.value_at(at(slot), stamp).map(|(_, value)| value)
     }
 
+    /// The value that is visible at `stamp` in a slot of that term, if it has the term.
     pub(super) fn value_with_term(&self, slot: u32, stamp: u64, term: u32) -> Option<&V> {
-        self.page_of(slot)?.value_with_term(at(slot), stamp, term)
+        match self.kept {
+            // Each record is its newest version alone, which has what its slot has. So its terms need not come from memory.
+            0 => self.value_at(slot, stamp),
+            _ => self.page_of(slot)?.value_with_term(at(slot), stamp, term),
+        }
     }
 
     /// The value of a slot, as the last write left it.
@@ -110,6 +124,7 @@ impl<V: Value> Shard<V> {
     /// Keeps a version that was superseded.
     pub(super) fn keep(&mut self, slot: u32, version: Version<V>, until: u64) {
         Arc::make_mut(&mut self.pages[slot as usize / PAGE]).keep(at(slot), version, until);
+        self.kept += 1;
     }
 
     /// Forgets a version that was superseded and is not kept, and with it the record, if there is nothing else in it.
@@ -133,6 +148,7 @@ impl<V: Value> Shard<V> {
     /// As [`discard`](Self::discard), of one that was kept.
     pub(super) fn release(&mut self, hash: u32, slot: u32, stamp: u64) -> Option<V> {
         let version = Arc::make_mut(&mut self.pages[slot as usize / PAGE]).release(at(slot), stamp)?;
+        self.kept -= 1;
         self.discard(hash, slot, version)
     }
 

@@ -173,11 +173,11 @@ fn check_index(
     }
     prop_assert_eq!(pin.values_of(index), expected.keys().cloned().collect::<Vec<_>>());
     for (value, keys) in expected {
-        let found = pin.of_term(index, &value, |key, _| key.clone());
+        let found = pin.of_term(index, &value, |key, _| key.cloned());
         prop_assert_eq!(found.len(), keys.len(), "each once");
         prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), keys);
     }
-    prop_assert!(pin.of_term(index, "none", |_, _| ()).is_empty());
+    prop_assert!(pin.of_term(index, "none", |_, _| Some(())).is_empty());
     Ok(())
 }
 
