@@ -92,7 +92,13 @@ impl Json {
     /// It is no JSON: the place in `bytes` of the first byte that cannot be.
     pub(crate) fn next(&mut self, bytes: &[u8], deepest: usize) -> Result<Option<(usize, Token)>, usize> {
         let mut at = 0;
-        while at < bytes.len() {
+        loop {
+            if self.open.len() > deepest.max(self.keep) {
+                at = self.skim(bytes, at, deepest.max(self.keep));
+            }
+            if at == bytes.len() {
+                return Ok(None);
+            }
             let token = self.step(bytes, &mut at)?;
             if let Some(token) = token {
                 let depth = self.open.len() - usize::from(matches!(token, Token::Open(_)));
@@ -101,7 +107,6 @@ impl Json {
                 }
             }
         }
-        Ok(None)
     }
 
     /// How many objects and arrays are open.
@@ -122,6 +127,50 @@ impl Json {
             _ => false,
         };
         has_ended && self.open.is_empty()
+    }
+
+    /// Goes on over tokens deeper than `deepest`, of which nobody is told: nearly all of most bodies. It takes what is whole, plain and as
+    /// it should be, and stops before all else, which it leaves to [`step`](Self::step).
+    fn skim(&mut self, bytes: &[u8], mut at: usize, deepest: usize) -> usize {
+        self.text.clear();
+        while let Some(byte) = bytes.get(at) {
+            (self.expects, at) = match (self.expects, byte) {
+                (Expects::Name | Expects::NameOrEnd, b'"') => match end_of_text(bytes, at) {
+                    Some(end) if bytes.get(end) == Some(&b':') => (Expects::Value, end + 1),
+                    _ => return at,
+                },
+                (Expects::Value | Expects::ValueOrEnd, b'"') => match end_of_text(bytes, at) {
+                    Some(end) => (Expects::CommaOrEnd, end),
+                    None => return at,
+                },
+                (Expects::CommaOrEnd, b',') => match self.open.last() {
+                    Some(Container::Object) => (Expects::Name, at + 1),
+                    _ => (Expects::Value, at + 1),
+                },
+                (Expects::Value | Expects::ValueOrEnd, b'{') if self.open.len() < MAX_DEPTH => {
+                    self.open.push(Container::Object);
+                    (Expects::NameOrEnd, at + 1)
+                }
+                (Expects::Value | Expects::ValueOrEnd, b'[') if self.open.len() < MAX_DEPTH => {
+                    self.open.push(Container::Array);
+                    (Expects::ValueOrEnd, at + 1)
+                }
+                (Expects::NameOrEnd | Expects::CommaOrEnd, b'}')
+                    if self.open.len() > deepest + 1 && self.open.last() == Some(&Container::Object) =>
+                {
+                    self.open.pop();
+                    (Expects::CommaOrEnd, at + 1)
+                }
+                (Expects::ValueOrEnd | Expects::CommaOrEnd, b']')
+                    if self.open.len() > deepest + 1 && self.open.last() == Some(&Container::Array) =>
+                {
+                    self.open.pop();
+                    (Expects::CommaOrEnd, at + 1)
+                }
+                _ => return at,
+            };
+        }
+        at
     }
 
     /// Takes a byte or, within a text, as many as there is nothing to see in; none if a number has ended before it.
@@ -239,6 +288,12 @@ impl Json {
     }
 }
 
+/// The place past the quote that ends the text which begins at `start`, if all of it is there and plain.
+fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
+    let end = start + 1 + plain(&bytes[start + 1..]);
+    (bytes.get(end) == Some(&b'"')).then_some(end + 1)
+}
+
 /// How many bytes of a text come before there is something to see: a quote, a backslash, or what may not stand there. Eight at a time,
 /// since texts are most of what comes.
 fn plain(bytes: &[u8]) -> usize {
@@ -288,12 +343,12 @@ mod tests {
     use super::*;
 
     /// Where it ceases to be JSON, if it does, cut after every so many bytes; its length if it is not whole.
-    fn fault(text: &[u8], step: usize) -> Option<usize> {
+    fn fault(text: &[u8], step: usize, deepest: usize) -> Option<usize> {
         let mut json = Json::new(0);
         for (nth, chunk) in text.chunks(step).enumerate() {
             let mut at = 0;
             loop {
-                match json.next(&chunk[at..], usize::MAX) {
+                match json.next(&chunk[at..], deepest) {
                     Ok(Some((taken, _))) => at += taken,
                     Ok(None) => break,
                     Err(place) => return Some(nth * step + at + place),
@@ -329,10 +384,13 @@ mod tests {
         for text in texts.split_whitespace().map(str::as_bytes).chain(more.iter().copied()).chain([deep.as_bytes()]) {
             let is_json = serde_json::from_slice::<IgnoredAny>(text).is_ok();
             *if is_json { &mut taken } else { &mut refused } += 1;
-            let whole = fault(text, text.len().max(1));
+            let whole = fault(text, text.len().max(1), usize::MAX);
             assert_eq!(whole.is_none(), is_json, "{:?}", text.escape_ascii().to_string());
-            for step in 1..text.len().min(100) {
-                assert_eq!(fault(text, step), whole, "{:?} {step}", text.escape_ascii().to_string());
+            for (step, deepest) in
+                (1..=text.len().min(100)).flat_map(|step| [usize::MAX, 2, 1, 0].map(|deepest| (step, deepest)))
+            {
+                let found = fault(text, step, deepest);
+                assert_eq!(found, whole, "{:?} {step} {deepest}", text.escape_ascii().to_string());
             }
         }
         assert!(taken > 20 && refused > 50, "{taken} {refused}");
@@ -340,7 +398,9 @@ mod tests {
 
     #[test]
     fn what_nests_too_deeply_is_refused() {
-        assert_eq!(fault("[".repeat(MAX_DEPTH + 1).as_bytes(), 7), Some(MAX_DEPTH));
+        for deepest in [usize::MAX, 0] {
+            assert_eq!(fault("[".repeat(MAX_DEPTH + 1).as_bytes(), 7, deepest), Some(MAX_DEPTH));
+        }
     }
 
     #[test]
