@@ -77,11 +77,17 @@ pub(crate) fn decode<T: DeserializeOwned>(object: &RawObject, outline: Option<&O
         RawObject::Oversized(oversized) => return Decoded::undecodable(identity(object), oversized.to_string()),
     };
     let pruned = outline.map_or(Cow::Borrowed(&**json), |outline| outline.pruned(json));
-    match catch(|| serde_json::from_slice(&pruned)) {
+    match catch(|| from_json(&pruned)) {
         Ok(Ok(decoded)) => Decoded::Object(decoded),
         Ok(Err(error)) => Decoded::undecodable(identity(object), DecodeError::from(error).to_string()),
         Err(panic) => Decoded::undecodable(identity(object), format!("its Deserialize panicked: {panic}")),
     }
+}
+
+/// Reads JSON as `serde_json::from_slice` does, but sees once for all texts that they are UTF-8. Where they are not, it is for that to
+/// say what the trouble is, if any: what the type has no field for may be anything.
+fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    str::from_utf8(json).map_or_else(|_| serde_json::from_slice(json), serde_json::from_str)
 }
 
 /// What tells an object from others, as far as it can be read. The rest is skipped unread, since it may be the trouble: it need
