@@ -199,8 +199,13 @@ async fn i8_handlers_come_and_go_while_everything_changes() {
     }
     // Of each of the 11 keys, what it was at the beginning and one change of it may wait.
     assert!(informer.subscriptions().iter().all(|status| status.depth <= 22));
-    settle().await;
-    assert_eq!((guards.len(), informer.subscriptions().len()), (300, 300), "the others are gone");
+    assert_eq!(guards.len(), 300);
+    let the_others_go = async {
+        while informer.subscriptions().len() != 300 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(10 * SECOND, the_others_go).await.expect("whose handler was dropped leaves");
     informer.shutdown().await;
 }
 
