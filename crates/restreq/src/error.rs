@@ -31,7 +31,7 @@ use thiserror::Error as ThisError;
 ///     }
 /// }
 /// ```
-#[derive(Clone, Debug, ThisError)]
+#[derive(Clone, ThisError)]
 #[non_exhaustive]
 pub enum Error {
     /// Nothing was sent: the credentials could not be had.
@@ -86,7 +86,7 @@ pub enum Error {
         request: Arc<RequestLine>,
         /// The server's own status, or one made from the HTTP status where it gave none.
         status: Box<Status>,
-        /// The answer's body; at most the first 64 KiB.
+        /// The answer's body; at most the first 64 KiB. `Debug` does not show it: it may be any object.
         body: Bytes,
     },
     /// Nothing was sent: the client's own rate limit will not let the request through, however long it waits.
@@ -169,6 +169,18 @@ impl Error {
     /// The reason in the server's answer, if it gave one.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
+    }
+}
+
+impl fmt::Debug for Error {
+    /// As the message has it, and what lies beneath.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_tuple("Error");
+        shown.field(&format_args!("{self}"));
+        if let Some(source) = self.source() {
+            shown.field(&source);
+        }
+        shown.finish()
     }
 }
 

@@ -6,5 +6,6 @@ mod fuzz;
 mod in_cluster;
 mod load;
 mod resolve;
+mod secrets;
 mod validate;
 mod write;

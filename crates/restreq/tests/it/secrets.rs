@@ -1,5 +1,6 @@
 //! No secret of a configuration is ever shown: not by `Debug`, not by an error or what lies beneath it, not in the log.
 
+use std::collections::BTreeSet;
 use std::error::Error as StdError;
 use std::fmt::Debug;
 use std::io::{self, Write};
@@ -7,8 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use pintle_meta::{ApiError, BasicAuth, ClientConfig, DynamicObject, ExecConfig, InteractiveMode, PemSource, Secret};
-use pintle_restreq::{Error, RestClient, RestClientConfig};
+use pintle_meta::{
+    ApiError, ApiResource, BasicAuth, ClientConfig, DynamicObject, ExecConfig, InteractiveMode, ListOptions, ListWatch,
+    PemSource, Scope, Secret, WatchOptions,
+};
+use pintle_restreq::{
+    Api, Error, FrameSplitter, IgnoreWarnings, LogWarnings, Phase, RestClient, RestClientConfig, Timeouts, Warning,
+};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -20,9 +26,9 @@ use crate::support::{End, Reply, Server, closed_port, soon};
 /// What every secret holds.
 const CANARY: &str = "hush-0815";
 
-/// All that was shown so far.
+/// All that was shown so far, and of which types.
 #[derive(Clone, Default)]
-struct Shown(Arc<Mutex<Vec<u8>>>);
+struct Shown(Arc<Mutex<Vec<u8>>>, Arc<Mutex<BTreeSet<&'static str>>>);
 
 impl Write for Shown {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
@@ -44,15 +50,34 @@ impl<'a> MakeWriter<'a> for Shown {
 }
 
 impl Shown {
-    fn debug(&self, what: &dyn Debug) {
+    fn debug<T: Debug>(&self, what: &T) {
         writeln!(self.clone(), "{what:?}\n{what:#?}").unwrap();
+        self.1.lock().unwrap().insert(std::any::type_name::<T>());
     }
 
     /// An error, and all beneath it.
-    fn error(&self, error: &(dyn StdError + 'static)) {
-        for error in std::iter::successors(Some(error), |error| StdError::source(*error)) {
+    fn error<T: StdError + 'static>(&self, error: &T) {
+        for error in std::iter::successors(Some(error as &dyn StdError), |error| StdError::source(*error)) {
             writeln!(self.clone(), "{error}\n{error:?}").unwrap();
         }
+        self.debug(error);
+    }
+
+    /// How a request failed, here and above.
+    fn failure(&self, error: Error) {
+        match &error {
+            Error::Auth { source, .. } => self.error(source),
+            Error::Invalid { source, .. } => self.error(source),
+            _ => {}
+        }
+        self.error(&error);
+        self.error(&ApiError::from(error));
+    }
+
+    /// Whether a type of this name was shown.
+    fn knows(&self, name: &str) -> bool {
+        let types = self.1.lock().unwrap();
+        types.iter().any(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == name))
     }
 
     fn text(&self) -> String {
@@ -84,10 +109,7 @@ impl Shown {
         ];
         for request in requests {
             self.debug(&request);
-            let told = |error: Error| {
-                self.error(&error);
-                self.error(&ApiError::from(error));
-            };
+            let told = |error: Error| self.failure(error);
             soon(request.send()).await.map_or_else(told, |answer| self.debug(&answer));
             soon(request.object::<u32>()).await.map_or_else(told, drop);
             match soon(request.list()).await {
@@ -109,6 +131,45 @@ impl Shown {
                 }
                 Err(error) => told(error),
             }
+        }
+    }
+
+    /// What an [`Api`] gives.
+    async fn handles(&self, client: RestClient) {
+        let pods = ApiResource::new("v1", "Pod", "pods", Scope::Namespaced);
+        let api: Api<DynamicObject> = Api::dynamic(client.clone(), pods, Some("a")).unwrap();
+        self.debug(&(client.clone(), api.clone()));
+        let told = |error: ApiError| self.error(&error);
+        let mut pages = api.pages(&ListOptions::default());
+        if let Some(Err(error)) = soon(pages.next()).await {
+            told(error);
+        }
+        self.debug(&pages);
+        match soon(ListWatch::list(&api, &ListOptions::default())).await {
+            Ok(page) => self.debug(&page),
+            Err(error) => told(error),
+        }
+        match soon(ListWatch::watch(&api, &WatchOptions::default())).await {
+            Ok(events) => self.debug(&events),
+            Err(error) => told(error),
+        }
+        match soon(api.watch(&WatchOptions::default())).await {
+            Ok(events) => self.debug(&events),
+            Err(error) => told(error),
+        }
+        match soon(client.get().resource("pods").raw_watch()).await {
+            Ok(events) => self.debug(&events),
+            Err(error) => self.failure(error),
+        }
+        match soon(client.get().resource("pods").stream()).await {
+            Ok(bytes) => self.debug(&bytes),
+            Err(error) => self.failure(error),
+        }
+        let mut frames = FrameSplitter::new(4);
+        frames.push(format!(r#"{{"type":"ADDED","object":{{"data":"{CANARY}"}}}}"#).into());
+        self.debug(&frames);
+        while let Some(frame) = frames.next_frame() {
+            frame.map_or_else(|error| self.error(&error), drop);
         }
     }
 }
@@ -203,6 +264,9 @@ async fn no_secret_of_a_configuration_is_ever_shown() {
     let mut servers = Vec::new();
     for reply in [
         Reply::json(401, ""),
+        // A body that is no status, as a proxy or another server may send it.
+        Reply::json(403, json!({"kind": "Secret", "data": {"token": CANARY}}).to_string()),
+        Reply::json(500, CANARY),
         Reply::later(503, 0),
         Reply::Hang,
         Reply::json(200, object.clone()).header("set-cookie", CANARY),
@@ -237,6 +301,22 @@ async fn no_secret_of_a_configuration_is_ever_shown() {
     }
     for config in all {
         shown.requests(config).await;
+    }
+
+    // Those that answer at once with something.
+    for server in &servers[servers.len() - 4..] {
+        let mut config = ClientConfig::new(format!("http://{user}@{}", server.addr));
+        config.token = Some(Secret::new(CANARY));
+        shown.handles(RestClient::new(config).unwrap()).await;
+    }
+    // What holds no secret.
+    shown.debug(&(Timeouts::default(), LogWarnings, IgnoreWarnings, Phase::Idle));
+    shown.debug(&Warning { code: 299, agent: "-".into(), text: "what the server says to humans".into() });
+    let library = include_str!("../../src/lib.rs");
+    let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
+    for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
+        let is_type = name.starts_with(char::is_uppercase) && name != "WarningHandler";
+        assert!(!is_type || shown.knows(name), "show {name} here, with a secret in each of its members");
     }
 
     let text = shown.text();
