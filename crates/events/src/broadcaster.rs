@@ -1,19 +1,21 @@
-//! The task that writes events, and its owner.
+//! Whom events reach, and the owner of what writes them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pintle_meta::{ApiError, ErrorKind, Object, ObjectApi, ObjectKey, Patch, PostOptions, Reason};
+use pintle_meta::ObjectApi;
 use pintle_metrics::{CatchPanic, Provider};
-use pintle_ratelimit::Jitter;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
-use crate::correlator::{Correlated, Correlator, CorrelatorConfig, Verdict};
+use crate::correlator::{Correlator, CorrelatorConfig};
+use crate::hub::{Hub, Listener};
 use crate::metrics::Counters;
-use crate::{Event, EventCounts, EventRecorder, EventSource};
+use crate::series::{Series, SeriesConfig};
+use crate::sink::{CoreSink, Retry, SeriesSink};
+use crate::watcher::{EventWatcher, Watch};
+use crate::{Event, EventCounts, EventRecorder, EventSource, SeriesEvent};
 
 /// How events are written. The defaults are client-go's.
 ///
@@ -31,21 +33,23 @@ use crate::{Event, EventCounts, EventRecorder, EventSource};
 /// ```
 #[derive(Clone, Debug)]
 pub struct BroadcasterConfig {
-    /// How many events may wait to be written: 1000, and at least 1. What comes on top of that is dropped.
+    /// How many events may wait at each sink and watcher: 1000, and at least 1. What comes on top of that is dropped.
     pub queue: usize,
     /// How often an event is tried while the server cannot be reached: 12 times, and at least once.
     pub tries: u32,
     /// The pause between tries: 10 s.
     pub retry_pause: Duration,
-    /// When events are combined or held back.
+    /// When events of `v1` are combined or held back.
     pub correlator: CorrelatorConfig,
+    /// When series of `events.k8s.io` are told again, and end.
+    pub series: SeriesConfig,
     /// Who is told what becomes of the events, until the broadcaster and the last of its recorders are dropped. None: nobody.
-    /// Broadcasters add up.
+    /// Broadcasters add up, and so do the sinks of each.
     ///
     /// | name | kind | says |
     /// |---|---|---|
     /// | `event_broadcaster_recorded_total` | counter | events that were recorded |
-    /// | `event_broadcaster_settled_total` | counter | what became of them, by `outcome`: `created`, `patched`, `spam`, `dropped`, `failed` |
+    /// | `event_broadcaster_settled_total` | counter | what became of them, by `outcome`: `created`, `patched`, `counted`, `spam`, `dropped`, `failed` |
     /// | `event_broadcaster_combined_total` | counter | those stored for several different messages |
     pub metrics: Option<Arc<dyn Provider>>,
 }
@@ -53,14 +57,16 @@ pub struct BroadcasterConfig {
 impl Default for BroadcasterConfig {
     fn default() -> Self {
         let retry_pause = Duration::from_secs(10);
-        Self { queue: 1000, tries: 12, retry_pause, correlator: CorrelatorConfig::default(), metrics: None }
+        let (correlator, series) = (CorrelatorConfig::default(), SeriesConfig::default());
+        Self { queue: 1000, tries: 12, retry_pause, correlator, series, metrics: None }
     }
 }
 
-/// Owns the task that writes events: client-go's `EventBroadcaster`, with one sink.
+/// Passes events on to all who want them: client-go's `EventBroadcaster`.
 ///
-/// When it is dropped, writing ends at once and events that wait are lost; [`shutdown`](EventBroadcaster::shutdown) writes
-/// them first.
+/// These are sinks, each of which writes to a server in a task of its own; watchers; and the log. Each has its own queue, so that one
+/// that is slow costs the others nothing. When the broadcaster is dropped, writing ends at once and events that wait are lost;
+/// [`shutdown`](EventBroadcaster::shutdown) writes them first.
 ///
 /// # Examples
 ///
@@ -70,7 +76,8 @@ impl Default for BroadcasterConfig {
 /// use std::time::Duration;
 ///
 /// async fn run(events: impl ObjectApi<Event>, program: impl Future<Output = ()>) {
-///     let broadcaster = EventBroadcaster::start(events, BroadcasterConfig { tries: 3, ..Default::default() });
+///     let broadcaster = EventBroadcaster::new(BroadcasterConfig { tries: 3, ..Default::default() });
+///     broadcaster.start_recording_to_sink(events);
 ///     let recorder = broadcaster.recorder(EventSource { component: "website-controller".into(), ..Default::default() });
 ///     // Clones of the recorder go to whatever records events.
 ///     # drop(recorder);
@@ -80,153 +87,135 @@ impl Default for BroadcasterConfig {
 /// ```
 #[derive(Debug)]
 pub struct EventBroadcaster {
-    queue: mpsc::Sender<Event>,
-    counters: Arc<Counters>,
+    hub: Arc<Hub>,
+    config: Box<BroadcasterConfig>,
     stop: CancellationToken,
-    task: AbortOnDropHandle<()>,
+    sinks: Mutex<JoinSet<()>>,
+    _open: CloseOnDrop,
+}
+
+/// Watchers see the end when the broadcaster is gone, however many recorders are left.
+#[derive(Debug)]
+struct CloseOnDrop(Arc<Hub>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl EventBroadcaster {
-    /// Starts to write events through `api`. The events go into the namespaces of the objects that they are about, so `api` has
-    /// to reach all of these.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a tokio runtime.
-    pub fn start(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> Self {
-        let (queue, events) = mpsc::channel(config.queue.max(1));
+    /// One that reaches nobody yet.
+    pub fn new(config: BroadcasterConfig) -> Self {
         let provider = config.metrics.clone().map(|provider| {
             CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics of events panicked, and are told nothing more");
             })
         });
-        let counters = Arc::new(Counters::new(provider.as_ref().map(|provider| provider as &dyn Provider)));
-        let stop = CancellationToken::new();
-        let correlator = Correlator::new(config.correlator.clone());
-        let writer = Writer { api, config, correlator, counters: counters.clone(), stop: stop.clone() };
-        let task = AbortOnDropHandle::new(tokio::spawn(writer.run(events)));
-        Self { queue, counters, stop, task }
+        let counters = Counters::new(provider.as_ref().map(|provider| provider as &dyn Provider));
+        let hub = Arc::new(Hub::new(counters));
+        let (stop, sinks, _open) = (CancellationToken::new(), Mutex::default(), CloseOnDrop(hub.clone()));
+        Self { hub, config: Box::new(config), stop, sinks, _open }
+    }
+
+    /// Starts to write events of `v1` through `api`: repetitions are counted, similar events combined, and floods held back, for
+    /// each sink by itself. The events go into the namespaces of the objects that they are about, so `api` has to reach all of these.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn start_recording_to_sink(&self, api: impl ObjectApi<Event>) {
+        let sink = self.core_sink(api);
+        self.start(|events| sink.run(events));
+    }
+
+    /// Starts to write events of `events.k8s.io/v1` through `api`: what is repeated becomes a series, whose count is written with the
+    /// second event, [from time to time](SeriesConfig::refresh), when it is [over](SeriesConfig::finish), and at the shutdown.
+    ///
+    /// A server that lacks this API, as the first event finds out, gets events of `v1` through `fallback`, by the rules of
+    /// [`start_recording_to_sink`](Self::start_recording_to_sink).
+    ///
+    /// The API wants what `v1` does not: a component, which is a qualified name, such as `example.com/website-controller`. For an
+    /// action that is missing stands the reason; for a host, that of this machine. A message is cut at 1024 bytes, and a reason,
+    /// action or instance at 128.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn start_recording_series_to_sink(&self, api: impl ObjectApi<SeriesEvent>, fallback: impl ObjectApi<Event>) {
+        let sink = SeriesSink {
+            api,
+            fallback: self.core_sink(fallback),
+            series: Series::new(self.config.series.clone()),
+            host: host(),
+            retry: self.retry(),
+            counters: self.hub.counters.clone(),
+            is_there: false,
+        };
+        self.start(|events| sink.run(events));
+    }
+
+    /// Starts to log each event as it is recorded, at the level INFO, with `object`, `field_path`, `kind`, `api_version`, `type`,
+    /// `reason`, `action` and `message` as fields: client-go's `StartStructuredLogging`.
+    pub fn start_logging(&self) {
+        self.hub.add(Listener::Log);
+    }
+
+    /// Watches the events that are recorded from now on and that `filter` lets pass. It is asked where the event is recorded, so it is
+    /// to be quick; an event at which it panics is dropped for this watcher.
+    pub fn watch(&self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> EventWatcher {
+        let (watch, watcher) = Watch::new(self.config.queue, filter);
+        self.hub.add(Listener::Watcher(watch));
+        watcher
     }
 
     /// A recorder for one component of the program.
     pub fn recorder(&self, source: EventSource) -> EventRecorder {
-        EventRecorder::new(source, self.queue.clone(), self.counters.clone())
+        EventRecorder::new(source, self.hub.clone())
     }
 
-    /// Takes no more events, and writes those that wait, each with one try, for at most `timeout`. Answers what became of all
-    /// events, where what was not written counts as failed.
+    /// Takes no more events, and writes those that wait, each with one try, and the counts of series, for at most `timeout`. Answers
+    /// what became of all events, where what was not written counts as failed. Watchers have what waits for them, and then the end.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future ends the writing at once.
     pub async fn shutdown(self, timeout: Duration) -> EventCounts {
-        let Self { counters, stop, mut task, queue } = self;
-        drop(queue);
-        stop.cancel();
-        if tokio::time::timeout(timeout, &mut task).await.is_err() {
-            task.abort();
+        self.hub.close();
+        self.stop.cancel();
+        let Self { hub, sinks, .. } = self;
+        let mut sinks = sinks.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let all = async { while sinks.join_next().await.is_some() {} };
+        if tokio::time::timeout(timeout, all).await.is_err() {
+            sinks.shutdown().await;
         }
-        let mut counts = counters.snapshot();
-        let settled = counts.created + counts.patched + counts.spam + counts.dropped + counts.failed;
-        let lost = counts.recorded.saturating_sub(settled);
-        counters.failed.add(lost);
+        let mut counts = hub.counters.snapshot();
+        let EventCounts { created, patched, counted, spam, dropped, failed, .. } = counts;
+        let lost = counts.recorded.saturating_sub(created + patched + counted + spam + dropped + failed);
+        hub.counters.failed.add(lost);
         counts.failed += lost;
         counts
     }
-}
 
-/// What the task owns.
-struct Writer<A> {
-    api: A,
-    config: BroadcasterConfig,
-    correlator: Correlator,
-    counters: Arc<Counters>,
-    stop: CancellationToken,
-}
-
-impl<A: ObjectApi<Event>> Writer<A> {
-    /// Writes one event after the other, until all recorders are gone, or the stop and the last event that waited.
-    async fn run(mut self, mut events: mpsc::Receiver<Event>) {
-        loop {
-            let event = tokio::select! {
-                biased;
-                () = self.stop.cancelled(), if !events.is_closed() => {
-                    events.close();
-                    continue;
-                }
-                event = events.recv() => event,
-            };
-            let Some(event) = event else { return };
-            self.record(event).await;
-        }
+    fn start<F: Future<Output = ()> + Send + 'static>(&self, run: impl FnOnce(mpsc::Receiver<Arc<Event>>) -> F) {
+        let (queue, events) = mpsc::channel(self.config.queue.max(1));
+        self.sinks.lock().unwrap_or_else(PoisonError::into_inner).spawn(run(events));
+        self.hub.add(Listener::Sink(queue));
     }
 
-    async fn record(&mut self, event: Event) {
-        let verdict = self.correlator.correlate(event, Instant::now().into_std());
-        let (correlated, patch) = match verdict {
-            Verdict::Skip => return self.counters.spam.add(1),
-            Verdict::Create(correlated) => (correlated, None),
-            Verdict::Patch(correlated, key, patch) => (correlated, Some((key, Patch::Merge(patch)))),
-        };
-        let tries = self.config.tries.max(1);
-        for nth in 1..=tries {
-            // What is left at the stop gets one last try.
-            let is_last = nth == tries || self.stop.is_cancelled();
-            let error = match self.write(&correlated, patch.as_ref()).await {
-                Ok(stored) => return self.written(&correlated, &stored, patch.is_some()),
-                Err(error) => error,
-            };
-            if is_last || !is_worth_a_retry(&error) {
-                refused(&correlated.event, &error);
-                return self.counters.failed.add(1);
-            }
-            tracing::debug!(%error, nth, "cannot write an event yet");
-            // The first pause is random, so that not all who lost the server come back to it at once.
-            let pause = self.config.retry_pause;
-            let pause = if nth == 1 { Jitter::new(fastrand::u64(..)).up_to(pause) } else { pause };
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = self.stop.cancelled(), if !self.stop.is_cancelled() => {}
-            }
-        }
+    fn core_sink<A>(&self, api: A) -> CoreSink<A> {
+        let correlator = Correlator::new(self.config.correlator.clone());
+        CoreSink { api, correlator, retry: self.retry(), counters: self.hub.counters.clone() }
     }
 
-    async fn write(&self, correlated: &Correlated, patch: Option<&(ObjectKey, Patch)>) -> Result<Event, ApiError> {
-        let options = PostOptions::default();
-        if let Some((key, patch)) = patch {
-            match self.api.patch(key, patch, &options).await {
-                // The server forgets events after a while. This one begins anew, with the count that is known.
-                Err(error) if error.is_not_found() => {}
-                outcome => return outcome,
-            }
-        }
-        let mut event = correlated.event.clone();
-        event.metadata.resource_version.clear();
-        self.api.create(&event, &options).await
-    }
-
-    fn written(&mut self, correlated: &Correlated, stored: &Event, patched: bool) {
-        self.correlator.stored(correlated, stored);
-        if correlated.is_combined {
-            self.counters.combined.add(1);
-        }
-        let tally = if patched { &self.counters.patched } else { &self.counters.created };
-        tally.add(1);
+    fn retry(&self) -> Retry {
+        Retry { tries: self.config.tries.max(1), pause: self.config.retry_pause, stop: self.stop.clone() }
     }
 }
 
-/// What the server has refused it would refuse again.
-fn is_worth_a_retry(error: &ApiError) -> bool {
-    !matches!(error.kind, ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
-}
-
-fn refused(event: &Event, error: &ApiError) {
-    // The event is there already, or its namespace is about to go: nobody will miss it.
-    let terminating = error.status().is_some_and(|status| status.message.contains("being terminated"));
-    let expected = error.is_already_exists() || (error.reason() == Some(&Reason::Forbidden) && terminating);
-    let (key, reason) = (event.key(), &event.reason);
-    match expected {
-        true => tracing::debug!(%key, reason, %error, "an event was refused"),
-        false => tracing::warn!(%key, reason, %error, "an event could not be written"),
-    }
+/// The name of this machine: the pod's, in a pod.
+fn host() -> String {
+    let told = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().and_then(told);
+    host.or_else(|| std::env::var("HOSTNAME").ok().and_then(told)).unwrap_or_else(|| "unknown".into())
 }

@@ -50,12 +50,51 @@ pub struct Event {
     /// The instance of that component.
     #[serde(default)]
     pub reporting_instance: String,
+    /// What was done about the object, or failed to be, in one word: `Binding`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub action: String,
+    /// A second object that matters to it: the node that a pod was bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub related: Option<ObjectReference>,
+    /// How often it happened, from recorders of `events.k8s.io`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<EventSeries>,
     /// Fields that this struct does not name.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
 pintle_meta::resource!(Event, "v1", "Event", "events", Namespaced);
+
+/// `Normal Pulled done`, and the annotations where there are any. The alternate form, `{:#}`, says as well of what kind of object.
+/// These are the texts of client-go's `FakeRecorder`.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.event_type, self.reason, self.message)?;
+        if f.alternate() {
+            let ObjectReference { kind, api_version, .. } = &self.involved_object;
+            write!(f, " involvedObject{{kind={kind},apiVersion={api_version}}}")?;
+        }
+        if !self.metadata.annotations.is_empty() {
+            let annotations: Vec<_> =
+                self.metadata.annotations.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+            write!(f, " map[{}]", annotations.join(" "))?;
+        }
+        Ok(())
+    }
+}
+
+/// How often something happened that goes on happening.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventSeries {
+    /// How often, as of the last time it was told: at least 2.
+    #[serde(default)]
+    pub count: i32,
+    /// When it happened last, as of then.
+    #[serde(default)]
+    pub last_observed_time: Option<MicroTime>,
+}
 
 /// A reference to an object of any kind.
 ///
@@ -165,9 +204,13 @@ mod tests {
             "involvedObject":{"kind":"Pod","namespace":"ns","name":"a","apiVersion":"v1","fieldPath":"spec.containers{web}"},
             "reason":"Pulled","message":"done","source":{"component":"kubelet","host":"node-1"},
             "firstTimestamp":"2026-11-20T08:30:00Z","lastTimestamp":"2026-11-20T08:30:00Z","count":3,"type":"Normal",
-            "eventTime":null,"reportingComponent":"kubelet","reportingInstance":"node-1","action":"Pull"}"#;
+            "eventTime":null,"reportingComponent":"kubelet","reportingInstance":"node-1","action":"Pull",
+            "related":{"kind":"Node","name":"node-1"},
+            "series":{"count":2,"lastObservedTime":"2026-11-20T08:30:00.000000Z"},"new":1}"#;
         let event: Event = serde_json::from_str(text).unwrap();
         let expected: Value = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_value(&event).unwrap(), expected);
+        assert_eq!(event.to_string(), "Normal Pulled done");
+        assert_eq!(format!("{event:#}"), "Normal Pulled done involvedObject{kind=Pod,apiVersion=v1}");
     }
 }

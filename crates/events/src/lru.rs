@@ -22,17 +22,41 @@ impl<K: Clone + Hash + Eq, V> Lru<K, V> {
     /// The value of `key`, made if there is none.
     pub(crate) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.clock += 1;
-        if !self.entries.contains_key(&key)
-            && self.entries.len() == self.capacity
-            && let Some((_, oldest)) = self.order.pop_first()
-        {
-            self.entries.remove(&oldest);
-        }
+        self.make_room(&key);
         let (used, value) = self.entries.entry(key.clone()).or_insert_with(|| (0, make()));
         self.order.remove(used);
         self.order.insert(self.clock, key);
         *used = self.clock;
         value
+    }
+
+    /// Forgets what has to give way to `key`, if anything.
+    pub(crate) fn make_room(&mut self, key: &K) -> Option<V> {
+        if self.entries.contains_key(key) || self.entries.len() < self.capacity {
+            return None;
+        }
+        let (_, oldest) = self.order.pop_first()?;
+        self.entries.remove(&oldest).map(|(_, value)| value)
+    }
+
+    /// The value of `key`, which is not used by that.
+    pub(crate) fn find(&mut self, key: &K) -> Option<&mut V> {
+        self.entries.get_mut(key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.order.values().filter_map(|key| self.entries.get(key)).map(|(_, value)| value)
+    }
+
+    pub(crate) fn retain(&mut self, wanted: impl Fn(&V) -> bool) {
+        let Self { entries, order, .. } = self;
+        entries.retain(|_, (used, value)| {
+            let stays = wanted(value);
+            if !stays {
+                order.remove(used);
+            }
+            stays
+        });
     }
 }
 
@@ -51,5 +75,9 @@ mod tests {
         assert_eq!(*lru.entry("b", || 0), 0, "b had to go");
         assert_eq!(lru.entries.len(), 2);
         assert_eq!(lru.order.len(), 2);
+        *lru.find(&"a").unwrap() = 3;
+        assert_eq!(lru.values().collect::<Vec<_>>(), [&3, &0], "from the one that was not used for longest");
+        lru.retain(|value| *value == 0);
+        assert_eq!((lru.entries.len(), lru.order.len(), lru.find(&"a")), (1, 1, None));
     }
 }

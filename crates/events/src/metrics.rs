@@ -8,7 +8,7 @@ use pintle_metrics::{Counter, Metric, MetricKind, Provider};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// Recorded: the sum of what follows, but for `combined` and what is still waiting.
+    /// Recorded, once for each sink: the sum of what follows, but for `combined` and what is still waiting.
     pub recorded: u64,
     /// Stored as new events.
     pub created: u64,
@@ -16,6 +16,8 @@ pub struct EventCounts {
     pub patched: u64,
     /// Of these two, those that stood for several different messages.
     pub combined: u64,
+    /// Counted on a series here, which is told to the server from time to time.
+    pub counted: u64,
     /// Held back, since there were too many about their object.
     pub spam: u64,
     /// Lost, since the queue was full or closed.
@@ -50,6 +52,7 @@ pub(crate) struct Counters {
     pub(crate) created: Tally,
     pub(crate) patched: Tally,
     pub(crate) combined: Tally,
+    pub(crate) counted: Tally,
     pub(crate) spam: Tally,
     pub(crate) dropped: Tally,
     pub(crate) failed: Tally,
@@ -74,6 +77,7 @@ impl Counters {
             created: settled("created"),
             patched: settled("patched"),
             combined: tally(&COMBINED, &[]),
+            counted: settled("counted"),
             spam: settled("spam"),
             dropped: settled("dropped"),
             failed: settled("failed"),
@@ -87,6 +91,7 @@ impl Counters {
             created: read(&self.created),
             patched: read(&self.patched),
             combined: read(&self.combined),
+            counted: read(&self.counted),
             spam: read(&self.spam),
             dropped: read(&self.dropped),
             failed: read(&self.failed),

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
-use pintle_meta::{ObjectMeta, Time, TypeMeta};
-use tokio::sync::mpsc;
+use pintle_meta::{Time, TypeMeta};
 
-use crate::metrics::Counters;
+use crate::hub::Hub;
 use crate::{Event, EventSource, EventType, ObjectReference};
 
 /// Records events, for one component. Cheap to clone.
@@ -27,14 +26,13 @@ use crate::{Event, EventSource, EventType, ObjectReference};
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
     source: EventSource,
-    queue: mpsc::Sender<Event>,
-    counters: Arc<Counters>,
+    hub: Arc<Hub>,
     last_nanos: Arc<AtomicI64>,
 }
 
 impl EventRecorder {
-    pub(crate) fn new(source: EventSource, queue: mpsc::Sender<Event>, counters: Arc<Counters>) -> Self {
-        Self { source, queue, counters, last_nanos: Arc::default() }
+    pub(crate) fn new(source: EventSource, hub: Arc<Hub>) -> Self {
+        Self { source, hub, last_nanos: Arc::default() }
     }
 
     /// Records that something happened to an object: a `&T` of any resource, or an [`ObjectReference`].
@@ -47,34 +45,64 @@ impl EventRecorder {
         reason: impl Into<String>,
         message: impl Into<String>,
     ) {
-        let event = self.make(about.into(), event_type, reason.into(), message.into());
-        self.counters.recorded.add(1);
-        if let Err(error) = self.queue.try_send(event) {
-            self.counters.dropped.add(1);
-            let (mpsc::error::TrySendError::Full(event) | mpsc::error::TrySendError::Closed(event)) = error;
-            tracing::debug!(reason = event.reason, object = event.involved_object.name, "an event was dropped");
-        }
+        self.record(Event {
+            involved_object: about.into(),
+            event_type: event_type.as_str().into(),
+            reason: reason.into(),
+            message: message.into(),
+            ..Event::default()
+        });
     }
 
-    fn make(&self, about: ObjectReference, event_type: EventType, reason: String, message: String) -> Event {
+    /// Records an event of which more is known: what was done, a second object that matters, annotations or labels.
+    ///
+    /// What is left out is filled in: who recorded it and when, its namespace and name, and the type, which is `Normal`. An event of
+    /// another type than the two that there are is dropped, as servers would.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_events::{Event, EventRecorder, ObjectReference};
+    ///
+    /// fn bound(recorder: &EventRecorder, pod: ObjectReference, node: ObjectReference) {
+    ///     let message = format!("{} runs on {}", pod.name, node.name);
+    ///     recorder.record(Event {
+    ///         involved_object: pod,
+    ///         related: Some(node),
+    ///         action: "Binding".into(),
+    ///         reason: "Scheduled".into(),
+    ///         message,
+    ///         ..Event::default()
+    ///     });
+    /// }
+    /// ```
+    pub fn record(&self, event: Event) {
+        self.hub.record(self.completed(event));
+    }
+
+    fn completed(&self, mut event: Event) -> Event {
+        let fill = |text: &mut String, with: &str| {
+            if text.is_empty() {
+                text.push_str(with);
+            }
+        };
         let now = Timestamp::now();
-        let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
-        let time = Some(Time(now));
-        Event {
-            types: TypeMeta { api_version: "v1".into(), kind: "Event".into() },
-            metadata: ObjectMeta::new(namespace, self.name(&about.name, now)),
-            reason,
-            message,
-            source: self.source.clone(),
-            first_timestamp: time,
-            last_timestamp: time,
-            count: 1,
-            event_type: event_type.as_str().into(),
-            reporting_component: self.source.component.clone(),
-            reporting_instance: self.source.host.clone(),
-            involved_object: about,
-            ..Event::default()
+        event.types = TypeMeta { api_version: "v1".into(), kind: "Event".into() };
+        fill(&mut event.metadata.namespace, &event.involved_object.namespace);
+        fill(&mut event.metadata.namespace, "default");
+        if event.metadata.name.is_empty() {
+            event.metadata.name = self.name(&event.involved_object.name, now);
         }
+        fill(&mut event.event_type, EventType::Normal.as_str());
+        if event.source == EventSource::default() {
+            event.source = self.source.clone();
+        }
+        fill(&mut event.reporting_component, &event.source.component);
+        fill(&mut event.reporting_instance, &event.source.host);
+        event.first_timestamp = event.first_timestamp.or(Some(Time(now)));
+        event.last_timestamp = event.last_timestamp.or(event.first_timestamp);
+        event.count = event.count.max(1);
+        event
     }
 
     /// The object's name and a number that no other event of this recorder has.
@@ -100,13 +128,12 @@ fn is_subdomain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use pintle_meta::ObjectMeta;
 
-    fn recorder(capacity: usize) -> (EventRecorder, mpsc::Receiver<Event>) {
-        let (queue, events) = mpsc::channel(capacity);
-        let source = EventSource { component: "tester".into(), host: "node-1".into() };
-        (EventRecorder::new(source, queue, Arc::new(Counters::new(None))), events)
-    }
+    use super::*;
+    use crate::FakeRecorder;
+    use crate::hub::Listener;
+    use crate::metrics::Counters;
 
     fn about(namespace: &str, name: &str) -> ObjectReference {
         ObjectReference { namespace: namespace.into(), name: name.into(), ..ObjectReference::default() }
@@ -114,24 +141,44 @@ mod tests {
 
     #[test]
     fn an_event_says_who_what_and_when() {
-        let (recorder, mut events) = recorder(1);
+        let mut fake = FakeRecorder::new(2);
+        let source = EventSource { component: "tester".into(), host: "node-1".into() };
+        let recorder = EventRecorder { source, ..fake.recorder() };
         recorder.event(about("ns", "web"), EventType::Warning, "Broken", "it broke");
-        let event = events.try_recv().unwrap();
+        let event = fake.take().remove(0);
         assert_eq!((&*event.reason, &*event.message, &*event.event_type), ("Broken", "it broke", "Warning"));
         assert_eq!((&*event.source.component, &*event.reporting_instance, event.count), ("tester", "node-1", 1));
         assert_eq!((&*event.metadata.namespace, event.first_timestamp), ("ns", event.last_timestamp));
         assert!(event.metadata.name.starts_with("web."), "{}", event.metadata.name);
+
+        let metadata = ObjectMeta { annotations: [("a".into(), "b".into())].into(), ..ObjectMeta::default() };
+        let told = Event { metadata, action: "Act".into(), related: Some(about("", "node")), ..Event::default() };
+        recorder.record(Event { involved_object: about("ns", "web"), reporting_instance: "mine".into(), ..told });
+        let event = fake.take().remove(0);
+        assert_eq!((&*event.action, event.related, &*event.event_type), ("Act", Some(about("", "node")), "Normal"));
+        assert_eq!((&*event.reporting_component, &*event.reporting_instance), ("tester", "mine"));
+        assert_eq!(event.metadata.annotations["a"], "b");
+    }
+
+    #[test]
+    fn an_event_of_an_unknown_type_is_dropped_and_counted() {
+        let mut fake = FakeRecorder::new(1);
+        let recorder = fake.recorder();
+        recorder.record(Event { event_type: "Error".into(), ..Event::default() });
+        let counts = recorder.hub.counters.snapshot();
+        assert_eq!((counts.recorded, counts.dropped, fake.take().len()), (1, 1, 0));
     }
 
     #[test]
     fn names_are_valid_and_never_the_same() {
-        let (recorder, mut events) = recorder(300);
+        let mut fake = FakeRecorder::new(300);
+        let recorder = fake.recorder();
         let long = "x".repeat(250);
         for name in ["web", "Web", "system:node", long.as_str(), "-a", "a..b"].repeat(50) {
             recorder.event(about("", name), EventType::Normal, "R", "m");
         }
         let mut names = std::collections::BTreeSet::new();
-        while let Ok(event) = events.try_recv() {
+        for event in fake.take() {
             assert_eq!(event.metadata.namespace, "default");
             let name = event.metadata.name;
             assert!(is_subdomain(&name) && name.len() <= 253, "{name}");
@@ -142,12 +189,17 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_dropped_and_counted() {
-        let (recorder, events) = recorder(2);
+        let (queue, events) = tokio::sync::mpsc::channel(2);
+        let hub = Arc::new(Hub::new(Counters::new(None)));
+        hub.add(Listener::Sink(queue));
+        let recorder = EventRecorder::new(EventSource::default(), hub.clone());
         (0..5).for_each(|_| recorder.event(about("ns", "web"), EventType::Normal, "R", "m"));
-        assert_eq!(recorder.counters.snapshot().dropped, 3);
+        assert_eq!(hub.counters.snapshot().dropped, 3);
         drop(events);
         recorder.event(about("ns", "web"), EventType::Normal, "R", "m");
-        let counts = recorder.counters.snapshot();
-        assert_eq!((counts.recorded, counts.dropped), (6, 4));
+        hub.close();
+        recorder.event(about("ns", "web"), EventType::Normal, "R", "m");
+        let counts = hub.counters.snapshot();
+        assert_eq!((counts.recorded, counts.dropped), (7, 5));
     }
 }

@@ -133,6 +133,8 @@ impl From<Error> for ApiError {
 pub struct Problem {
     /// The file, where it is known.
     pub file: Option<PathBuf>,
+    /// The line in that file, from 1: of the member at fault, or of what lacks it.
+    pub line: Option<usize>,
     /// The member at fault, such as `clusters["eu-1"].server`.
     pub field: String,
     /// What is wrong, and what to do.
@@ -142,7 +144,11 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = &self.file {
-            write!(f, "{}: ", file.display())?;
+            write!(f, "{}:", file.display())?;
+            if let Some(line) = self.line {
+                write!(f, "{line}:")?;
+            }
+            f.write_str(" ")?;
         }
         write!(f, "{}: {}", self.field, self.message)
     }

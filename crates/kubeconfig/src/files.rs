@@ -99,7 +99,7 @@ impl Files {
 }
 
 /// Not the whole of a file that never ends: a byte more than is taken, so that it is refused for its size.
-fn read_bounded(path: &Path) -> io::Result<String> {
+pub(crate) fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(yaml::LARGEST as u64 + 1).read_to_string(&mut text)?;
     Ok(text)
@@ -145,7 +145,9 @@ impl Kubeconfig {
         }
         first(&mut self.api_version, other.api_version);
         first(&mut self.kind, other.kind);
-        first(&mut self.current_context, other.current_context);
+        if self.current_context.is_empty() {
+            (self.current_context, self.origin) = (other.current_context, other.origin);
+        }
         fill(&mut self.clusters, other.clusters);
         fill(&mut self.contexts, other.contexts);
         fill(&mut self.users, other.users);
@@ -156,6 +158,7 @@ impl Kubeconfig {
     }
 
     pub(crate) fn set_origin(&mut self, path: &Path) {
+        self.origin = Some(path.into());
         let clusters = self.clusters.values_mut().map(|cluster| &mut cluster.origin);
         let contexts = self.contexts.values_mut().map(|context| &mut context.origin);
         let users = self.users.values_mut().map(|user| &mut user.origin);

@@ -1,5 +1,6 @@
 //! From a configuration and the flags of a program to what a client needs to know.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use pintle_meta::{
 };
 
 use crate::validate::Report;
-use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
+use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig};
 
 /// What wins over the files: the flags that a program has in common with kubectl.
 ///
@@ -51,20 +52,28 @@ pub struct Overrides {
     pub certificate_authority: Option<PathBuf>,
     /// A proxy.
     pub proxy_url: Option<String>,
+    /// Ask for no compressed answers.
+    pub disable_compression: Option<bool>,
     /// A file with the client's certificate chain.
     pub client_certificate: Option<PathBuf>,
     /// A file with the key of the client's certificate.
     pub client_key: Option<PathBuf>,
     /// A bearer token, in place of both token and token file.
     pub token: Option<Secret>,
+    /// A file with the bearer token, in place of both token and token file; beside `token`, it has the later ones.
+    pub token_file: Option<PathBuf>,
     /// The name for basic authentication.
     pub username: Option<String>,
     /// The password for basic authentication.
     pub password: Option<Secret>,
     /// The user to act as.
     pub impersonate: Option<String>,
+    /// The uid to act with. It needs a user to act as.
+    pub impersonate_uid: Option<String>,
     /// The groups to act as a member of. They need a user to act as.
     pub impersonate_groups: Vec<String>,
+    /// Further attributes to act with, each in place of the files' one of that name. They need a user to act as.
+    pub impersonate_extra: BTreeMap<String, Vec<String>>,
     /// The time limit of a whole exchange; zero for none.
     pub timeout: Option<Duration>,
 }
@@ -74,7 +83,8 @@ impl fmt::Debug for Overrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { context, cluster, user, namespace, server, tls_server_name, insecure_skip_tls_verify, .. } = self;
         let Self { certificate_authority, proxy_url, client_certificate, client_key, token, username, .. } = self;
-        let Self { password, impersonate, impersonate_groups, timeout, .. } = self;
+        let Self { disable_compression, token_file, password, impersonate, impersonate_uid, .. } = self;
+        let Self { impersonate_groups, impersonate_extra, timeout, .. } = self;
         f.debug_struct("Overrides")
             .field("context", context)
             .field("cluster", cluster)
@@ -85,13 +95,17 @@ impl fmt::Debug for Overrides {
             .field("insecure_skip_tls_verify", insecure_skip_tls_verify)
             .field("certificate_authority", certificate_authority)
             .field("proxy_url", &proxy_url.as_deref().map(redacted_url))
+            .field("disable_compression", disable_compression)
             .field("client_certificate", client_certificate)
             .field("client_key", client_key)
             .field("token", token)
+            .field("token_file", token_file)
             .field("username", username)
             .field("password", password)
             .field("impersonate", impersonate)
+            .field("impersonate_uid", impersonate_uid)
             .field("impersonate_groups", impersonate_groups)
+            .field("impersonate_extra", impersonate_extra)
             .field("timeout", timeout)
             .finish()
     }
@@ -138,15 +152,12 @@ impl Kubeconfig {
         config.timeout = overrides.timeout.filter(|timeout| !timeout.is_zero());
         config.impersonate = impersonate(&user);
         if cluster.server.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://")) {
-            let unsupported = user.auth_provider.as_ref().map(|provider| Problem {
-                file: user.origin.clone(),
-                field: format!("users[{user_name:?}].auth-provider"),
-                message: format!("{:?} is not supported; log in with exec, a token or a certificate", provider.name),
-            });
-            if !credentials(&mut config, &cluster, user)
-                && let Some(problem) = unsupported
-            {
-                return Err(Error::Invalid(vec![problem]));
+            let mut report = Report::default();
+            if let Some(provider) = &user.auth_provider {
+                report.unsupported(user_name, &user, provider);
+            }
+            if !credentials(&mut config, &cluster, user) {
+                report.finish()?;
             }
         }
         Ok(config)
@@ -206,6 +217,7 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
+        cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
         cluster
     }
 
@@ -218,9 +230,9 @@ impl Overrides {
             user.client_key = Some(key.clone());
             user.client_key_data = None;
         }
-        if let Some(token) = &self.token {
-            user.token = Some(token.clone());
-            user.token_file = None;
+        let has_token = self.token.is_some() || self.token_file.is_some();
+        if has_token {
+            (user.token, user.token_file) = (self.token.clone(), self.token_file.clone());
         }
         if let Some(username) = &self.username {
             user.username.clone_from(username);
@@ -229,7 +241,7 @@ impl Overrides {
             user.password = Some(password.clone());
         }
         // What is said here is meant; the files' other ways to log in give way.
-        if self.token.is_some() {
+        if has_token {
             (user.username, user.password) = (String::new(), None);
         } else if self.username.is_some() || self.password.is_some() {
             (user.token, user.token_file) = (None, None);
@@ -237,9 +249,13 @@ impl Overrides {
         if let Some(whom) = &self.impersonate {
             user.impersonate.clone_from(whom);
         }
+        if let Some(uid) = &self.impersonate_uid {
+            user.impersonate_uid.clone_from(uid);
+        }
         if !self.impersonate_groups.is_empty() {
             user.impersonate_groups.clone_from(&self.impersonate_groups);
         }
+        user.impersonate_extra.extend(self.impersonate_extra.clone());
         user
     }
 }

@@ -62,6 +62,9 @@ pub struct Kubeconfig {
     /// Members without a name here, such as `preferences`.
     #[serde(flatten)]
     pub other: Map<String, Value>,
+    /// The file that the current context came from. Not written.
+    #[serde(skip)]
+    pub origin: Option<PathBuf>,
 }
 
 /// How to reach a server. `Debug` shows its URLs without user and password.

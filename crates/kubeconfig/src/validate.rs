@@ -1,10 +1,13 @@
 //! What makes a configuration invalid.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pintle_meta::redacted_url;
 
-use crate::{AuthInfo, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
+use crate::files::read_bounded;
+use crate::yaml::Lines;
+use crate::{AuthInfo, AuthProvider, ClusterInfo, Context, Data, Error, Exec, Kubeconfig, Problem};
 
 impl Kubeconfig {
     /// Checks everything: each cluster, user and context, and what they refer to. Certificate files are opened.
@@ -27,8 +30,10 @@ impl Kubeconfig {
     pub fn validate(&self) -> Result<(), Error> {
         let mut report = Report::default();
         if !self.current_context.is_empty() && !self.contexts.contains_key(&self.current_context) {
+            report.file.clone_from(&self.origin);
             report.add("current-context", format!("context {:?} does not exist", self.current_context));
         }
+        report.file = None;
         let nameless = [
             ("clusters", self.clusters.contains_key("")),
             ("contexts", self.contexts.contains_key("")),
@@ -86,12 +91,30 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn finish(self) -> Result<(), Error> {
-        if self.problems.is_empty() { Ok(()) } else { Err(Error::Invalid(self.problems)) }
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        // The files are read once more, rather than keeping the lines of all that was fine.
+        let mut files: BTreeMap<PathBuf, Option<Lines>> = BTreeMap::new();
+        for problem in &mut self.problems {
+            let Some(file) = &problem.file else { continue };
+            let lines = || read_bounded(file).ok().and_then(|text| Lines::of(&text));
+            let lines = files.entry(file.clone()).or_insert_with(lines);
+            problem.line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
+        }
+        Err(Error::Invalid(self.problems))
     }
 
     fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem { file: self.file.clone(), field: field.into(), message: message.into() });
+        let (field, message) = (field.into(), message.into());
+        self.problems.push(Problem { file: self.file.clone(), line: None, field, message });
+    }
+
+    pub(crate) fn unsupported(&mut self, name: &str, user: &AuthInfo, provider: &AuthProvider) {
+        self.file.clone_from(&user.origin);
+        let message = format!("{:?} is not supported; log in with exec, a token or a certificate", provider.name);
+        self.add(format!("users[{name:?}].auth-provider"), message);
     }
 
     fn context(&mut self, name: &str, context: &Context, config: &Kubeconfig) {

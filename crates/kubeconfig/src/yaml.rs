@@ -1,10 +1,12 @@
 //! The one place that knows the YAML libraries.
 
 mod budget;
+mod lines;
 
 use std::path::Path;
 
 pub(crate) use self::budget::LARGEST;
+pub(crate) use self::lines::Lines;
 use crate::{Error, Kubeconfig};
 
 /// Reads a kubeconfig. An empty text is an empty one. `path` is for the error only.

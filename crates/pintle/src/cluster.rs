@@ -234,7 +234,8 @@ impl Cluster {
         }
         // Not under the lock, since it asks a provider of metrics, which is a user's. One that is left over ends at once.
         let config = BroadcasterConfig { metrics: self.inner.metrics.clone(), ..BroadcasterConfig::default() };
-        let started = EventBroadcaster::start(self.api(), config);
+        let started = EventBroadcaster::new(config);
+        started.start_recording_to_sink(self.api());
         let mut events = self.events();
         match &mut *events {
             Events::Open(Some(quicker)) => quicker.recorder(source),

@@ -146,7 +146,8 @@ async fn readiness_tells_which_source_is_not_complete_and_why() {
 #[tokio::test(start_paused = true)]
 async fn leadership_shows_as_events_about_the_lock_and_in_the_metrics() {
     let (leases, sink) = (Collection::<Lease>::default(), Collection::<Event>::default());
-    let broadcaster = EventBroadcaster::start(sink.clone(), BroadcasterConfig::default());
+    let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
+    broadcaster.start_recording_to_sink(sink.clone());
     let recorder = broadcaster.recorder(EventSource { component: "site".into(), host: String::new() });
     let told = Told::default();
     let informer = informer(&sites_named(&["x"]));

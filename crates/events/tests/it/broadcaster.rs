@@ -59,10 +59,17 @@ fn tries(server: &Collection<Event>) -> BTreeMap<String, u32> {
     tries
 }
 
+/// A broadcaster with one sink.
+fn to_sink(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> EventBroadcaster {
+    let broadcaster = EventBroadcaster::new(config);
+    broadcaster.start_recording_to_sink(api);
+    broadcaster
+}
+
 /// A broadcaster, and where its metrics go.
 fn told(api: impl ObjectApi<Event>, config: BroadcasterConfig) -> (EventBroadcaster, Memory) {
     let memory = Memory::new();
-    (EventBroadcaster::start(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
+    (to_sink(api, BroadcasterConfig { metrics: Some(Arc::new(memory.clone())), ..config }), memory)
 }
 
 fn settled(memory: &Memory, outcome: &str) -> Option<f64> {
@@ -98,7 +105,7 @@ async fn events_are_created_and_repetitions_counted() {
 #[tokio::test(start_paused = true)]
 async fn an_event_that_has_expired_is_created_again_with_its_count() {
     let server = server();
-    let broadcaster = EventBroadcaster::start(server.clone(), BroadcasterConfig::default());
+    let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
     tell(&broadcaster, "web", "again");
     pass(1).await;
     server.objects().iter().for_each(|event| assert!(server.remove(&event.key())));
@@ -153,7 +160,7 @@ async fn a_full_queue_drops_and_never_blocks() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_writes_what_waits() {
     let server = server();
-    let broadcaster = EventBroadcaster::start(server.clone(), BroadcasterConfig::default());
+    let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
     let recorder = broadcaster.recorder(EventSource::default());
     (0..20).for_each(|index| tell(&broadcaster, &format!("pod-{index}"), "m"));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
@@ -167,14 +174,14 @@ async fn a_shutdown_writes_what_waits() {
 async fn a_shutdown_gives_each_event_one_last_try_and_has_a_deadline() {
     let start = tokio::time::Instant::now();
     let server = failing(unreachable(99));
-    let broadcaster = EventBroadcaster::start(server.clone(), BroadcasterConfig::default());
+    let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
     ["a", "b", "c"].iter().for_each(|name| tell(&broadcaster, name, name));
     pass(30).await;
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.failed, start.elapsed().as_secs()), (3, 30), "it did not wait for a pause to end");
     assert_eq!((tries(&server)["b"], tries(&server)["c"]), (1, 1));
 
-    let broadcaster = EventBroadcaster::start(failing(silent), BroadcasterConfig::default());
+    let broadcaster = to_sink(failing(silent), BroadcasterConfig::default());
     ["a", "b"].iter().for_each(|name| tell(&broadcaster, name, name));
     let start = tokio::time::Instant::now();
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
@@ -184,7 +191,7 @@ async fn a_shutdown_gives_each_event_one_last_try_and_has_a_deadline() {
 #[tokio::test(start_paused = true)]
 async fn dropping_the_broadcaster_ends_the_writing() {
     let server = failing(unreachable(99));
-    let broadcaster = EventBroadcaster::start(server.clone(), BroadcasterConfig::default());
+    let broadcaster = to_sink(server.clone(), BroadcasterConfig::default());
     tell(&broadcaster, "web", "m");
     pass(1).await;
     drop(broadcaster);
@@ -211,6 +218,7 @@ async fn the_series_are_gone_with_the_broadcaster_and_its_recorders() {
     let expected = [
         ("event_broadcaster_combined_total", ""),
         ("event_broadcaster_recorded_total", ""),
+        ("event_broadcaster_settled_total", "counted"),
         ("event_broadcaster_settled_total", "created"),
         ("event_broadcaster_settled_total", "dropped"),
         ("event_broadcaster_settled_total", "failed"),
@@ -228,10 +236,8 @@ async fn the_series_are_gone_with_the_broadcaster_and_its_recorders() {
 #[tokio::test(start_paused = true)]
 async fn two_broadcasters_count_apart() {
     let (one, other) = (server(), server());
-    let broadcasters = [
-        EventBroadcaster::start(one.clone(), BroadcasterConfig::default()),
-        EventBroadcaster::start(other.clone(), BroadcasterConfig::default()),
-    ];
+    let broadcasters =
+        [to_sink(one.clone(), BroadcasterConfig::default()), to_sink(other.clone(), BroadcasterConfig::default())];
     tell(&broadcasters[0], "web", "m");
     tell(&broadcasters[0], "web", "m");
     tell(&broadcasters[1], "web", "m");
@@ -243,7 +249,7 @@ async fn two_broadcasters_count_apart() {
 async fn metrics_that_panic_cost_no_event() {
     let server = server();
     let config = BroadcasterConfig { metrics: Some(Arc::new(PanickingProvider)), ..BroadcasterConfig::default() };
-    let broadcaster = EventBroadcaster::start(server.clone(), config);
+    let broadcaster = to_sink(server.clone(), config);
     (0..3).for_each(|nth| tell(&broadcaster, "web", &format!("message {nth}")));
     let counts = broadcaster.shutdown(Duration::from_secs(5)).await;
     assert_eq!((counts.recorded, counts.created, server.objects().len()), (3, 3, 3));
@@ -253,7 +259,7 @@ async fn metrics_that_panic_cost_no_event() {
 async fn a_pause_may_be_longer_than_the_clock_counts() {
     let server = failing(unreachable(2));
     let config = BroadcasterConfig { retry_pause: Duration::MAX, ..BroadcasterConfig::default() };
-    let broadcaster = EventBroadcaster::start(server.clone(), config);
+    let broadcaster = to_sink(server.clone(), config);
     tell(&broadcaster, "web", "hello");
     pass(1).await;
     assert_eq!(tries(&server)["hello"], 1);

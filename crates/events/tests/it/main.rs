@@ -4,3 +4,5 @@
 
 mod broadcaster;
 mod correlator;
+mod series;
+mod watchers;

@@ -18,7 +18,7 @@ impl<'a, I: Iterator<Item = &'a String> + Clone> fmt::Debug for Names<I> {
 
 impl fmt::Debug for Kubeconfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { api_version, kind, clusters, contexts, current_context, users, extensions, other } = self;
+        let Self { api_version, kind, clusters, contexts, current_context, users, extensions, other, origin } = self;
         f.debug_struct("Kubeconfig")
             .field("api_version", api_version)
             .field("kind", kind)
@@ -28,6 +28,7 @@ impl fmt::Debug for Kubeconfig {
             .field("users", users)
             .field("extensions", &Names(extensions.keys()))
             .field("other", &Names(other.keys()))
+            .field("origin", origin)
             .finish()
     }
 }

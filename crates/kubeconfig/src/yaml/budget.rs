@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use granit_parser::{Event, Parser};
+use granit_parser::{Event, Options, Parser};
 
 /// The largest text, and the most that it may come to when each alias is replaced, in bytes.
 pub(crate) const LARGEST: usize = 16 << 20;
@@ -19,13 +19,7 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     if text.len() > LARGEST {
         return Err(format!("it is larger than {LARGEST} bytes"));
     }
-    let options = granit_parser::options! {
-        strict_indentation: false,
-        block_scalar_eof_without_line_feed: true,
-        flow_nesting_limit: DEEPEST,
-        block_nesting_limit: DEEPEST,
-    };
-    let mut events = Parser::new_from_str_with_options(text, options);
+    let mut events = Parser::new_from_str_with_options(text, options());
     let mut anchors: HashMap<usize, usize> = HashMap::new();
     // Of each list or map that is open: its anchor, and what came before it.
     let mut open: Vec<(usize, usize)> = Vec::new();
@@ -58,6 +52,16 @@ pub(super) fn check(text: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// As the library reads.
+pub(super) fn options() -> Options {
+    granit_parser::options! {
+        strict_indentation: false,
+        block_scalar_eof_without_line_feed: true,
+        flow_nesting_limit: DEEPEST,
+        block_nesting_limit: DEEPEST,
+    }
 }
 
 #[cfg(test)]

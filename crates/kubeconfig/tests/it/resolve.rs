@@ -112,6 +112,19 @@ fn credentials_given_by_hand_replace_those_of_the_file() {
     assert!(used.token.is_none());
     assert_eq!(used.basic.unwrap().username, "a");
 
+    let file = Overrides { token_file: Some("/hand".into()), ..Overrides::default() };
+    for user in ["token: mine", "tokenFile: /t", "username: a"] {
+        let used = resolve(EU, user, &file);
+        assert_eq!(
+            (token(&used), used.token_file.clone(), used.basic.is_none()),
+            (None, Some("/hand".into()), true),
+            "{user}"
+        );
+    }
+    let both = Overrides { token_file: Some("/hand".into()), ..hand };
+    let used = resolve(EU, "token: mine", &both);
+    assert_eq!((token(&used), used.token_file.clone()), (Some("hand"), Some("/hand".into())));
+
     let pair = tempfile::NamedTempFile::new().unwrap();
     let path = Some(PathBuf::from(pair.path()));
     let certificate = Overrides { client_certificate: path.clone(), client_key: path, ..Overrides::default() };
@@ -149,6 +162,20 @@ fn impersonation_and_timeouts_reach_the_client() {
     assert_eq!((whom.user.as_str(), whom.uid.as_deref(), whom.groups.len()), ("me", Some("7"), 2));
     assert_eq!(whom.extra["k"], ["v", "w"]);
     assert_eq!((used.timeout, used.disable_compression), (Some(Duration::from_secs(5)), true));
+
+    let overrides = Overrides {
+        impersonate_uid: Some("8".into()),
+        impersonate_extra: [("k".to_owned(), vec!["x".to_owned()]), ("l".to_owned(), Vec::new())].into(),
+        disable_compression: Some(false),
+        ..Overrides::default()
+    };
+    let used = resolve("server: 'https://eu', disable-compression: true", user, &overrides);
+    let whom = used.impersonate.unwrap();
+    assert_eq!((whom.user.as_str(), whom.uid.as_deref(), whom.groups.len()), ("me", Some("8"), 2));
+    assert_eq!((whom.extra["k"].as_slice(), whom.extra["l"].len()), (["x".to_owned()].as_slice(), 0));
+    assert!(!used.disable_compression);
+    let error = config(EU, "").client_config(&overrides).unwrap_err();
+    assert!(error.to_string().contains("need a user to act as"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a kubeconfig is refused for. Each problem names its member.
 
-use pintle_kubeconfig::{Error, Kubeconfig};
+use pintle_kubeconfig::{Environment, Error, Files, Kubeconfig};
 
 /// The fields that validation of these members complains about.
 fn check(cluster: &str, user: &str, context: &str, expected: &[&str]) {
@@ -137,6 +137,42 @@ fn problems_name_the_file_the_member_and_what_to_do() {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert!(config.validate_context("other").unwrap_err().is_context_not_found());
+}
+
+/// Each in its own file, as merged, and without a line where there is no file.
+#[test]
+fn problems_name_the_line_of_the_member_or_of_what_lacks_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mine, ours) = (dir.path().join("mine"), dir.path().join("ours"));
+    std::fs::write(&mine, "# mine\ncurrent-context: gone\ncontexts:\n- context:\n    user: me\n  name: prod\n")
+        .unwrap();
+    let text = "clusters:\n- name: eu\n  cluster:\n    server: https://eu\n    proxy-url: nonsense\nusers:\n- name: me\n  user:\n\
+                \x20   as-uid: '7'\n    exec: {command: login}\n";
+    std::fs::write(&ours, text).unwrap();
+    let list = std::env::join_paths([&mine, &ours]).unwrap();
+    let files = Files::new(&Environment { kubeconfig: Some(list), ..Environment::default() });
+    let problems = |config: Kubeconfig| match config.validate() {
+        Err(Error::Invalid(problems)) => problems,
+        other => panic!("{other:?}"),
+    };
+    let found = problems(files.load().unwrap());
+    let found: Vec<_> = found.iter().map(|it| (it.field.as_str(), it.file.as_deref(), it.line)).collect();
+    let expected = [
+        ("current-context", Some(mine.as_path()), Some(2)),
+        ("contexts[\"prod\"].cluster", Some(&mine), Some(4)),
+        ("clusters[\"eu\"].proxy-url", Some(&ours), Some(5)),
+        ("users[\"me\"].exec.apiVersion", Some(&ours), Some(10)),
+        ("users[\"me\"].exec.interactiveMode", Some(&ours), Some(10)),
+        ("users[\"me\"].as", Some(&ours), Some(8)),
+    ];
+    assert_eq!(found, expected);
+    let shown = files.load().unwrap().validate().unwrap_err().to_string();
+    assert!(shown.contains(&format!("{}:5: clusters", ours.display())), "{shown}");
+    assert!(problems(Kubeconfig::parse(text).unwrap()).iter().all(|problem| problem.line.is_none()));
+    // What is gone by now has no lines.
+    let config = files.load().unwrap();
+    std::fs::remove_file(&ours).unwrap();
+    assert_eq!(problems(config).iter().filter_map(|problem| problem.line).collect::<Vec<_>>(), [2, 4]);
 }
 
 #[test]

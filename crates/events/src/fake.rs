@@ -1,0 +1,63 @@
+//! A recorder for tests.
+
+use std::sync::Arc;
+
+use crate::hub::{Hub, Listener};
+use crate::metrics::Counters;
+use crate::watcher::{EventWatcher, Watch};
+use crate::{Event, EventRecorder, EventSource};
+
+/// Keeps what is recorded, for tests of what records: client-go's `FakeRecorder`. It writes nothing and needs no runtime.
+///
+/// An [`Event`] is printed as client-go's fake would have it, so that a test can compare texts. Unlike there, a recorder that meets a
+/// full buffer does not wait: the event is lost, and [counted](Self::dropped).
+///
+/// # Examples
+///
+/// ```
+/// use pintle_events::{EventRecorder, EventType, FakeRecorder, ObjectReference};
+///
+/// fn check(template: Option<&str>, recorder: &EventRecorder) {
+///     if template.is_none() {
+///         let site = ObjectReference { kind: "Website".into(), api_version: "example.com/v1".into(), ..Default::default() };
+///         recorder.event(site, EventType::Warning, "BadTemplate", "The template does not exist");
+///     }
+/// }
+///
+/// let mut fake = FakeRecorder::new(10);
+/// check(None, &fake.recorder());
+/// let event = &fake.take()[0];
+/// assert_eq!(event.to_string(), "Warning BadTemplate The template does not exist");
+/// assert!(format!("{event:#}").ends_with(" involvedObject{kind=Website,apiVersion=example.com/v1}"));
+/// assert!(fake.take().is_empty());
+/// ```
+#[derive(Debug)]
+pub struct FakeRecorder {
+    hub: Arc<Hub>,
+    events: EventWatcher,
+}
+
+impl FakeRecorder {
+    /// One that keeps so many events until they are taken, and at least 1.
+    pub fn new(buffer: usize) -> Self {
+        let (watch, events) = Watch::new(buffer, |_| true);
+        let hub = Arc::new(Hub::new(Counters::new(None)));
+        hub.add(Listener::Watcher(watch));
+        Self { hub, events }
+    }
+
+    /// The recorder to hand to what is tested.
+    pub fn recorder(&self) -> EventRecorder {
+        EventRecorder::new(EventSource::default(), self.hub.clone())
+    }
+
+    /// What was recorded since the last call, in order.
+    pub fn take(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.events.try_next()).map(Arc::unwrap_or_clone).collect()
+    }
+
+    /// How many events did not fit.
+    pub fn dropped(&self) -> u64 {
+        self.events.dropped()
+    }
+}

@@ -1,0 +1,99 @@
+//! Where recorders hand events in, and who gets them.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pintle_meta::ObjectKey;
+use tokio::sync::mpsc;
+
+use crate::metrics::Counters;
+use crate::watcher::Watch;
+use crate::{Event, EventType};
+
+/// Passes each event on to all who listen. It never waits: where there is no room, the event is dropped.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) counters: Arc<Counters>,
+    /// None once the broadcaster is gone. It is replaced as a whole, so that no listener is called under the lock.
+    listeners: RwLock<Option<Arc<[Listener]>>>,
+}
+
+/// Who is told of events.
+#[derive(Clone, Debug)]
+pub(crate) enum Listener {
+    Sink(mpsc::Sender<Arc<Event>>),
+    Watcher(Watch),
+    Log,
+}
+
+impl Hub {
+    pub(crate) fn new(counters: Counters) -> Self {
+        Self { counters: Arc::new(counters), listeners: RwLock::new(Some(Arc::new([]))) }
+    }
+
+    pub(crate) fn add(&self, listener: Listener) {
+        self.change(|listeners| listeners.push(listener));
+    }
+
+    /// Lets go of all listeners: what they have not taken yet still reaches them, and then nothing.
+    pub(crate) fn close(&self) {
+        *self.listeners.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(crate) fn record(&self, event: Event) {
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_known = [EventType::Normal, EventType::Warning].iter().any(|known| known.as_str() == event.event_type);
+        let Some(listeners) = listeners.filter(|_| is_known) else {
+            self.counters.recorded.add(1);
+            return self.dropped(&event);
+        };
+        let event = Arc::new(event);
+        let mut has_left = false;
+        for listener in &*listeners {
+            match listener {
+                Listener::Sink(queue) => {
+                    self.counters.recorded.add(1);
+                    if queue.try_send(event.clone()).is_err() {
+                        self.dropped(&event);
+                    }
+                }
+                Listener::Watcher(watch) => has_left |= !watch.offer(&event),
+                Listener::Log => log(&event),
+            }
+        }
+        if has_left {
+            self.change(|listeners| {
+                listeners.retain(|listener| !matches!(listener, Listener::Watcher(watch) if watch.is_left()))
+            });
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Listener>)) {
+        let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(present) = &*listeners {
+            let mut changed = present.to_vec();
+            change(&mut changed);
+            *listeners = Some(changed.into());
+        }
+    }
+
+    fn dropped(&self, event: &Event) {
+        self.counters.dropped.add(1);
+        let Event { reason, event_type, involved_object, .. } = event;
+        tracing::debug!(reason, r#type = event_type, object = involved_object.name, "an event was dropped");
+    }
+}
+
+fn log(event: &Event) {
+    let about = &event.involved_object;
+    tracing::info!(
+        object = %ObjectKey::new(&about.namespace, &about.name),
+        field_path = about.field_path,
+        kind = about.kind,
+        api_version = about.api_version,
+        r#type = event.event_type,
+        reason = event.reason,
+        action = event.action,
+        message = event.message,
+        "Event occurred"
+    );
+}

@@ -1,0 +1,225 @@
+//! What makes series of repeated events.
+
+use std::time::{Duration, Instant};
+
+use pintle_meta::MicroTime;
+
+use crate::lru::Lru;
+use crate::{EventSeries, ObjectReference, SeriesEvent};
+
+/// When events of `events.k8s.io` are told again, and for how long they are remembered. The defaults are client-go's.
+#[derive(Clone, Debug)]
+pub struct SeriesConfig {
+    /// How often a series that goes on is written, so that its count is known and the server does not forget it: every 30 minutes.
+    pub refresh: Duration,
+    /// After how long without a repetition a series is over, and an event that did not become one is forgotten: 6 minutes.
+    pub finish: Duration,
+    /// How many events are remembered: 4096, and at least 1. The one that was not repeated for longest gives way, and its count is
+    /// written.
+    pub cache_size: usize,
+}
+
+impl Default for SeriesConfig {
+    fn default() -> Self {
+        Self { refresh: Duration::from_secs(30 * 60), finish: Duration::from_secs(6 * 60), cache_size: 4096 }
+    }
+}
+
+/// The events of the last minutes, and how often they were repeated. It does no I/O and reads no clock.
+#[derive(Debug)]
+pub(crate) struct Series {
+    config: SeriesConfig,
+    entries: Lru<SeriesKey, Entry>,
+}
+
+/// What makes two events one: all but the note and the times, and the version of the object, which changes with what is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct SeriesKey {
+    texts: [String; 5],
+    regarding: ObjectReference,
+    related: Option<ObjectReference>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    event: SeriesEvent,
+    observed: Instant,
+    /// When the server was told last, or was to be.
+    told: Instant,
+    /// Whether it happened since, as far as the server knows.
+    is_behind: bool,
+}
+
+impl Entry {
+    fn is_finished(&self, config: &SeriesConfig, now: Instant) -> bool {
+        now.saturating_duration_since(self.observed) >= config.finish
+    }
+}
+
+/// What to do with an event.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    /// What to write: the event itself if it is new, and that it has become a series with the second.
+    pub(crate) write: Option<SeriesEvent>,
+    /// A series that had to give way, to be written one last time.
+    pub(crate) evicted: Option<SeriesEvent>,
+}
+
+impl Series {
+    pub(crate) fn new(config: SeriesConfig) -> Self {
+        let entries = Lru::new(config.cache_size);
+        Self { config, entries }
+    }
+
+    /// How long may pass until what is [due](Self::due) has to be looked at.
+    pub(crate) fn period(&self) -> Duration {
+        self.config.finish.min(self.config.refresh).max(Duration::from_millis(1))
+    }
+
+    /// Takes in an event.
+    pub(crate) fn observe(&mut self, event: SeriesEvent, now: Instant) -> Observed {
+        let key = key_of(&event);
+        let evicted = self.entries.make_room(&key).filter(|entry| entry.is_behind).map(|entry| entry.event);
+        let happened = event.event_time;
+        let mut is_new = false;
+        let entry = self.entries.entry(key, || {
+            is_new = true;
+            Entry { event, observed: now, told: now, is_behind: false }
+        });
+        let write = if is_new { Some(entry.event.clone()) } else { entry.repeat(happened, now) };
+        Observed { write, evicted }
+    }
+
+    /// Series that the server is to be told about by now: those that go on, and those that are over.
+    pub(crate) fn due(&self, now: Instant) -> Vec<SeriesEvent> {
+        let is_old = |entry: &Entry| now.saturating_duration_since(entry.told) >= self.config.refresh;
+        self.behind(|entry| is_old(entry) || entry.is_finished(&self.config, now))
+    }
+
+    /// All series of which the server does not know the count.
+    pub(crate) fn unwritten(&self) -> Vec<SeriesEvent> {
+        self.behind(|_| true)
+    }
+
+    fn behind(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<SeriesEvent> {
+        let behind = self.entries.values().filter(|entry| entry.is_behind && wanted(entry));
+        behind.map(|entry| entry.event.clone()).collect()
+    }
+
+    /// Takes in that the server was told of a series, or wants to hear nothing of it.
+    pub(crate) fn told(&mut self, event: &SeriesEvent, now: Instant) {
+        if let Some(entry) = self.entries.find(&key_of(event)) {
+            (entry.told, entry.is_behind) = (now, false);
+        }
+    }
+
+    /// Forgets what is over, but for series that the server could not be told about.
+    pub(crate) fn forget(&mut self, now: Instant) {
+        let config = &self.config;
+        self.entries.retain(|entry| entry.is_behind || !entry.is_finished(config, now));
+    }
+}
+
+impl Entry {
+    /// It happened again. The second time makes a series of it, which is to be written; later ones are counted here.
+    fn repeat(&mut self, happened: Option<MicroTime>, now: Instant) -> Option<SeriesEvent> {
+        self.observed = now;
+        self.is_behind = true;
+        let is_second = self.event.series.is_none();
+        let series = self.event.series.get_or_insert(EventSeries { count: 1, last_observed_time: None });
+        series.count = series.count.saturating_add(1);
+        series.last_observed_time = happened;
+        is_second.then(|| self.event.clone())
+    }
+}
+
+fn key_of(event: &SeriesEvent) -> SeriesKey {
+    let plain = |about: &ObjectReference| ObjectReference { resource_version: String::new(), ..about.clone() };
+    SeriesKey {
+        texts: [
+            &event.event_type,
+            &event.action,
+            &event.reason,
+            &event.reporting_controller,
+            &event.reporting_instance,
+        ]
+        .map(String::clone),
+        regarding: plain(&event.regarding),
+        related: event.related.as_ref().map(plain),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(reason: &str) -> SeriesEvent {
+        SeriesEvent { reason: reason.into(), ..SeriesEvent::default() }
+    }
+
+    fn counts(events: &[SeriesEvent]) -> Vec<(&str, i32)> {
+        events.iter().map(|event| (&*event.reason, event.series.as_ref().map_or(1, |series| series.count))).collect()
+    }
+
+    #[test]
+    fn the_second_makes_a_series_and_later_ones_wait_for_the_next_refresh_or_the_end() {
+        let mut series = Series::new(SeriesConfig::default());
+        let start = Instant::now();
+        let at = |minutes: u64| start + Duration::from_secs(60 * minutes);
+        assert_eq!(counts(&series.observe(event("A"), at(0)).write.into_iter().collect::<Vec<_>>()), [("A", 1)]);
+        let second = series.observe(event("A"), at(1)).write.unwrap();
+        assert_eq!(counts(std::slice::from_ref(&second)), [("A", 2)]);
+        series.told(&second, at(1));
+        for minute in 2..=30 {
+            assert!(series.due(at(minute)).is_empty(), "minute {minute}");
+            assert!(series.observe(event("A"), at(minute)).write.is_none());
+        }
+        assert_eq!(counts(&series.due(at(31))), [("A", 31)], "30 minutes after it was told last");
+        series.told(&second, at(31));
+        assert!(series.due(at(37)).is_empty(), "all is told");
+        series.observe(event("A"), at(38));
+        assert!(series.due(at(43)).is_empty());
+        assert_eq!(counts(&series.due(at(44))), [("A", 32)], "6 minutes after it happened last");
+        series.forget(at(44));
+        assert_eq!(counts(&series.due(at(44))), [("A", 32)], "it is kept until the server was told");
+        series.told(&second, at(44));
+        series.forget(at(44));
+        assert_eq!(counts(&series.observe(event("A"), at(44)).write.into_iter().collect::<Vec<_>>()), [("A", 1)]);
+    }
+
+    #[test]
+    fn a_version_of_the_object_and_a_note_make_no_difference_and_all_else_does() {
+        let mut series = Series::new(SeriesConfig::default());
+        let now = Instant::now();
+        let first = SeriesEvent { note: "one".into(), ..event("A") };
+        series.observe(first.clone(), now);
+        let mut same = SeriesEvent { note: "two".into(), ..first.clone() };
+        same.regarding.resource_version = "2".into();
+        assert_eq!(series.observe(same, now).write.unwrap().note, "one");
+        let other: [fn(&mut SeriesEvent); 7] = [
+            |event| event.event_type = "Warning".into(),
+            |event| event.action = "Act".into(),
+            |event| event.reason = "B".into(),
+            |event| event.reporting_controller = "b".into(),
+            |event| event.reporting_instance = "b".into(),
+            |event| event.regarding.uid = "b".into(),
+            |event| event.related = Some(ObjectReference::default()),
+        ];
+        for (index, change) in other.iter().enumerate() {
+            let mut other = first.clone();
+            change(&mut other);
+            assert!(series.observe(other, now).write.is_some_and(|event| event.series.is_none()), "{index}");
+        }
+    }
+
+    #[test]
+    fn what_gives_way_is_written_once_more_if_there_is_news() {
+        let mut series = Series::new(SeriesConfig { cache_size: 1, ..SeriesConfig::default() });
+        let now = Instant::now();
+        series.observe(event("A"), now);
+        assert!(series.observe(event("B"), now).evicted.is_none(), "A happened once, and that was told");
+        (0..3).for_each(|_| drop(series.observe(event("B"), now)));
+        let evicted = series.observe(event("C"), now).evicted;
+        assert_eq!(counts(evicted.as_slice()), [("B", 4)]);
+    }
+}

@@ -1,0 +1,115 @@
+//! The Event object of the newer group.
+
+use std::collections::BTreeMap;
+
+use pintle_meta::{MicroTime, ObjectMeta, TypeMeta};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Event, EventSeries, ObjectReference};
+
+/// An `Event` of `events.k8s.io/v1`, whose repetitions form a series. A server that has both groups keeps one object, and shows it
+/// as this and as an [`Event`] of `v1`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SeriesEvent {
+    /// `apiVersion` and `kind`.
+    #[serde(flatten)]
+    pub types: TypeMeta,
+    /// The metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// When it happened first.
+    #[serde(default)]
+    pub event_time: Option<MicroTime>,
+    /// How often it happened; none for what happened once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<EventSeries>,
+    /// Who recorded it: `example.com/website-controller`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reporting_controller: String,
+    /// The instance of that controller, in at most 128 bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reporting_instance: String,
+    /// What was done about the object, or failed to be, in one word of at most 128 bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub action: String,
+    /// Why, in one word in upper camel case of at most 128 bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What the event is about.
+    #[serde(default)]
+    pub regarding: ObjectReference,
+    /// A second object that matters to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub related: Option<ObjectReference>,
+    /// What happened, in a sentence of at most 1024 bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// `Normal` or `Warning`.
+    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
+    pub event_type: String,
+    /// Fields that this struct does not name: those of `v1` that are deprecated here, say.
+    #[serde(flatten)]
+    pub other: BTreeMap<String, Value>,
+}
+
+pintle_meta::resource!(SeriesEvent, "events.k8s.io/v1", "Event", "events", Namespaced);
+
+impl SeriesEvent {
+    /// What was recorded, in the form that a server takes: it wants an action and an instance, and no text may be too long.
+    pub(crate) fn of(event: &Event, host: &str) -> Self {
+        const LONGEST: usize = 128;
+        let or = |text: &str, other: &dyn Fn() -> String| if text.is_empty() { other() } else { text.to_owned() };
+        let instance = or(&event.reporting_instance, &|| format!("{}-{host}", event.reporting_component));
+        let happened = event.first_timestamp.map(|time| MicroTime(time.0));
+        Self {
+            types: TypeMeta { api_version: "events.k8s.io/v1".into(), kind: "Event".into() },
+            metadata: event.metadata.clone(),
+            event_time: event.event_time.or(happened),
+            series: None,
+            reporting_controller: event.reporting_component.clone(),
+            reporting_instance: cut(instance, LONGEST, ""),
+            action: cut(or(&event.action, &|| event.reason.clone()), LONGEST, ""),
+            reason: cut(event.reason.clone(), LONGEST, ""),
+            regarding: event.involved_object.clone(),
+            related: event.related.clone(),
+            note: cut(event.message.clone(), 1024, " ..."),
+            event_type: event.event_type.clone(),
+            other: BTreeMap::new(),
+        }
+    }
+}
+
+/// At most so many bytes of a text, with a mark at the end if that is not all of it.
+fn cut(mut text: String, longest: usize, mark: &str) -> String {
+    if text.len() > longest {
+        text.truncate(text.floor_char_boundary(longest - mark.len()));
+        text.push_str(mark);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_and_writing_back_loses_nothing() {
+        let text = r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"a.1","namespace":"ns"},
+            "eventTime":"2026-11-20T08:30:00.000001Z","reportingController":"kubelet","reportingInstance":"node-1",
+            "series":{"count":2,"lastObservedTime":"2026-11-20T08:30:00.000000Z"},"action":"Pull","reason":"Pulled",
+            "regarding":{"kind":"Pod","namespace":"ns","name":"a"},"related":{"kind":"Node","name":"node-1"},
+            "note":"done","type":"Normal","deprecatedCount":3}"#;
+        let event: SeriesEvent = serde_json::from_str(text).unwrap();
+        let expected: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_value(&event).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_cut_between_characters() {
+        assert_eq!(cut("abc".into(), 3, ".."), "abc");
+        assert_eq!(cut("abcd".into(), 3, ".."), "a..");
+        assert_eq!(cut("aäbcd".into(), 4, ".."), "a..", "not in the middle of a letter of two bytes");
+    }
+}

@@ -1,0 +1,73 @@
+//! Writes events of `v1`, which are counted, combined and held back.
+
+use std::sync::Arc;
+
+use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, Patch, PostOptions};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{Retry, is_worth_a_retry, refused};
+use crate::Event;
+use crate::correlator::{Correlated, Correlator, Verdict};
+use crate::metrics::Counters;
+
+/// What the task of such a sink owns.
+pub(crate) struct CoreSink<A> {
+    pub(crate) api: A,
+    pub(crate) correlator: Correlator,
+    pub(crate) retry: Retry,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl<A: ObjectApi<Event>> CoreSink<A> {
+    /// Writes one event after the other, until the broadcaster is gone and the last that waited is written.
+    pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Arc<Event>>) {
+        while let Some(event) = events.recv().await {
+            self.record(Arc::unwrap_or_clone(event)).await;
+        }
+    }
+
+    pub(crate) async fn record(&mut self, event: Event) {
+        let verdict = self.correlator.correlate(event, Instant::now().into_std());
+        let (correlated, patch) = match verdict {
+            Verdict::Skip => return self.counters.spam.add(1),
+            Verdict::Create(correlated) => (correlated, None),
+            Verdict::Patch(correlated, key, patch) => (correlated, Some((key, Patch::Merge(patch)))),
+        };
+        let mut nth = 1;
+        loop {
+            let error = match self.write(&correlated, patch.as_ref()).await {
+                Ok(stored) => return self.written(&correlated, &stored, patch.is_some()),
+                Err(error) => error,
+            };
+            if !is_worth_a_retry(&error) || !self.retry.again(nth, &error).await {
+                refused(&correlated.event.key(), &correlated.event.reason, &error);
+                return self.counters.failed.add(1);
+            }
+            nth += 1;
+        }
+    }
+
+    async fn write(&self, correlated: &Correlated, patch: Option<&(ObjectKey, Patch)>) -> Result<Event, ApiError> {
+        let options = PostOptions::default();
+        if let Some((key, patch)) = patch {
+            match self.api.patch(key, patch, &options).await {
+                // The server forgets events after a while. This one begins anew, with the count that is known.
+                Err(error) if error.is_not_found() => {}
+                outcome => return outcome,
+            }
+        }
+        let mut event = correlated.event.clone();
+        event.metadata.resource_version.clear();
+        self.api.create(&event, &options).await
+    }
+
+    fn written(&mut self, correlated: &Correlated, stored: &Event, patched: bool) {
+        self.correlator.stored(correlated, stored);
+        if correlated.is_combined {
+            self.counters.combined.add(1);
+        }
+        let tally = if patched { &self.counters.patched } else { &self.counters.created };
+        tally.add(1);
+    }
+}

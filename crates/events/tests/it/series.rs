@@ -1,0 +1,195 @@
+//! From a recorder to a server that has `events.k8s.io/v1`, or has not.
+
+use std::time::Duration;
+
+use pintle_events::{
+    BroadcasterConfig, Event, EventBroadcaster, EventCounts, EventRecorder, EventSource, EventType, ObjectReference,
+    SeriesEvent,
+};
+use pintle_meta::{ApiError, Object, Reason, Status, StatusDetails};
+use pintle_testing::{Collection, Outcome, Verb};
+
+/// A broadcaster that writes to one server, which keeps the two groups apart so that a test sees what went where.
+struct Rig {
+    new: Collection<SeriesEvent>,
+    old: Collection<Event>,
+    broadcaster: EventBroadcaster,
+    recorder: EventRecorder,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let (new, old) = (Collection::default(), Collection::default());
+        let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
+        broadcaster.start_recording_series_to_sink(new.clone(), old.clone());
+        let recorder =
+            broadcaster.recorder(EventSource { component: "example.com/tester".into(), host: String::new() });
+        Self { new, old, broadcaster, recorder }
+    }
+
+    fn tell(&self, message: &str) {
+        self.recorder.event(about("web"), EventType::Normal, "Told", message);
+    }
+
+    /// The messages that are stored, with how often it happened.
+    fn stored(&self) -> Vec<(String, i32)> {
+        let count = |event: &SeriesEvent| event.series.as_ref().map_or(1, |series| series.count);
+        self.new.objects().iter().map(|event| (event.note.clone(), count(event))).collect()
+    }
+
+    async fn shutdown(self) -> EventCounts {
+        self.broadcaster.shutdown(Duration::from_secs(5)).await
+    }
+}
+
+fn about(name: &str) -> ObjectReference {
+    ObjectReference { kind: "Pod".into(), namespace: "ns".into(), name: name.into(), ..ObjectReference::default() }
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_second_event_makes_a_series_whose_count_is_told_when_it_is_over() {
+    let rig = Rig::new();
+    (0..5).for_each(|nth| rig.tell(&format!("message {nth}")));
+    pass(1).await;
+    assert_eq!(rig.stored(), [("message 0".into(), 2)]);
+    let requests = rig.new.requests().len();
+    pass(13 * 60).await;
+    assert_eq!(rig.stored(), [("message 0".into(), 5)]);
+    assert_eq!(rig.new.requests().len(), requests + 1);
+    // What comes now is another matter.
+    rig.tell("later");
+    pass(1).await;
+    assert_eq!(rig.stored(), [("message 0".into(), 5), ("later".into(), 1)]);
+    let counts = rig.shutdown().await;
+    assert_eq!((counts.created, counts.patched, counts.counted, counts.failed), (2, 1, 3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_that_goes_on_is_told_again_every_half_hour() {
+    let rig = Rig::new();
+    for _ in 0..75 {
+        rig.tell("again");
+        pass(60).await;
+    }
+    // Created, made a series, and told twice.
+    assert_eq!(rig.new.requests().len(), 4);
+    assert!((65..=74).contains(&rig.stored()[0].1), "{:?}", rig.stored());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_tells_the_counts_of_series() {
+    let rig = Rig::new();
+    (0..5).for_each(|_| rig.tell("again"));
+    pass(1).await;
+    let new = rig.new.clone();
+    let counts = rig.shutdown().await;
+    assert_eq!(new.objects()[0].series.as_ref().unwrap().count, 5);
+    assert_eq!((counts.recorded, counts.failed), (5, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_whose_event_has_vanished_is_created_again_with_its_count() {
+    let rig = Rig::new();
+    rig.tell("again");
+    pass(1).await;
+    assert!(rig.new.remove(&rig.new.objects()[0].key()));
+    rig.tell("again");
+    pass(1).await;
+    assert_eq!(rig.stored(), [("again".into(), 2)]);
+}
+
+/// The patch was too early, the create too late: by now the event is there.
+#[tokio::test(start_paused = true)]
+async fn a_series_that_is_there_after_all_is_patched_with_another_try() {
+    let rig = Rig::new();
+    rig.tell("again");
+    pass(1).await;
+    rig.new.faults().next_of(Verb::Patch, [Outcome::refused(404, Reason::NotFound)]);
+    rig.tell("again");
+    pass(30).await;
+    assert_eq!(rig.stored(), [("again".into(), 2)]);
+    assert_eq!(rig.shutdown().await.patched, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_the_api_gets_events_of_v1_from_then_on() {
+    let rig = Rig::new();
+    rig.new.faults().when(|_| Some(Outcome::refused(404, Reason::NotFound)));
+    (0..3).for_each(|_| rig.tell("again"));
+    pass(1).await;
+    assert_eq!((rig.old.objects()[0].message.as_str(), rig.old.objects()[0].count), ("again", 3));
+    assert_eq!(rig.new.requests().len(), 1, "it is asked once");
+    let counts = rig.shutdown().await;
+    assert_eq!((counts.created, counts.patched, counts.failed), (1, 2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_missing_is_no_missing_api() {
+    let rig = Rig::new();
+    let mut missing = Status::failure(404, Reason::NotFound, "namespaces \"ns\" not found");
+    missing.details = Some(StatusDetails { kind: "namespaces".into(), name: "ns".into(), ..StatusDetails::default() });
+    rig.new.faults().next([Outcome::Fails(ApiError::from(missing))]);
+    rig.tell("lost");
+    pass(1).await;
+    // Nor is one that is missing once the API was there.
+    rig.recorder.event(about("other"), EventType::Normal, "Told", "stored");
+    pass(1).await;
+    rig.new.faults().next([Outcome::refused(404, Reason::NotFound)]);
+    rig.recorder.event(about("third"), EventType::Normal, "Told", "lost");
+    pass(1).await;
+    assert_eq!((rig.stored(), rig.old.objects().len()), (vec![("stored".into(), 1)], 0));
+    assert_eq!(rig.shutdown().await.failed, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_server_that_cannot_be_reached_is_tried_again() {
+    let transport = || Outcome::Fails(ApiError::transport("as the test wants it"));
+    let refused = || Outcome::refused(500, Reason::InternalError);
+    for (faults, expected, failed) in
+        [(vec![refused(); 99], 1, 1), (vec![transport(); 99], 12, 1), (vec![transport(); 4], 5, 0)]
+    {
+        let kind = format!("{:?}", faults[0]);
+        let rig = Rig::new();
+        rig.new.faults().next(faults);
+        rig.tell("hello");
+        pass(200).await;
+        assert_eq!(rig.new.requests().len(), expected, "{kind}");
+        assert_eq!(rig.shutdown().await.failed, failed, "{kind}");
+    }
+}
+
+/// What could not be told at the second event is told with the next look at the series.
+#[tokio::test(start_paused = true)]
+async fn a_series_that_could_not_be_told_has_its_next_time() {
+    let rig = Rig::new();
+    rig.tell("again");
+    pass(1).await;
+    rig.new.faults().next(vec![Outcome::Fails(ApiError::transport("as the test wants it")); 12]);
+    rig.tell("again");
+    pass(20 * 60).await;
+    assert_eq!(rig.stored(), [("again".into(), 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_wants_is_filled_in_and_what_is_too_long_is_cut() {
+    let rig = Rig::new();
+    rig.recorder.record(Event {
+        involved_object: about("web"),
+        related: Some(about("other")),
+        reason: "R".repeat(200),
+        message: "m".repeat(2_000),
+        ..Event::default()
+    });
+    pass(1).await;
+    let event = rig.new.objects().remove(0);
+    assert_eq!((event.reason.len(), event.action.len(), event.note.len()), (128, 128, 1024));
+    assert!(event.note.ends_with("m ..."));
+    assert_eq!(event.reporting_controller, "example.com/tester");
+    assert!(event.reporting_instance.len() > "example.com/tester-".len(), "{}", event.reporting_instance);
+    assert!(event.event_time.is_some() && event.series.is_none() && event.other.is_empty());
+    assert_eq!((event.regarding, event.related), (about("web"), Some(about("other"))));
+}
