@@ -102,7 +102,8 @@ impl<L: Lock> Driver<L> {
     /// Drives the machine until it has finished.
     pub(crate) async fn run(mut self, stop: CancellationToken, mut work_ended: mpsc::Receiver<()>, pauses: Backoff) {
         let (to_us, mut hints) = mpsc::channel(8);
-        let mut watching = pin!(follow(self.lock.clone(), self.clocks.clone(), pauses, to_us));
+        let lock = self.lock.clone();
+        let mut watching = pin!(follow(lock.key(), || lock.watch(), self.clocks.clone(), pauses, to_us));
         let mut watched = true;
         let mut signal = Signal::Tick;
         let mut stopping = false;
@@ -149,7 +150,7 @@ impl<L: Lock> Driver<L> {
                     self.of_term(|term| term.extend(deadline));
                     self.renewed(deadline);
                 }
-                Instruction::Drain => self.of_term(TermHandle::drain),
+                Instruction::Drain(reason) => self.of_term(|term| term.drain(reason)),
                 Instruction::StopLeading(reason) => {
                     tracing::warn!(lock = %self.name, %reason, "stopped leading");
                     self.of_term(|term| term.lose(reason.clone()));
@@ -226,7 +227,7 @@ impl<L: Lock> Driver<L> {
     }
 
     /// Remembers the object of an event, and tells the machine of the rest.
-    fn hint(&mut self, told: Told<L::Object>) -> Hint {
+    fn hint(&mut self, told: Told<LockEvent<L::Object>>) -> Hint {
         match told {
             Told::Up => Hint::Up,
             Told::Down => Hint::Down,

@@ -176,7 +176,8 @@ impl<L: Lock> LeaderElector<L> {
             let mut new_leader = |identity: String| on_new_leader(&identity);
             let work = async { leadership.run(on_started_leading(leadership.clone())).await };
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
-            let end = end_of_term(ended, &leadership, stop.is_cancelled());
+            let asked = stop.is_cancelled().then_some(LossReason::Cancelled).or_else(|| term.handle.drains_for());
+            let end = end_of_term(ended, &leadership, asked);
             if once || matches!(end.reason, LossReason::Completed | LossReason::Panicked) {
                 stop.cancel();
             }
@@ -253,13 +254,12 @@ async fn caught<F: Future>(work: F) -> thread::Result<F::Output> {
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,
-    stopped: bool,
+    asked: Option<LossReason>,
 ) -> TermEnd<T> {
     let (reason, work) = match ended {
         None => (LossReason::Abandoned, None),
         Some(Ok(Err(lost))) => (lost.reason, None),
-        Some(Ok(Ok(output))) if stopped => (LossReason::Cancelled, Some(Ok(output))),
-        Some(Ok(Ok(output))) => (LossReason::Completed, Some(Ok(output))),
+        Some(Ok(Ok(output))) => (asked.unwrap_or(LossReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (LossReason::Panicked, Some(Err(panic))),
     };
     // Work may see the end of its term before its guard does, and return because of it.

@@ -112,7 +112,9 @@ struct Leading {
     conflicts: u32,
     /// Whether to look before writing again.
     read_back: bool,
-    draining: bool,
+    /// Another one is preferred, so nothing is written any more: the term lasts for as long as it did then, or until the work
+    /// has ended.
+    yielding: bool,
 }
 
 #[derive(Debug)]
@@ -305,6 +307,10 @@ impl Machine {
                 self.next_try = self.write_not_before;
                 None
             }
+            Phase::Leading(leading) if leading.yielding => {
+                self.next_try = leading.deadline.monotonic;
+                None
+            }
             Phase::Leading(_) => Some((self.next_renewal(now), Purpose::Renew)),
             Phase::Releasing(releasing) if now.monotonic < releasing.until => {
                 Some((releasing.write.take().unwrap_or(LockRequest::Read), Purpose::Release))
@@ -349,11 +355,8 @@ impl Machine {
             return;
         }
         self.stopping = true;
-        match &mut self.phase {
-            Phase::Leading(leading) => {
-                leading.draining = true;
-                instructions.push(Instruction::Drain);
-            }
+        match &self.phase {
+            Phase::Leading(_) => instructions.push(Instruction::Drain(LossReason::Cancelled)),
             Phase::Following if self.sent.is_none() => self.release_doubts(now),
             _ => {}
         }

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod annotation;
+mod candidate;
 mod client_go;
 mod contender;
+mod coordinated;
 mod doubt;
 mod elector;
 mod flaws;
@@ -14,6 +16,7 @@ mod machine;
 mod metrics;
 mod multi;
 mod permits;
+mod resource_lock;
 mod server;
 mod simulation;
 mod splits;
