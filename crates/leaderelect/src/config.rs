@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::InvalidSelector;
 use pintle_metrics::Provider;
 use pintle_ratelimit::BackoffConfig;
 use thiserror::Error;
@@ -245,6 +246,9 @@ pub enum InvalidConfig {
     /// A vacant lock has an empty holder.
     #[error("identity must not be empty")]
     NoIdentity,
+    /// The [labels](crate::LeaderElectorsConfig::labels) of many electors cannot be those of a lease.
+    #[error("labels: {0}")]
+    Labels(InvalidSelector),
 }
 
 #[cfg(test)]

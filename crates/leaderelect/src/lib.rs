@@ -27,7 +27,8 @@
 //!
 //! # Nouns
 //!
-//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. Use a [`LeaseLock`]; an
+//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. [`LeaderElectors`] contend for many with one
+//!   task, one watch and one client. Use a [`LeaseLock`]; an
 //!   [`AnnotationLock`] is for clusters and programs from before there were leases, and a [`MultiLock`] leads from there to here.
 //!   A [`ResourceLock`] is any of them, by the name of its [kind](LockKind).
 //! - A [`Candidate`] stands in an election in which the control plane chooses.
@@ -55,10 +56,11 @@
 mod annotation;
 mod callbacks;
 mod candidate;
+mod caught;
 mod clocks;
 mod config;
-mod driver;
 mod elector;
+mod electors;
 mod leadership;
 mod lease;
 mod lock;
@@ -67,6 +69,7 @@ mod metrics;
 mod multi;
 mod record;
 mod resource_lock;
+mod shell;
 mod status;
 mod term;
 mod token;
@@ -78,6 +81,7 @@ pub use candidate::{Candidate, LeaseCandidate, LeaseCandidateSpec, OLDEST_EMULAT
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};
 pub use config::{InvalidConfig, LeaderElectionConfig, unique_identity};
 pub use elector::LeaderElector;
+pub use electors::{LeaderElectors, LeaderElectorsConfig};
 pub use leadership::{Leadership, LeadershipLost, Permit};
 pub use lease::{Lease, LeaseSpec};
 pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, Locked};

@@ -243,7 +243,7 @@ pub(crate) fn state_of(lease: &Lease) -> LockState {
     LockState { version, record: lease.spec.record() }
 }
 
-fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
+pub(crate) fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
     stored(&lease, "Lease")?;
     Ok(Locked { state: state_of(&lease), object: lease })
 }

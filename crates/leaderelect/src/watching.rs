@@ -1,5 +1,6 @@
 //! Watches, as hints to act sooner.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
 
 /// Opens a watch of `what` again and again, with these pauses, until there is nothing to watch or nobody to tell.
 pub(crate) async fn follow<E, F>(
-    what: &ObjectKey,
+    what: impl fmt::Display,
     open: impl Fn() -> F,
     clocks: Arc<dyn Clocks>,
     mut pauses: Backoff,

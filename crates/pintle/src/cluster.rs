@@ -11,8 +11,8 @@ use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSou
 use pintle_informer::{InformerConfig, InformerFactory, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_leaderelect::{
-    Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseCandidate,
-    LeaseCandidateSpec, LeaseLock, LockKind, ResourceLock, TermEnd,
+    Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors, LeaderElectorsConfig, Leadership,
+    Lease, LeaseCandidate, LeaseCandidateSpec, LeaseLock, LockKind, ResourceLock, TermEnd,
 };
 use pintle_meta::{ClientConfig, DynamicObject, InvalidKey, NamespaceScope, Object, ObjectKey, Resource};
 use pintle_metrics::Provider;
@@ -281,12 +281,54 @@ impl Cluster {
         mut config: LeaderElectionConfig,
     ) -> Result<LeaderElector<LeaseLock<Api<Lease>>>, Error> {
         let lease = lease.try_into().map_err(|error| Error::Lease(error.into()))?;
-        let leases = self.leases(&lease, config.renew_deadline)?;
+        let leases = self.leases(lease.namespace().unwrap_or_default(), config.renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let lock = LeaseLock::new(leases, &namespace, lease.name());
-        config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
-        config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
+        self.observe(&mut config);
         LeaderElector::new(lock, config).map_err(Error::Election)
+    }
+
+    /// Electors for many Leases of one namespace, an empty text standing for the configuration's: they share one task, one watch,
+    /// and one client of their own, as that of an [`elector`](Self::elector) is. They record their terms as Events, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle::leaderelect::LeaderElectorsConfig;
+    /// use pintle::prelude::*;
+    ///
+    /// async fn shard(cluster: &Cluster, stop: &CancellationToken) -> Result<(), pintle::Error> {
+    ///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
+    ///     let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+    ///     let electors = cluster.electors("kube-system", config)?;
+    ///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+    ///     electors.elector("website-controller-7").run(stop, work).await; // And others beside it.
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first rule that `config` breaks.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn electors(
+        &self,
+        namespace: &str,
+        mut config: LeaderElectorsConfig,
+    ) -> Result<LeaderElectors<Api<Lease>>, Error> {
+        let leases = self.leases(namespace, config.election.renew_deadline)?;
+        let namespace = leases.namespace().unwrap_or_default().to_owned();
+        self.observe(&mut config.election);
+        LeaderElectors::start(leases, &namespace, config).map_err(Error::Election)
+    }
+
+    /// Has an election tell what it does, to whom this cluster tells it.
+    fn observe(&self, config: &mut LeaderElectionConfig) {
+        config.metrics = config.metrics.take().or_else(|| self.inner.metrics.clone());
+        config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
     }
 
     /// The lock of that kind and key, for a [`LeaderElector`] of that renew deadline: client-go's `NewFromKubeconfig`. It has a client
@@ -321,7 +363,7 @@ impl Cluster {
         renew_deadline: Duration,
     ) -> Result<ResourceLock<Api<DynamicObject>, Api<Lease>>, Error> {
         let key = key.try_into().map_err(|error| Error::Lease(error.into()))?;
-        let leases = self.leases(&key, renew_deadline)?;
+        let leases = self.leases(key.namespace().unwrap_or_default(), renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let client = leases.client().clone();
         // ConfigMaps and Endpoints have namespaces.
@@ -368,10 +410,9 @@ impl Cluster {
         Ok(Candidate::new(candidates, &namespace, identity, spec))
     }
 
-    /// The leases beside that of this key, for an elector of that renew deadline.
-    fn leases(&self, key: &ObjectKey, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
-        let client = self.urgent((renew_deadline / 2).max(Duration::from_secs(1)))?;
-        Ok(Api::namespaced(client, key.namespace().unwrap_or_default()))
+    /// The leases of a namespace, for electors of that renew deadline.
+    fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
+        Ok(Api::namespaced(self.urgent((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
     }
 
     /// A client for what cannot wait, with connections that nothing else uses.

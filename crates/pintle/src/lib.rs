@@ -59,6 +59,7 @@
 //! | `record.NewBroadcaster`, `NewRecorder` | [`Cluster::recorder`] |
 //! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; of Leases [`Cluster::elector`] |
 //! | `leaderelection.RunOrDie` | [`Cluster::lead`] |
+//! | an elector for each of many leases | [`Cluster::electors`] |
 //! | `leaderelection.NewCandidate` | [`Cluster::candidate`] |
 //!
 //! # Reading on

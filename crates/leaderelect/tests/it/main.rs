@@ -13,6 +13,7 @@ mod flaws;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;
 mod machine;
+mod many;
 mod metrics;
 mod multi;
 mod permits;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pintle::leaderelect::{LeaderElector, Lease, LeaseLock};
+use pintle::leaderelect::{LeaderElector, LeaderElectorsConfig, Lease, LeaseLock};
 use pintle::prelude::*;
 use tokio::task::JoinHandle;
 
@@ -77,5 +77,41 @@ async fn each_kind_of_lock_is_led_by_on_a_server() {
         in_leases.extend(leases.get(name).await.is_ok().then_some(name));
     }
     assert_eq!(in_leases, ["leases", "configmapsleases", "endpointsleases"]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn many_leases_are_led_beside_each_other_and_handed_over() {
+    let cluster = Cluster::embedded().await.unwrap();
+    let labels = [("app".to_owned(), "test".to_owned())].into();
+    let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+    let started = Arc::new(AtomicU32::new(0));
+    let replica = |stop: &CancellationToken| {
+        let election = LeaderElectionConfig::default();
+        let electors = cluster.electors("default", LeaderElectorsConfig { election, ..config.clone() }).unwrap();
+        let mut runs = tokio::task::JoinSet::new();
+        for index in 0..20 {
+            let mut elector = electors.elector(&format!("shard-{index}"));
+            let (started, stop) = (started.clone(), stop.clone());
+            runs.spawn(async move {
+                let work = LeaderCallbacks::new(|leadership: Leadership| {
+                    started.fetch_add(1, Ordering::SeqCst);
+                    async move { leadership.cancelled().await }
+                });
+                elector.run(&stop, work).await.map(|end| end.reason)
+            });
+        }
+        runs
+    };
+    let reached = async |count: u32| (started.load(Ordering::SeqCst) == count).then_some(());
+    let stops = [CancellationToken::new(), CancellationToken::new()];
+    let first = replica(&stops[0]);
+    eventually("the first leads by all", async || reached(20).await).await;
+    let second = replica(&stops[1]);
+    stops[0].cancel();
+    assert!(first.join_all().await.into_iter().all(|reason| reason == Some(LossReason::Cancelled)));
+    eventually("the second leads by all", async || reached(40).await).await;
+    stops[1].cancel();
+    second.join_all().await;
     cluster.shutdown().await;
 }
