@@ -7,7 +7,7 @@ use pintle_meta::{
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::lock::{comparable, stored};
-use crate::watching::watch_one;
+use crate::watching::{lock_event, watch_one};
 use crate::{LeaderElectionRecord, Lock, LockEvents, LockState, Locked, TimePrecision, Version};
 
 /// The annotation that holds the record.
@@ -72,7 +72,8 @@ impl<A: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>> Lock for A
             return Ok(None);
         }
         let kind = self.resource.kind.clone();
-        watch_one(&self.api, &self.key, move |object| locked(object, &kind)).await.map(Some)
+        let locked = move |object| locked(object, &kind);
+        watch_one(&self.api, &self.key, move |event| lock_event(event, &locked)).await.map(Some)
     }
 
     async fn get(&self) -> Result<Option<Locked<DynamicObject>>, ApiError> {
@@ -149,6 +150,8 @@ impl From<Annotation> for LeaderElectionRecord {
             acquire_time: time(annotation.acquire_time),
             renew_time: time(annotation.renew_time),
             leader_transitions: annotation.leader_transitions,
+            // Coordinated elections are held by leases.
+            ..Self::default()
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pintle_meta::InvalidSelector;
 use pintle_metrics::Provider;
 use pintle_ratelimit::BackoffConfig;
 use thiserror::Error;
@@ -50,6 +51,11 @@ pub struct LeaderElectionConfig {
     /// holder may not have noticed yet, and works until `renew_deadline` after the sending of its last renewal, which
     /// came before the deletion. One that never saw the lock does not wait.
     pub wait_out_deleted: bool,
+    /// Whether the control plane says who leads, to which each contender is a [`Candidate`](crate::Candidate) of
+    /// this `identity`. False by default. If true, the elector neither creates the lock nor takes it from anyone: it leads once
+    /// the lock names it. When the lock says that another one is preferred, the term is not renewed any more, its work is asked to end,
+    /// and then the lock is given up.
+    pub coordinated: bool,
     /// The seed of the jitter; none for a random one.
     pub seed: Option<u64>,
     /// Who is told how the election goes, from the making of the elector until it is dropped. None: nobody. Each metric has the
@@ -86,6 +92,7 @@ impl Default for LeaderElectionConfig {
             release_on_cancel: true,
             reuse_identity: false,
             wait_out_deleted: true,
+            coordinated: false,
             seed: None,
             metrics: None,
             events: None,
@@ -104,6 +111,7 @@ impl fmt::Debug for LeaderElectionConfig {
             .field("release_on_cancel", &self.release_on_cancel)
             .field("reuse_identity", &self.reuse_identity)
             .field("wait_out_deleted", &self.wait_out_deleted)
+            .field("coordinated", &self.coordinated)
             .finish_non_exhaustive()
     }
 }
@@ -238,6 +246,9 @@ pub enum InvalidConfig {
     /// A vacant lock has an empty holder.
     #[error("identity must not be empty")]
     NoIdentity,
+    /// The [labels](crate::LeaderElectorsConfig::labels) of many electors cannot be those of a lease.
+    #[error("labels: {0}")]
+    Labels(InvalidSelector),
 }
 
 #[cfg(test)]

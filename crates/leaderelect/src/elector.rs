@@ -1,24 +1,24 @@
-//! The elector: it runs the work of the leader, while a task of its own drives the machine.
+//! The elector: it runs the work of the leader, while another task drives the machine.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::thread;
 
 use pintle_metrics::CatchPanic;
 use pintle_ratelimit::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
+use crate::caught::caught;
 use crate::config::EventHook;
-use crate::driver::{Driver, Notice};
 use crate::leadership::TermHandle;
 use crate::metrics::Instruments;
+use crate::shell::{Contest, Notice, Shell};
 use crate::status::Observed;
+use crate::watching::{follow, map};
 use crate::{
     ElectionStatus, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderEvent, LeaderEventKind, Leadership,
     LeadershipLost, Lock, LossReason, TermEnd,
@@ -49,11 +49,13 @@ use crate::{
 /// ```
 ///
 /// The example of [`Lock`] runs a whole election.
-pub struct LeaderElector<L> {
+pub struct LeaderElector<L: Lock> {
     lock: Arc<L>,
     config: LeaderElectionConfig,
     observed: watch::Sender<Observed>,
     metrics: Option<Arc<Instruments>>,
+    /// The shell that it shares with others; none for one of its own.
+    shell: Option<Arc<Shell<L>>>,
 }
 
 impl<L: Lock> LeaderElector<L> {
@@ -67,15 +69,20 @@ impl<L: Lock> LeaderElector<L> {
         for warning in config.warnings() {
             tracing::warn!(lock = %lock.key(), "{warning}");
         }
-        let mut elector =
-            Self { lock: Arc::new(lock), config, observed: watch::Sender::new(Observed::default()), metrics: None };
+        Ok(Self::of(lock, config, None))
+    }
+
+    /// An elector of a valid configuration.
+    pub(crate) fn of(lock: L, config: LeaderElectionConfig, shell: Option<Arc<Shell<L>>>) -> Self {
+        let observed = watch::Sender::new(Observed::default());
+        let mut elector = Self { lock: Arc::new(lock), config, observed, metrics: None, shell };
         elector.metrics = elector.config.metrics.clone().map(|provider| {
             let provider = CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics of an elector panicked, and are told nothing more");
             });
             Arc::new(Instruments::new(&provider, elector.lock.key().name(), elector.status()))
         });
-        Ok(elector)
+        elector
     }
 
     /// What this elector knows, for others to ask.
@@ -145,14 +152,12 @@ impl<L: Lock> LeaderElector<L> {
     {
         let LeaderCallbacks { mut on_started_leading, mut on_stopped_leading, mut on_new_leader } = callbacks;
         let stop = stop.child_token();
-        // Unbounded, since a notice is at most an answer of the server, and they are read at all times.
         let (to_us, mut notices) = mpsc::unbounded_channel();
-        let (work_ended, ends) = mpsc::channel(1);
-        // The driver has a task of its own, so that work that hogs its thread does not keep the term from being renewed.
         let metrics = self.metrics.as_ref().map(Arc::downgrade);
-        let driver = Driver::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
-        let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
-        let driver = AbortOnDropHandle::new(tokio::spawn(driver.run(stop.clone(), ends, pauses)));
+        let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
+        // It has a task of its own, so that work that hogs its thread does not keep the term from being renewed.
+        let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
+        let (place, ended) = shell.join(contest, stop.clone());
         let mut last = None;
         while let Some(notice) = notices.recv().await {
             let handle = match notice {
@@ -176,7 +181,8 @@ impl<L: Lock> LeaderElector<L> {
             let mut new_leader = |identity: String| on_new_leader(&identity);
             let work = async { leadership.run(on_started_leading(leadership.clone())).await };
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
-            let end = end_of_term(ended, &leadership, stop.is_cancelled());
+            let asked = stop.is_cancelled().then_some(LossReason::Cancelled).or_else(|| term.handle.drains_for());
+            let end = end_of_term(ended, &leadership, asked);
             if once || matches!(end.reason, LossReason::Completed | LossReason::Panicked) {
                 stop.cancel();
             }
@@ -187,15 +193,23 @@ impl<L: Lock> LeaderElector<L> {
                 resume_unwind(panic);
             }
             last = Some(end);
-            // The driver is gone only after a panic, which is passed on below.
-            let _ = work_ended.send(()).await;
+            place.work_ended();
         }
-        if let Err(error) = driver.await
-            && let Ok(panic) = error.try_into_panic()
-        {
+        // Without an answer, the runtime comes to its end.
+        if let Ok(Err(panic)) = ended.await {
             resume_unwind(panic);
         }
         last
+    }
+
+    /// A shell for this elector alone, which watches its lock.
+    fn own_shell(&self) -> Arc<Shell<L>> {
+        let (lock, clocks) = (self.lock.clone(), self.config.clocks.clone());
+        let pauses = Backoff::new(self.config.watch_retries(), self.config.seed());
+        Arc::new(Shell::start(self.config.clocks.clone(), 1, move |to_us| async move {
+            let seen = async || Ok(lock.watch().await?.map(|events| map(events, |event| Some((None, event)))));
+            follow(lock.key(), seen, clocks, pauses, to_us).await;
+        }))
     }
 
     /// The event of a term's beginning.
@@ -219,7 +233,7 @@ impl<L: Lock> fmt::Debug for LeaderElector<L> {
     }
 }
 
-/// Waits for `work`, and tells of new leaders meanwhile. None if the driver is gone, which happens by a panic only.
+/// Waits for `work`, and tells of new leaders meanwhile. None if the contest is over, which happens by a panic only.
 async fn meanwhile<F: Future>(
     work: F,
     notices: &mut mpsc::UnboundedReceiver<Notice>,
@@ -239,27 +253,16 @@ async fn meanwhile<F: Future>(
     }
 }
 
-/// Catches the panic of `work`, which is dropped then.
-async fn caught<F: Future>(work: F) -> thread::Result<F::Output> {
-    let mut work = pin!(work);
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-        Ok(polled) => polled.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
-}
-
 /// What became of a term, by what became of its work.
 fn end_of_term<T>(
     ended: Option<thread::Result<Result<T, LeadershipLost>>>,
     leadership: &Leadership,
-    stopped: bool,
+    asked: Option<LossReason>,
 ) -> TermEnd<T> {
     let (reason, work) = match ended {
         None => (LossReason::Abandoned, None),
         Some(Ok(Err(lost))) => (lost.reason, None),
-        Some(Ok(Ok(output))) if stopped => (LossReason::Cancelled, Some(Ok(output))),
-        Some(Ok(Ok(output))) => (LossReason::Completed, Some(Ok(output))),
+        Some(Ok(Ok(output))) => (asked.unwrap_or(LossReason::Completed), Some(Ok(output))),
         Some(Err(panic)) => (LossReason::Panicked, Some(Err(panic))),
     };
     // Work may see the end of its term before its guard does, and return because of it.

@@ -61,7 +61,8 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct TermState {
     deadline: Deadline,
-    draining: bool,
+    /// The work was asked to end, for that reason.
+    draining: Option<LossReason>,
     /// The work has ended so: no more permits, and no more time for those that are out.
     closed: Option<LossReason>,
     lost: Option<LossReason>,
@@ -132,14 +133,14 @@ impl Leadership {
             biased;
             _ = self.lost() => {}
             // An error means that the elector is gone, which ends the term too.
-            _ = state.wait_for(|state| state.draining) => {}
+            _ = state.wait_for(|state| state.draining.is_some()) => {}
         }
     }
 
     /// Whether [`Leadership::cancelled`] would return at once.
     pub fn is_cancelled(&self) -> bool {
         let state = self.state.borrow();
-        state.draining || self.left(&state).is_err()
+        state.draining.is_some() || self.left(&state).is_err()
     }
 
     /// Waits until the term is over.
@@ -276,7 +277,7 @@ impl TermHandle {
         // Only so that its emptiness can be waited for.
         permits.close();
         let shared = Shared { lock, term, token, clocks, permits, expired: AtomicBool::new(false) };
-        let state = TermState { deadline, draining: false, closed: None, lost: None };
+        let state = TermState { deadline, draining: None, closed: None, lost: None };
         Self { shared: Arc::new(shared), state: watch::Sender::new(state) }
     }
 
@@ -295,8 +296,15 @@ impl TermHandle {
         });
     }
 
-    pub(crate) fn drain(&self) {
-        self.state.send_modify(|state| state.draining = true);
+    pub(crate) fn drain(&self, reason: LossReason) {
+        self.state.send_modify(|state| {
+            state.draining.get_or_insert(reason);
+        });
+    }
+
+    /// Why the work was asked to end.
+    pub(crate) fn drains_for(&self) -> Option<LossReason> {
+        self.state.borrow().draining.clone()
     }
 
     pub(crate) fn lose(&self, reason: LossReason) {
@@ -311,7 +319,7 @@ impl TermHandle {
     /// set forward; then a permit is worth nothing any more, but what was begun under it has the time that it was promised.
     pub(crate) async fn close(&self, reason: LossReason) {
         self.state.send_modify(|state| {
-            state.draining = true;
+            state.draining.get_or_insert_with(|| reason.clone());
             state.closed = Some(reason);
         });
         let deadline = Deadline::monotonic(self.state.borrow().deadline.monotonic);

@@ -27,8 +27,11 @@
 //!
 //! # Nouns
 //!
-//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. Use a [`LeaseLock`]; an
+//! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. [`LeaderElectors`] contend for many with one
+//!   task, one watch and one client. Use a [`LeaseLock`]; an
 //!   [`AnnotationLock`] is for clusters and programs from before there were leases, and a [`MultiLock`] leads from there to here.
+//!   A [`ResourceLock`] is any of them, by the name of its [kind](LockKind).
+//! - A [`Candidate`] stands in an election in which the control plane chooses.
 //! - [`Leadership`] is the right to act, until a [`Deadline`], and a [`Permit`] the right to do one thing; a [`Term`] is one stretch
 //!   of it, and a [`TermEnd`] says how that ended. A [`Token`] tells terms apart for those who are acted upon.
 //! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it reports for people; [`ElectionStatus`] is what
@@ -52,10 +55,12 @@
 
 mod annotation;
 mod callbacks;
+mod candidate;
+mod caught;
 mod clocks;
 mod config;
-mod driver;
 mod elector;
+mod electors;
 mod leadership;
 mod lease;
 mod lock;
@@ -63,6 +68,8 @@ pub mod machine;
 mod metrics;
 mod multi;
 mod record;
+mod resource_lock;
+mod shell;
 mod status;
 mod term;
 mod token;
@@ -70,14 +77,17 @@ mod watching;
 
 pub use annotation::{AnnotationLock, LEADER_ANNOTATION};
 pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind, StoppedHook};
+pub use candidate::{Candidate, LeaseCandidate, LeaseCandidateSpec, OLDEST_EMULATION_VERSION};
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};
 pub use config::{InvalidConfig, LeaderElectionConfig, unique_identity};
 pub use elector::LeaderElector;
+pub use electors::{LeaderElectors, LeaderElectorsConfig};
 pub use leadership::{Leadership, LeadershipLost, Permit};
 pub use lease::{Lease, LeaseSpec};
 pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, Locked};
 pub use multi::{MultiLock, UNKNOWN_LEADER};
 pub use record::{LeaderElectionRecord, LockState, TimePrecision, Version};
+pub use resource_lock::{LockKind, LockObject, ResourceLock, UnknownLockKind};
 pub use status::{ElectionStatus, Wedged};
 pub use term::{LossReason, Term, TermEnd};
 pub use token::{Fenced, InvalidToken, TOKEN_ANNOTATION, Token};

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use futures_core::Stream;
 use pintle_meta::{ApiError, ApiResource, ListWatch, Object, ObjectApi, ObjectKey, ObjectMeta, PostOptions, Resource};
 
-use crate::watching::watch_one;
+use crate::watching::{lock_event, watch_one};
 use crate::{LeaderElectionRecord, Lease, LockState, TimePrecision, Token, Version};
 
 /// Where the record is kept: the `resourcelock.Interface` of client-go.
@@ -208,7 +208,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> Lock for LeaseLock<A> {
 
     async fn watch(&self) -> Result<Option<LockEvents<Lease>>, ApiError> {
         match self.watch {
-            true => watch_one(&self.api, &self.key, locked).await.map(Some),
+            true => watch_one(&self.api, &self.key, |event| lock_event(event, locked)).await.map(Some),
             false => Ok(None),
         }
     }
@@ -243,7 +243,7 @@ pub(crate) fn state_of(lease: &Lease) -> LockState {
     LockState { version, record: lease.spec.record() }
 }
 
-fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
+pub(crate) fn locked(lease: Lease) -> Result<Locked<Lease>, ApiError> {
     stored(&lease, "Lease")?;
     Ok(Locked { state: state_of(&lease), object: lease })
 }

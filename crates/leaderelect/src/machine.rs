@@ -60,6 +60,8 @@ pub struct Machine {
     /// The pauses between a candidate's tries.
     retries: Backoff,
     jitter: Jitter,
+    /// How long after a term's beginning it is renewed for the first time.
+    first_renewal: Duration,
     phase: Phase,
     stopping: bool,
     /// Whether the watch is open.
@@ -112,7 +114,9 @@ struct Leading {
     conflicts: u32,
     /// Whether to look before writing again.
     read_back: bool,
-    draining: bool,
+    /// Another one is preferred, so nothing is written any more: the term lasts for as long as it did then, or until the work
+    /// has ended.
+    yielding: bool,
 }
 
 #[derive(Debug)]
@@ -171,6 +175,7 @@ impl Machine {
             retries: Backoff::new(config.retries(), seed),
             // Another seed, so that the two do not go in step.
             jitter: Jitter::new(!seed),
+            first_renewal: config.retry_period,
             config,
             precision,
             phase: Phase::Following,
@@ -189,6 +194,12 @@ impl Machine {
             write_not_before: Duration::ZERO,
             slow_paths: 0,
         }
+    }
+
+    /// Renews a term for the first time after this share of the retry period, from 0 to 1, so that terms that begin together are
+    /// not renewed together. 1 by default.
+    pub fn begin_renewals_at(&mut self, share: f64) {
+        self.first_renewal = self.config.retry_period.mul_f64(share.clamp(0.0, 1.0));
     }
 
     /// Takes in one signal, and returns what to do, in order.
@@ -232,6 +243,11 @@ impl Machine {
                 Some(next_try.map_or(leading.deadline, |next| leading.deadline.or(Deadline::monotonic(next))))
             }
         }
+    }
+
+    /// Whether there is a term.
+    pub fn leads(&self) -> bool {
+        matches!(self.phase, Phase::Leading(_))
     }
 
     /// The holder that was last observed; empty when nobody holds the lock, none before the first look.
@@ -305,6 +321,10 @@ impl Machine {
                 self.next_try = self.write_not_before;
                 None
             }
+            Phase::Leading(leading) if leading.yielding => {
+                self.next_try = leading.deadline.monotonic;
+                None
+            }
             Phase::Leading(_) => Some((self.next_renewal(now), Purpose::Renew)),
             Phase::Releasing(releasing) if now.monotonic < releasing.until => {
                 Some((releasing.write.take().unwrap_or(LockRequest::Read), Purpose::Release))
@@ -349,11 +369,8 @@ impl Machine {
             return;
         }
         self.stopping = true;
-        match &mut self.phase {
-            Phase::Leading(leading) => {
-                leading.draining = true;
-                instructions.push(Instruction::Drain);
-            }
+        match &self.phase {
+            Phase::Leading(_) => instructions.push(Instruction::Drain(LossReason::Cancelled)),
             Phase::Following if self.sent.is_none() => self.release_doubts(now),
             _ => {}
         }

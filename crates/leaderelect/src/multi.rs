@@ -1,11 +1,8 @@
 //! Two locks as one: for the way from an annotation to a Lease.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
-use futures_core::Stream;
 use pintle_meta::{ApiError, ApiResource, MicroTime, ObjectKey};
 
+use crate::watching::map;
 use crate::{LeaderElectionRecord, Lock, LockEvent, LockEvents, LockState, Locked, TimePrecision, Token, Version};
 
 /// The holder of a [`MultiLock`] whose halves name different ones: client-go's `UnknownLeader`. It is nobody's identity.
@@ -72,13 +69,14 @@ impl<P: Lock, S: Lock> MultiLock<P, S> {
         };
         let second = self.cut(secondary.state.record);
         let lease_duration_seconds = first.lease_duration_seconds.max(second.lease_duration_seconds);
+        let (strategy, preferred_holder) = (second.strategy.clone(), second.preferred_holder.clone());
         let record = match first.holder_identity == second.holder_identity {
             // The half behind: what one half only has taken was not written.
             true if second.renew_time < first.renew_time => second,
             true => first,
             false => LeaderElectionRecord { holder_identity: UNKNOWN_LEADER.into(), ..first },
         };
-        let record = LeaderElectionRecord { lease_duration_seconds, ..record };
+        let record = LeaderElectionRecord { lease_duration_seconds, strategy, preferred_holder, ..record };
         Locked { state: LockState { version, record }, object: (primary.object, Some(secondary.object)) }
     }
 
@@ -164,21 +162,8 @@ fn half_way(error: ApiError) -> ApiError {
 
 /// That the secondary half was given up, or is gone.
 fn vacancies<O: 'static, B: 'static>(secondary: LockEvents<O>) -> LockEvents<B> {
-    struct Vacancies<O, B>(LockEvents<O>, fn() -> LockEvent<B>);
-
-    impl<O, B> Stream for Vacancies<O, B> {
-        type Item = LockEvent<B>;
-
-        fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<LockEvent<B>>> {
-            loop {
-                match ready!(self.0.as_mut().poll_next(context)) {
-                    Some(LockEvent::Changed(half)) if !half.state.record.is_vacant() => {}
-                    Some(_) => return Poll::Ready(Some((self.1)())),
-                    None => return Poll::Ready(None),
-                }
-            }
-        }
-    }
-
-    Box::pin(Vacancies(secondary, || LockEvent::Touched))
+    map(secondary, |event| match event {
+        LockEvent::Changed(half) if !half.state.record.is_vacant() => None,
+        _ => Some(LockEvent::Touched),
+    })
 }

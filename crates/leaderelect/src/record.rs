@@ -22,6 +22,10 @@ pub struct LeaderElectionRecord {
     pub renew_time: Option<MicroTime>,
     /// How often the holder changed.
     pub leader_transitions: i32,
+    /// How a coordinated election chooses the holder, such as by [`OLDEST_EMULATION_VERSION`](crate::OLDEST_EMULATION_VERSION).
+    pub strategy: Option<String>,
+    /// To whom the holder of a coordinated election is to give the lock up; none if it may keep it.
+    pub preferred_holder: Option<String>,
 }
 
 impl LeaderElectionRecord {

@@ -57,6 +57,11 @@ pub enum LossReason {
     Deleted,
     /// The work panicked.
     Panicked,
+    /// A coordinated election prefers another one, for whom the work has ended.
+    Preferred {
+        /// The other one.
+        other: String,
+    },
     /// The lock has another record.
     Usurped {
         /// Its holder; empty when it was released by someone else.
@@ -66,8 +71,8 @@ pub enum LossReason {
 
 impl LossReason {
     /// All names.
-    pub(crate) const NAMES: [&'static str; 7] =
-        ["Abandoned", "Cancelled", "Completed", "Deadline", "Deleted", "Panicked", "Usurped"];
+    pub(crate) const NAMES: [&'static str; 8] =
+        ["Abandoned", "Cancelled", "Completed", "Deadline", "Deleted", "Panicked", "Preferred", "Usurped"];
 
     /// The name of the variant, as metrics have it.
     pub(crate) fn name(&self) -> &'static str {
@@ -78,6 +83,7 @@ impl LossReason {
             Self::Deadline => "Deadline",
             Self::Deleted => "Deleted",
             Self::Panicked => "Panicked",
+            Self::Preferred { .. } => "Preferred",
             Self::Usurped { .. } => "Usurped",
         }
     }
@@ -92,6 +98,7 @@ impl fmt::Display for LossReason {
             Self::Deadline => f.write_str("no renewal was stored before the deadline"),
             Self::Deleted => f.write_str("the lock was deleted"),
             Self::Panicked => f.write_str("the work panicked"),
+            Self::Preferred { other } => write!(f, "{other:?} is preferred"),
             Self::Usurped { by } if by.is_empty() => f.write_str("the lock was released by someone else"),
             Self::Usurped { by } => write!(f, "the lock went to {by:?}"),
         }

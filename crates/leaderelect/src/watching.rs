@@ -1,5 +1,6 @@
-//! Watches of a lock, as hints to act sooner.
+//! Watches, as hints to act sooner.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,41 +12,47 @@ use pintle_ratelimit::Backoff;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 
-use crate::lock::{Lock, LockEvent, LockEvents, Locked};
+use crate::lock::{LockEvent, Locked};
 use crate::{Clocks, Deadline};
 
-/// What one who watches tells the driver.
-pub(crate) enum Told<O> {
+/// What one who watches tells.
+pub(crate) enum Told<E> {
     Up,
     Down,
-    Event(LockEvent<O>),
+    Event(E),
 }
 
-/// Watches the lock again and again, with these pauses, until there is nothing to watch or nobody to tell.
-pub(crate) async fn follow<L: Lock>(
-    lock: Arc<L>,
+/// The events of a watch.
+pub(crate) type Events<E> = Pin<Box<dyn Stream<Item = E> + Send>>;
+
+/// Opens a watch of `what` again and again, with these pauses, until there is nothing to watch or nobody to tell.
+pub(crate) async fn follow<E, F>(
+    what: impl fmt::Display,
+    open: impl Fn() -> F,
     clocks: Arc<dyn Clocks>,
     mut pauses: Backoff,
-    driver: mpsc::Sender<Told<L::Object>>,
-) {
+    listener: mpsc::Sender<Told<E>>,
+) where
+    F: Future<Output = Result<Option<Events<E>>, ApiError>>,
+{
     loop {
-        let asked = match lock.watch().await {
+        let asked = match open().await {
             Ok(None) => return,
             Ok(Some(mut events)) => {
-                let mut told = driver.send(Told::Up).await;
+                let mut told = listener.send(Told::Up).await;
                 while told.is_ok()
                     && let Some(event) = poll_fn(|context| events.as_mut().poll_next(context)).await
                 {
                     pauses.reset();
-                    told = driver.send(Told::Event(event)).await;
+                    told = listener.send(Told::Event(event)).await;
                 }
-                if told.is_err() || driver.send(Told::Down).await.is_err() {
+                if told.is_err() || listener.send(Told::Down).await.is_err() {
                     return;
                 }
                 None
             }
             Err(error) => {
-                tracing::debug!(lock = %lock.key(), %error, "cannot watch the lock; polling instead");
+                tracing::debug!(%what, %error, "cannot watch; polling instead");
                 error.retry_after
             }
         };
@@ -53,66 +60,108 @@ pub(crate) async fn follow<L: Lock>(
     }
 }
 
-/// Watches the one object of `key`.
-pub(crate) async fn watch_one<W, T>(
+/// Watches the one object of `key`. What cannot be read says nothing: whoever watches reads it himself before long, and tells
+/// what is wrong.
+pub(crate) async fn watch_one<W, T, E>(
     api: &W,
     key: &ObjectKey,
-    locked: impl Fn(T) -> Result<Locked<T>, ApiError> + Send + 'static,
-) -> Result<LockEvents<T>, ApiError>
+    tell: impl Fn(WatchEvent<T>) -> Option<E> + Send + 'static,
+) -> Result<Events<E>, ApiError>
 where
     W: ListWatch<Object = T>,
     T: Object + DeserializeOwned,
+    E: 'static,
 {
     let mut field_selector = FieldSelector::everything().equals("metadata.name", key.name());
     // An API of all namespaces would have the server send what is in the others.
     if let (None, Some(namespace)) = (api.namespace(), key.namespace()) {
         field_selector = field_selector.equals("metadata.namespace", namespace);
     }
-    // Without a resourceVersion each watch begins with the present state, so nothing is missed in between.
-    let options = WatchOptions { field_selector, allow_bookmarks: true, ..WatchOptions::default() };
-    let events = api.watch(&options).await?;
-    Ok(Box::pin(OfOne { events, key: key.clone(), locked: Box::new(locked) }))
-}
-
-struct OfOne<S, T> {
-    events: S,
-    key: ObjectKey,
-    locked: Box<dyn Fn(T) -> Result<Locked<T>, ApiError> + Send>,
-}
-
-impl<S, T: Object + DeserializeOwned> OfOne<S, T> {
-    /// What an event says of the one object. What cannot be read says nothing: the elector reads the lock itself before long, and
-    /// tells what is wrong.
-    fn event(&self, event: WatchEvent<RawObject>) -> Option<LockEvent<T>> {
-        match event.decode::<T>().ok()? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) if object.key() == self.key => {
-                (self.locked)(object).ok().map(LockEvent::Changed)
-            }
-            WatchEvent::Deleted(object) if object.key() == self.key => {
-                Some(LockEvent::Deleted { uid: object.uid().into() })
-            }
-            _ => None,
+    let options = WatchOptions { field_selector, ..WatchOptions::default() };
+    let key = key.clone();
+    watch(api, options, move |event| match &event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)
+            if object.key() == key =>
+        {
+            tell(event)
         }
+        _ => None,
+    })
+    .await
+}
+
+/// Watches what the options select. Each watch begins with the present state, so nothing is missed in between.
+pub(crate) async fn watch<W, T, E>(
+    api: &W,
+    options: WatchOptions,
+    tell: impl Fn(WatchEvent<T>) -> Option<E> + Send + 'static,
+) -> Result<Events<E>, ApiError>
+where
+    W: ListWatch<Object = T>,
+    T: Object + DeserializeOwned,
+    E: 'static,
+{
+    let events = api.watch(&WatchOptions { allow_bookmarks: true, ..options }).await?;
+    Ok(Box::pin(Decoded { events, tell: Box::new(tell) }))
+}
+
+/// What an event says of a lock.
+pub(crate) fn lock_event<T: Object>(
+    event: WatchEvent<T>,
+    locked: impl Fn(T) -> Result<Locked<T>, ApiError>,
+) -> Option<LockEvent<T>> {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => locked(object).ok().map(LockEvent::Changed),
+        WatchEvent::Deleted(object) => Some(LockEvent::Deleted { uid: object.uid().into() }),
+        _ => None,
     }
 }
 
-impl<S, T> Stream for OfOne<S, T>
+struct Decoded<S, T, E> {
+    events: S,
+    tell: Box<dyn Fn(WatchEvent<T>) -> Option<E> + Send>,
+}
+
+impl<S, T, E> Stream for Decoded<S, T, E>
 where
     S: Stream<Item = Result<WatchEvent<RawObject>, ApiError>> + Unpin,
     T: Object + DeserializeOwned,
 {
-    type Item = LockEvent<T>;
+    type Item = E;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<LockEvent<T>>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<E>> {
         loop {
             match ready!(Pin::new(&mut self.events).poll_next(context)) {
                 Some(Ok(WatchEvent::Error(_)) | Err(_)) | None => return Poll::Ready(None),
                 Some(Ok(event)) => {
-                    if let Some(event) = self.event(event) {
-                        return Poll::Ready(Some(event));
+                    if let Some(told) = event.decode::<T>().ok().and_then(&self.tell) {
+                        return Poll::Ready(Some(told));
                     }
                 }
             }
         }
     }
+}
+
+/// The events that `tell` makes of these, but for those of which it makes none.
+pub(crate) fn map<A: 'static, B: 'static>(
+    events: Events<A>,
+    tell: impl Fn(A) -> Option<B> + Send + 'static,
+) -> Events<B> {
+    struct Mapped<A, F>(Events<A>, F);
+
+    impl<A, B, F: Fn(A) -> Option<B> + Unpin> Stream for Mapped<A, F> {
+        type Item = B;
+
+        fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<B>> {
+            loop {
+                let Some(event) = ready!(self.0.as_mut().poll_next(context)) else { return Poll::Ready(None) };
+                if let Some(told) = (self.1)(event) {
+                    return Poll::Ready(Some(told));
+                }
+            }
+        }
+    }
+
+    Box::pin(Mapped(events, Box::new(tell)))
 }

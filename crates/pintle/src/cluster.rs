@@ -10,8 +10,11 @@ use pintle_controller::leader_events;
 use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
 use pintle_informer::{InformerConfig, InformerFactory, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
-use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock, TermEnd};
-use pintle_meta::{ClientConfig, InvalidKey, NamespaceScope, Object, ObjectKey, Resource};
+use pintle_leaderelect::{
+    Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors, LeaderElectorsConfig, Leadership,
+    Lease, LeaseCandidate, LeaseCandidateSpec, LeaseLock, LockKind, ResourceLock, TermEnd,
+};
+use pintle_meta::{ClientConfig, DynamicObject, InvalidKey, NamespaceScope, Object, ObjectKey, Resource};
 use pintle_metrics::Provider;
 use pintle_restreq::{Api, RestClient, RestClientConfig};
 use serde::de::DeserializeOwned;
@@ -248,10 +251,11 @@ impl Cluster {
         self.inner.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An elector for the Lease of that key, `namespace/name`, or of that name in the configuration's namespace: client-go's
-    /// `NewFromKubeconfig`. It has a client of its own, with connections that nothing else uses, no rate limit and a deadline
-    /// of half the renew deadline a request; it watches the Lease, so that a release is noticed at once; and it records its terms
-    /// as Events about the Lease, unless `config` has [another use](LeaderElectionConfig::events) for them.
+    /// An elector for the Lease of that key, `namespace/name`, or of that name in the configuration's namespace. It has a client
+    /// of its own, with connections that nothing else uses, no rate limit and a deadline of half the renew deadline a request; it
+    /// watches the Lease, so that a release is noticed at once; and it records its terms as Events about the Lease, unless
+    /// `config` has [another use](LeaderElectionConfig::events) for them. For a lock of another kind, see
+    /// [`lock`](Self::lock).
     ///
     /// # Examples
     ///
@@ -278,19 +282,148 @@ impl Cluster {
         mut config: LeaderElectionConfig,
     ) -> Result<LeaderElector<LeaseLock<Api<Lease>>>, Error> {
         let lease = lease.try_into().map_err(|error| Error::Lease(error.into()))?;
-        config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
-        let mut own = self.inner.config.clone();
-        own.qps = None;
-        own.timeout = Some((config.renew_deadline / 2).max(Duration::from_secs(1)));
-        let metrics = self.inner.metrics.clone();
-        // A renewal that comes to nothing does not wait for the connection to be found dead.
-        let own = RestClient::new(RestClientConfig { metrics, drop_on_timeout: true, ..own.into() });
-        let own = own.map_err(Error::Client)?;
-        let leases: Api<Lease> = Api::namespaced(own, lease.namespace().unwrap_or_default());
+        let leases = self.leases(lease.namespace().unwrap_or_default(), config.renew_deadline)?;
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         let lock = LeaseLock::new(leases, &namespace, lease.name());
-        config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
+        self.observe(&mut config);
         LeaderElector::new(lock, config).map_err(Error::Election)
+    }
+
+    /// Electors for many Leases of one namespace, an empty text standing for the configuration's: they share one task, one watch,
+    /// and one client of their own, as that of an [`elector`](Self::elector) is. They record their terms as Events, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle::leaderelect::LeaderElectorsConfig;
+    /// use pintle::prelude::*;
+    ///
+    /// async fn shard(cluster: &Cluster, stop: &CancellationToken) -> Result<(), pintle::Error> {
+    ///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
+    ///     let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+    ///     let electors = cluster.electors("kube-system", config)?;
+    ///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+    ///     electors.elector("website-controller-7").run(stop, work).await; // And others beside it.
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first rule that `config` breaks.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn electors(
+        &self,
+        namespace: &str,
+        mut config: LeaderElectorsConfig,
+    ) -> Result<LeaderElectors<Api<Lease>>, Error> {
+        let leases = self.leases(namespace, config.election.renew_deadline)?;
+        let namespace = leases.namespace().unwrap_or_default().to_owned();
+        self.observe(&mut config.election);
+        LeaderElectors::start(leases, &namespace, config).map_err(Error::Election)
+    }
+
+    /// Has an election tell what it does, to whom this cluster tells it.
+    fn observe(&self, config: &mut LeaderElectionConfig) {
+        config.metrics = config.metrics.take().or_else(|| self.inner.metrics.clone());
+        config.events.get_or_insert_with(|| leader_events(self.recorder("leader-election")));
+    }
+
+    /// The lock of that kind and key, for a [`LeaderElector`] of that renew deadline: client-go's `NewFromKubeconfig`. It has a client
+    /// of its own, as that of an [`elector`](Self::elector) has.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle::leaderelect::{LeaderElector, Lock, LockKind};
+    /// use pintle::prelude::*;
+    ///
+    /// /// Of a flag, say: `--leader-elect-resource-lock=configmapsleases`.
+    /// fn elector(cluster: &Cluster, flag: &str) -> Result<LeaderElector<impl Lock>, Box<dyn std::error::Error>> {
+    ///     let config = LeaderElectionConfig::default();
+    ///     let kind: LockKind = flag.parse()?;
+    ///     let lock = cluster.lock(kind, "kube-system/website-controller", config.renew_deadline)?;
+    ///     Ok(LeaderElector::new(lock, config)?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A text that is no key.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn lock(
+        &self,
+        kind: LockKind,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        renew_deadline: Duration,
+    ) -> Result<ResourceLock<Api<DynamicObject>, Api<Lease>>, Error> {
+        let key = key.try_into().map_err(|error| Error::Lease(error.into()))?;
+        let leases = self.leases(key.namespace().unwrap_or_default(), renew_deadline)?;
+        let namespace = leases.namespace().unwrap_or_default().to_owned();
+        let client = leases.client().clone();
+        // ConfigMaps and Endpoints have namespaces.
+        let annotated = |resource| Api::dynamic(client, resource, Some(&namespace)).expect("a namespaced resource");
+        Ok(ResourceLock::new(kind, &namespace, key.name(), annotated, leases))
+    }
+
+    /// A candidate for the Lease of that key, for an election in which the control plane chooses: it runs beside an
+    /// [`elector`](Self::elector) of the same `identity` that is [coordinated](LeaderElectionConfig::coordinated). It has a client of its
+    /// own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle::leaderelect::LeaseCandidateSpec;
+    /// use pintle::prelude::*;
+    ///
+    /// async fn contend(cluster: &Cluster, stop: &CancellationToken) -> Result<(), pintle::Error> {
+    ///     let config = LeaderElectionConfig { coordinated: true, ..LeaderElectionConfig::default() };
+    ///     let spec = LeaseCandidateSpec::new("website-controller", env!("CARGO_PKG_VERSION"));
+    ///     let candidate = cluster.candidate("kube-system", &config.identity, spec)?;
+    ///     let mut elector = cluster.elector("kube-system/website-controller", config)?;
+    ///     let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+    ///     tokio::join!(candidate.run(stop), elector.run(stop, work));
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// No client can be made of the configuration.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn candidate(
+        &self,
+        namespace: &str,
+        identity: &str,
+        spec: LeaseCandidateSpec,
+    ) -> Result<Candidate<Api<LeaseCandidate>>, Error> {
+        let candidates: Api<LeaseCandidate> = Api::namespaced(self.urgent(Duration::from_secs(5))?, namespace);
+        let namespace = candidates.namespace().unwrap_or_default().to_owned();
+        Ok(Candidate::new(candidates, &namespace, identity, spec))
+    }
+
+    /// The leases of a namespace, for electors of that renew deadline.
+    fn leases(&self, namespace: &str, renew_deadline: Duration) -> Result<Api<Lease>, Error> {
+        Ok(Api::namespaced(self.urgent((renew_deadline / 2).max(Duration::from_secs(1)))?, namespace))
+    }
+
+    /// A client for what cannot wait, with connections that nothing else uses.
+    fn urgent(&self, timeout: Duration) -> Result<RestClient, Error> {
+        let mut config = self.inner.config.clone();
+        (config.qps, config.timeout) = (None, Some(timeout));
+        let metrics = self.inner.metrics.clone();
+        // A request that comes to nothing does not wait for the connection to be found dead.
+        let client = RestClient::new(RestClientConfig { metrics, drop_on_timeout: true, ..config.into() });
+        client.map_err(Error::Client)
     }
 
     /// Works while it leads, for one term, and answers how that ended and what the work returned; `None` if `stop` came before any:

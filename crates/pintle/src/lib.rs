@@ -57,8 +57,10 @@
 //! | `clientset.CoreV1().Pods(ns)`, `dynamic.Interface` | [`Cluster::namespaced`], [`restreq::Api::dynamic`] |
 //! | `informers.NewSharedInformerFactory(…).Core().V1().Pods()` | [`Cluster::informer`], [`Cluster::select`] |
 //! | `record.NewBroadcaster`, `NewRecorder` | [`Cluster::recorder`] |
-//! | `resourcelock.NewFromKubeconfig` | [`Cluster::elector`] |
+//! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; of Leases [`Cluster::elector`] |
 //! | `leaderelection.RunOrDie` | [`Cluster::lead`] |
+//! | an elector for each of many leases | [`Cluster::electors`] |
+//! | `leaderelection.NewCandidate` | [`Cluster::candidate`] |
 //!
 //! # Reading on
 //!

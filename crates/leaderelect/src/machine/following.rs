@@ -9,12 +9,12 @@ use crate::record::{LeaderElectionRecord, LockState, Version};
 impl Machine {
     /// The next request of a candidate: to take the free lock that the watch told of, or to look.
     pub(super) fn next_contest(&mut self, now: Now) -> LockRequest {
-        match self.vacancy.take() {
-            Some(free) if now.monotonic >= self.write_not_before => {
-                let count = free.record.leader_transitions.saturating_add(1);
-                LockRequest::Update { base: free.version, record: self.claim(count, now) }
+        let free = self.vacancy.take().filter(|_| now.monotonic >= self.write_not_before);
+        match free.and_then(|free| Some((self.takeover(&free, now.monotonic)?, free))) {
+            Some((count, free)) => {
+                LockRequest::Update { base: free.version, record: self.claim(&free.record, count, now) }
             }
-            _ => LockRequest::Read,
+            None => LockRequest::Read,
         }
     }
 
@@ -39,7 +39,8 @@ impl Machine {
         }
         let request = match found {
             None if self.config.wait_out_deleted && self.held_until > sent.at.monotonic => None,
-            None => Some(LockRequest::Create(self.claim(0, now))),
+            None if self.config.coordinated => None,
+            None => Some(LockRequest::Create(self.claim(&LeaderElectionRecord::default(), 0, now))),
             Some(found) => {
                 if let Some(written) = self.settle(&found.record)
                     && !Deadline::after(written, self.config.renew_deadline).has_passed(now)
@@ -50,7 +51,10 @@ impl Machine {
                 // What was to replace another version cannot be done any more.
                 self.in_doubt
                     .retain(|doubt| doubt.record == found.record || doubt.base.as_ref() == Some(&found.version));
-                transitions.map(|count| LockRequest::Update { base: found.version, record: self.claim(count, now) })
+                transitions.map(|count| {
+                    let record = self.claim(&found.record, count, now);
+                    LockRequest::Update { base: found.version, record }
+                })
             }
         };
         match request {
@@ -144,9 +148,12 @@ impl Machine {
         }
         self.observe(Some(&found), now, instructions);
         // If somebody holds it now, a plan to take it is dropped.
-        self.vacancy = Some(found).filter(|found| found.record.is_vacant());
-        if self.vacancy.is_some() {
-            let pause = self.hint_jitter();
+        let coordinated = self.config.coordinated;
+        let free = if coordinated { self.is_named(&found.record) } else { found.record.is_vacant() };
+        self.vacancy = Some(found).filter(|_| free);
+        if free {
+            // Nobody else comes for what is given to one.
+            let pause = if coordinated { Duration::ZERO } else { self.hint_jitter() };
             self.look_within(pause, now);
         } else if self.sent.is_none() && self.watching {
             self.next_try = self.next_look(now);
@@ -158,6 +165,12 @@ impl Machine {
         let record = &found.record;
         let same = record.leader_transitions;
         let more = same.saturating_add(1);
+        if self.config.coordinated {
+            // What has expired is given to somebody before long, who may have been told already.
+            let observed = self.observed.as_ref()?;
+            let lasts = looked_at < observed.at + record.lease_duration(self.config.lease_duration);
+            return (self.is_named(record) && lasts).then_some(same);
+        }
         if record.is_vacant() {
             return Some(more);
         }
@@ -172,16 +185,24 @@ impl Machine {
         (looked_at >= expires).then_some(if mine { same } else { more })
     }
 
-    /// The record by which to take the lock now.
-    fn claim(&mut self, transitions: i32, now: Now) -> LeaderElectionRecord {
+    /// Whether a coordinated election has given the lock to us, and wants it for nobody else.
+    fn is_named(&self, record: &LeaderElectionRecord) -> bool {
+        record.holder_identity == self.config.identity && record.preferred_holder.is_none()
+    }
+
+    /// The record by which to take the lock now, after that one.
+    fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
         LeaderElectionRecord {
             holder_identity: self.config.identity.clone(),
             lease_duration_seconds: self.config.published_seconds().unwrap_or(i32::MAX),
-            acquire_time: time,
+            // Whoever is named has acquired it, and says so if nobody did.
+            acquire_time: last.acquire_time.filter(|_| self.config.coordinated).or(time),
             renew_time: time,
             leader_transitions: transitions,
+            strategy: last.strategy.clone(),
+            preferred_holder: last.preferred_holder.clone(),
         }
     }
 
@@ -197,7 +218,7 @@ impl Machine {
         let term = Term { version: version.clone(), record: record.clone() };
         self.in_doubt.clear();
         (self.last_term, self.vacancy) = (None, None);
-        self.next_try = (sent.monotonic + self.config.retry_period).max(now.monotonic);
+        self.next_try = (sent.monotonic + self.first_renewal).max(now.monotonic);
         self.phase = Phase::Leading(Leading {
             term: term.clone(),
             base: LockState { version, record },
@@ -206,7 +227,7 @@ impl Machine {
             last_sent: sent.monotonic,
             conflicts: 0,
             read_back: false,
-            draining: false,
+            yielding: false,
         });
         instructions.push(Instruction::StartLeading { term, deadline });
     }

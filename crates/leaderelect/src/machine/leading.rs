@@ -88,6 +88,10 @@ impl Machine {
             return self.lose(LossReason::Deleted, now, instructions);
         }
         leading.read_back = false;
+        if let Some(other) = self.config.coordinated.then(|| found.record.preferred_holder.clone()).flatten() {
+            leading.yielding = true;
+            return instructions.push(Instruction::Drain(LossReason::Preferred { other }));
+        }
         // Others who write the same object beside us, again and again, must not drive us into a hot loop.
         self.next_try = if leading.conflicts > 1 { sent.at.monotonic + pause } else { now.monotonic };
         if found.version == leading.base.version {
@@ -116,8 +120,9 @@ impl Machine {
             LockRequest::Update { record, .. } => *record == found.record,
             _ => false,
         });
+        let wanted = self.config.coordinated && found.record.preferred_holder.is_some();
         let ours = found.version.uid == leading.term.version.uid && found.record.same_term(&leading.term.record);
-        if !known && !renewal && !ours {
+        if !known && !renewal && (!ours || wanted) {
             leading.read_back = true;
             self.next_try = now.monotonic;
         }

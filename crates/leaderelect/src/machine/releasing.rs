@@ -47,6 +47,8 @@ impl Machine {
             acquire_time: time,
             renew_time: time,
             leader_transitions: found.record.leader_transitions,
+            // These were wishes about the term.
+            ..LeaderElectionRecord::default()
         };
         releasing.write = Some(LockRequest::Update { base: found.version, record });
         self.next_try = now.monotonic;

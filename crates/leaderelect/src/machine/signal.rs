@@ -62,8 +62,8 @@ pub enum Instruction {
     },
     /// The term holds for longer.
     Extend(Deadline),
-    /// Ask the work to end. The term goes on until it has.
-    Drain,
+    /// Ask the work to end, for that reason. The term goes on until it has.
+    Drain(LossReason),
     /// The term is over: end the work at once.
     StopLeading(LossReason),
     /// Nothing more will be done.

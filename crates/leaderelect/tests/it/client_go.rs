@@ -154,6 +154,7 @@ impl ClientGo {
             acquire_time: acquired.or(Some(MicroTime(now.wall))),
             renew_time: Some(MicroTime(now.wall)),
             leader_transitions: transitions,
+            ..LeaderElectionRecord::default()
         }
     }
 }

@@ -3,17 +3,21 @@
 #![allow(clippy::unwrap_used)]
 
 mod annotation;
+mod candidate;
 mod client_go;
 mod contender;
+mod coordinated;
 mod doubt;
 mod elector;
 mod flaws;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;
 mod machine;
+mod many;
 mod metrics;
 mod multi;
 mod permits;
+mod resource_lock;
 mod server;
 mod simulation;
 mod splits;

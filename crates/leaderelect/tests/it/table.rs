@@ -31,7 +31,7 @@ fn server(given: &Given) -> Collection<Lease> {
                 lease_duration_seconds: *seconds,
                 acquire_time: time,
                 renew_time: time,
-                leader_transitions: 0,
+                ..LeaderElectionRecord::default()
             },
         ),
     }

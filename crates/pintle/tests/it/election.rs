@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pintle::leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LeaseLock};
-use pintle::restreq::Api;
+use pintle::leaderelect::{LeaderElector, LeaderElectorsConfig, Lease, LeaseLock};
+use pintle::prelude::*;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use crate::support::{client, eventually, server};
+use crate::support::{client, eventually, server, soon};
 
 /// Contends until `stop`; while it leads, `leading` is one higher. It never gets above one.
 fn contend(name: &str, leases: Api<Lease>, leading: &Arc<AtomicU32>, stop: &CancellationToken) -> JoinHandle<()> {
@@ -56,4 +55,63 @@ async fn a_leader_that_stops_hands_over_and_no_two_lead_at_once() {
     second.await.unwrap();
     assert_eq!(leading.load(Ordering::SeqCst), 0);
     server.shutdown().await;
+}
+
+#[tokio::test]
+async fn each_kind_of_lock_is_led_by_on_a_server() {
+    let cluster = Cluster::embedded().await.unwrap();
+    let leases: Api<Lease> = cluster.namespaced("default");
+    let mut in_leases = Vec::new();
+    for name in ["leases", "configmaps", "endpoints", "configmapsleases", "endpointsleases"] {
+        let config = LeaderElectionConfig { identity: name.into(), ..LeaderElectionConfig::default() };
+        let lock =
+            cluster.lock(name.parse().unwrap(), format!("default/{name}").as_str(), config.renew_deadline).unwrap();
+        let mut elector = LeaderElector::new(lock, config).unwrap();
+        let (status, stop) = (elector.status(), CancellationToken::new());
+        let work = LeaderCallbacks::new(async |leadership: Leadership| {
+            assert!(leadership.check().is_ok());
+        });
+        let ended = soon(elector.run(&stop, work)).await.expect("a term");
+        assert_eq!(ended.reason, LossReason::Completed, "{name}");
+        assert_eq!(status.leader().as_deref(), Some(""), "{name}: released");
+        in_leases.extend(leases.get(name).await.is_ok().then_some(name));
+    }
+    assert_eq!(in_leases, ["leases", "configmapsleases", "endpointsleases"]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn many_leases_are_led_beside_each_other_and_handed_over() {
+    let cluster = Cluster::embedded().await.unwrap();
+    let labels = [("app".to_owned(), "test".to_owned())].into();
+    let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+    let started = Arc::new(AtomicU32::new(0));
+    let replica = |stop: &CancellationToken| {
+        let election = LeaderElectionConfig::default();
+        let electors = cluster.electors("default", LeaderElectorsConfig { election, ..config.clone() }).unwrap();
+        let mut runs = tokio::task::JoinSet::new();
+        for index in 0..20 {
+            let mut elector = electors.elector(&format!("shard-{index}"));
+            let (started, stop) = (started.clone(), stop.clone());
+            runs.spawn(async move {
+                let work = LeaderCallbacks::new(|leadership: Leadership| {
+                    started.fetch_add(1, Ordering::SeqCst);
+                    async move { leadership.cancelled().await }
+                });
+                elector.run(&stop, work).await.map(|end| end.reason)
+            });
+        }
+        runs
+    };
+    let reached = async |count: u32| (started.load(Ordering::SeqCst) == count).then_some(());
+    let stops = [CancellationToken::new(), CancellationToken::new()];
+    let first = replica(&stops[0]);
+    eventually("the first leads by all", async || reached(20).await).await;
+    let second = replica(&stops[1]);
+    stops[0].cancel();
+    assert!(first.join_all().await.into_iter().all(|reason| reason == Some(LossReason::Cancelled)));
+    eventually("the second leads by all", async || reached(40).await).await;
+    stops[1].cancel();
+    second.join_all().await;
+    cluster.shutdown().await;
 }

@@ -1,54 +1,58 @@
-//! The shell around the [`Machine`]: one task that owns its timer, its one request, and its word to the work.
+//! One machine in a shell, with what it needs to do what the machine says.
 
 use std::collections::HashSet;
 use std::fmt;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::mem::{self, Discriminant};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pintle_meta::{ApiError, ErrorKind};
+use pintle_meta::{ApiError, ErrorKind, ObjectKey};
 use pintle_metrics::Counter;
-use pintle_ratelimit::Backoff;
 use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
 
 use crate::leadership::TermHandle;
 use crate::lock::{Lock, LockEvent, Locked};
-use crate::machine::{Failure, Hint, Instruction, LockRequest, Machine, Signal};
+use crate::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
 use crate::metrics::Instruments;
 use crate::status::Observed;
-use crate::watching::{Told, follow};
 use crate::{Clocks, Deadline, LeaderElectionConfig, LockState, Version};
 
-/// What the driver tells the one who runs the work, in order.
+/// What a contest tells the one who runs the work, in order.
 pub(crate) enum Notice {
     NewLeader(String),
     Started(TermHandle),
 }
 
-pub(crate) struct Driver<L: Lock> {
+pub(crate) struct Contest<L: Lock> {
     lock: Arc<L>,
     name: Arc<str>,
     clocks: Arc<dyn Clocks>,
     renew_deadline: Duration,
     machine: Machine,
     /// The object that was last read or written, to which the next write puts the record.
-    object: Option<(Version, Arc<L::Object>)>,
+    object: Option<Base<L::Object>>,
     /// The object that the watch told last: a free lock is taken as it was told.
-    hinted: Option<(Version, Arc<L::Object>)>,
-    request: Option<Exchange<L::Object>>,
+    hinted: Option<Base<L::Object>>,
+    /// What is to be sent, how long an answer may take, and until when it is worth it.
+    request: Option<(LockRequest, Duration, Deadline)>,
+    /// Whether the request that was asked for last is a read.
+    reads: bool,
     term: Option<TermHandle>,
     observed: watch::Sender<Observed>,
+    /// Unbounded, since a notice is at most an answer of the server, and they are read at all times.
     notices: mpsc::UnboundedSender<Notice>,
-    /// The elector's, and gone with it, whenever this task is.
+    /// The elector's, and gone with it, whenever this is.
     metrics: Option<Weak<Instruments>>,
     /// How many have been told.
     slow_paths: u64,
-    reads: Trouble,
-    writes: Trouble,
+    read_trouble: Trouble,
+    write_trouble: Trouble,
 }
+
+/// An object that a write may replace.
+type Base<O> = (Version, Arc<O>);
 
 /// How requests of a verb have failed since the last one that did not.
 type Trouble = HashSet<Kind>;
@@ -56,18 +60,26 @@ type Trouble = HashSet<Kind>;
 /// A kind of failure: of what kind the error is, and which code the server answered. None: no answer in time.
 type Kind = Option<(Discriminant<ErrorKind>, Option<u16>)>;
 
-type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
+pub(super) type Exchange<O> = Pin<Box<dyn Future<Output = Answer<O>> + Send>>;
 
-enum Answer<O> {
+pub(super) enum Answer<O> {
     Read(Result<Option<Locked<O>>, ApiError>),
     Written(Result<Locked<O>, ApiError>),
     /// No answer in time.
-    Late {
-        read: bool,
-    },
+    Late,
+    /// It was not worth it any more.
+    Unsent,
 }
 
-impl<L: Lock> Driver<L> {
+/// What comes of a step.
+pub(super) enum Stepped {
+    Quiet,
+    /// There is an [exchange](Contest::exchange).
+    Sends,
+    Finished,
+}
+
+impl<L: Lock> Contest<L> {
     pub(crate) fn new(
         lock: Arc<L>,
         config: LeaderElectionConfig,
@@ -79,7 +91,7 @@ impl<L: Lock> Driver<L> {
         let machine = Machine::new(config, lock.time_precision(), clocks.now());
         let name = lock.key().as_str().into();
         let (object, hinted, request, term) = (None, None, None, None);
-        let (slow_paths, reads, writes) = (0, HashSet::new(), HashSet::new());
+        let (reads, slow_paths, read_trouble, write_trouble) = (false, 0, HashSet::new(), HashSet::new());
         Self {
             lock,
             name,
@@ -89,48 +101,45 @@ impl<L: Lock> Driver<L> {
             object,
             hinted,
             request,
+            reads,
             term,
             observed,
             notices,
             metrics,
             slow_paths,
-            reads,
-            writes,
+            read_trouble,
+            write_trouble,
         }
     }
 
-    /// Drives the machine until it has finished.
-    pub(crate) async fn run(mut self, stop: CancellationToken, mut work_ended: mpsc::Receiver<()>, pauses: Backoff) {
-        let (to_us, mut hints) = mpsc::channel(8);
-        let mut watching = pin!(follow(self.lock.clone(), self.clocks.clone(), pauses, to_us));
-        let mut watched = true;
-        let mut signal = Signal::Tick;
-        let mut stopping = false;
-        while self.step(signal) {
-            let (clocks, wake) = (self.clocks.clone(), self.machine.wake_at());
-            signal = tokio::select! {
-                biased;
-                () = stop.cancelled(), if !stopping => {
-                    stopping = true;
-                    Signal::Stop
-                }
-                Some(()) = work_ended.recv() => Signal::WorkEnded,
-                answer = next_answer(&mut self.request) => self.answer(answer),
-                Some(told) = hints.recv() => Signal::Watch(self.hint(told)),
-                () = &mut watching, if watched => {
-                    watched = false;
-                    Signal::Tick
-                }
-                () = sleep(&*clocks, wake) => Signal::Tick,
-            };
-        }
+    /// The first renewal of each term comes after this share of the retry period.
+    pub(super) fn begin_renewals_at(&mut self, share: f64) {
+        self.machine.begin_renewals_at(share);
     }
 
-    /// Does what the machine answers. False after the end.
-    fn step(&mut self, signal: Signal) -> bool {
+    pub(super) fn key(&self) -> &ObjectKey {
+        self.lock.key()
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Deadline> {
+        self.machine.wake_at()
+    }
+
+    /// Whether there is a term that a late request may cost.
+    pub(super) fn leads(&self) -> bool {
+        self.machine.leads()
+    }
+
+    /// Does what the machine answers.
+    pub(super) fn step(&mut self, signal: Signal) -> Stepped {
+        let mut stepped = Stepped::Quiet;
         for instruction in self.machine.step(signal, self.clocks.now()) {
             match instruction {
-                Instruction::Send { request, timeout } => self.send(request, timeout),
+                Instruction::Send { request, timeout } => {
+                    self.reads = request == LockRequest::Read;
+                    self.request = Some((request, timeout, Deadline::after(self.clocks.now(), timeout)));
+                    stepped = Stepped::Sends;
+                }
                 Instruction::NewLeader(identity) => {
                     tracing::info!(lock = %self.name, leader = identity, "another leader");
                     self.observed.send_modify(|observed| observed.leader = Some(identity.clone()));
@@ -149,22 +158,25 @@ impl<L: Lock> Driver<L> {
                     self.of_term(|term| term.extend(deadline));
                     self.renewed(deadline);
                 }
-                Instruction::Drain => self.of_term(TermHandle::drain),
+                Instruction::Drain(reason) => self.of_term(|term| term.drain(reason)),
                 Instruction::StopLeading(reason) => {
                     tracing::warn!(lock = %self.name, %reason, "stopped leading");
                     self.of_term(|term| term.lose(reason.clone()));
                 }
-                Instruction::Finish => return false,
+                Instruction::Finish => return Stepped::Finished,
             }
         }
         let slow_paths = self.machine.slow_paths();
         self.count(|metrics| &*metrics.slow_paths, slow_paths - self.slow_paths);
         self.slow_paths = slow_paths;
-        true
+        stepped
     }
 
-    fn send(&mut self, request: LockRequest, timeout: Duration) {
-        let lock = self.lock.clone();
+    /// The request that is to be sent. It may have waited for others, for as long as an answer may take: until then, the term for
+    /// which it is has not run out, and later, what was read before may be old.
+    pub(super) fn exchange(&mut self) -> Option<Exchange<L::Object>> {
+        let (request, timeout, worth) = self.request.take()?;
+        let (lock, clocks) = (self.lock.clone(), self.clocks.clone());
         let base = match &request {
             LockRequest::Update { base, .. } => {
                 let known = [&self.object, &self.hinted].into_iter().flatten().find(|(version, _)| version == base);
@@ -172,8 +184,6 @@ impl<L: Lock> Driver<L> {
             }
             _ => None,
         };
-        let clocks = self.clocks.clone();
-        let read = request == LockRequest::Read;
         let exchange = async move {
             match request {
                 LockRequest::Read => Answer::Read(lock.get().await),
@@ -181,65 +191,62 @@ impl<L: Lock> Driver<L> {
                 LockRequest::Update { record, .. } => match base {
                     Some(object) => Answer::Written(lock.update(&object, &record).await),
                     // Not the object that the machine means. To look again puts that right.
-                    None => Answer::Late { read: false },
+                    None => Answer::Late,
                 },
             }
         };
-        self.request = Some(Box::pin(async move {
-            let late = Deadline::after(clocks.now(), timeout);
+        Some(Box::pin(async move {
+            let now = clocks.now();
+            if worth.has_passed(now) {
+                return Answer::Unsent;
+            }
+            let late = Deadline::after(now, timeout);
             tokio::select! {
                 biased;
                 answer = exchange => answer,
-                () = clocks.sleep_until(late) => Answer::Late { read },
+                () = clocks.sleep_until(late) => Answer::Late,
             }
-        }));
+        }))
     }
 
     /// Remembers the object of an answer, and tells the machine of the rest.
-    fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
-        self.request = None;
-        match answer {
+    pub(super) fn answer(&mut self, answer: Answer<L::Object>) -> Signal {
+        let failure = match answer {
             Answer::Read(Ok(found)) => {
-                self.reads.clear();
-                Signal::Read(Ok(found.map(|locked| {
+                self.read_trouble.clear();
+                return Signal::Read(Ok(found.map(|locked| {
                     let version = locked.state.version.clone();
                     self.object = Some((version, Arc::new(locked.object)));
                     locked.state
-                })))
+                })));
             }
             Answer::Written(Ok(locked)) => {
-                self.writes.clear();
+                self.write_trouble.clear();
                 let version = locked.state.version;
                 self.object = Some((version.clone(), Arc::new(locked.object)));
-                Signal::Written(Ok(version))
+                return Signal::Written(Ok(version));
             }
-            Answer::Read(Err(error)) => Signal::Read(Err(self.failure(true, &error))),
-            Answer::Written(Err(error)) => Signal::Written(Err(self.failure(false, &error))),
-            Answer::Late { read } => {
-                self.warn(read, None, &"no answer in time");
-                match read {
-                    true => Signal::Read(Err(Failure::unknown())),
-                    false => Signal::Written(Err(Failure::unknown())),
-                }
+            Answer::Read(Err(error)) | Answer::Written(Err(error)) => self.failure(&error),
+            Answer::Late => {
+                self.warn(None, &"no answer in time");
+                Failure::unknown()
             }
+            Answer::Unsent => Failure { effect: Effect::None, retry_after: None },
+        };
+        match self.reads {
+            true => Signal::Read(Err(failure)),
+            false => Signal::Written(Err(failure)),
         }
     }
 
-    /// Remembers the object of an event, and tells the machine of the rest.
-    fn hint(&mut self, told: Told<L::Object>) -> Hint {
-        match told {
-            Told::Up => Hint::Up,
-            Told::Down => Hint::Down,
-            Told::Event(LockEvent::Changed(locked)) => {
-                self.hinted = Some((locked.state.version.clone(), Arc::new(locked.object)));
-                Hint::Changed(locked.state)
-            }
-            Told::Event(LockEvent::Deleted { uid }) => Hint::Deleted { uid },
-            Told::Event(LockEvent::Touched) => Hint::Touched,
+    /// Remembers the object of an event.
+    pub(super) fn remember_hint(&mut self, object: Option<Base<L::Object>>) {
+        if object.is_some() {
+            self.hinted = object;
         }
     }
 
-    fn failure(&mut self, read: bool, error: &ApiError) -> Failure {
+    fn failure(&mut self, error: &ApiError) -> Failure {
         let code = error.status().map(|status| status.code);
         if matches!(error.kind, ErrorKind::Decode(_)) {
             self.count(|metrics| &*metrics.malformed, 1);
@@ -247,14 +254,15 @@ impl<L: Lock> Driver<L> {
         match error.is_conflict() || error.is_already_exists() {
             // Another one was quicker, as in every election.
             true => tracing::debug!(lock = %self.name, %error, "lost a race for the lock"),
-            false => self.warn(read, Some((mem::discriminant(&error.kind), code)), error),
+            false => self.warn(Some((mem::discriminant(&error.kind), code)), error),
         }
         Failure::from(error)
     }
 
     /// Logs a failure so that it is seen, and not once in each retry period.
-    fn warn(&mut self, read: bool, kind: Kind, error: &dyn fmt::Display) {
-        let (verb, trouble) = if read { ("read", &mut self.reads) } else { ("write", &mut self.writes) };
+    fn warn(&mut self, kind: Kind, error: &dyn fmt::Display) {
+        let (verb, trouble) =
+            if self.reads { ("read", &mut self.read_trouble) } else { ("write", &mut self.write_trouble) };
         match trouble.insert(kind) {
             true => tracing::warn!(lock = %self.name, %error, "cannot {verb} the lock"),
             false => tracing::debug!(lock = %self.name, %error, "still cannot {verb} the lock"),
@@ -289,16 +297,14 @@ impl<L: Lock> Driver<L> {
     }
 }
 
-async fn next_answer<O>(request: &mut Option<Exchange<O>>) -> Answer<O> {
-    match request {
-        Some(request) => request.await,
-        None => pending().await,
-    }
-}
-
-async fn sleep(clocks: &dyn Clocks, wake: Option<Deadline>) {
-    match wake {
-        Some(wake) => clocks.sleep_until(wake).await,
-        None => pending().await,
+/// What an event says to machines, and the object that it brings.
+pub(super) fn hint<O>(event: LockEvent<O>) -> (Hint, Option<Base<O>>) {
+    match event {
+        LockEvent::Changed(locked) => {
+            let object = (locked.state.version.clone(), Arc::new(locked.object));
+            (Hint::Changed(locked.state), Some(object))
+        }
+        LockEvent::Deleted { uid } => (Hint::Deleted { uid }, None),
+        LockEvent::Touched => (Hint::Touched, None),
     }
 }

@@ -1,0 +1,17 @@
+//! Futures whose panic is a value.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+use std::thread;
+
+/// Catches the panic of `work`, which is dropped then.
+pub(crate) async fn caught<F: Future>(work: F) -> thread::Result<F::Output> {
+    let mut work = pin!(work);
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}

@@ -1,0 +1,149 @@
+//! Many electors that share what one needs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use pintle_meta::{ApiError, LabelSelector, ListWatch, Object, ObjectApi, WatchEvent, WatchOptions};
+use pintle_ratelimit::Backoff;
+
+use crate::lock::locked;
+use crate::shell::{Seen, Shell};
+use crate::watching::{Events, follow, lock_event, watch};
+use crate::{InvalidConfig, LeaderElectionConfig, LeaderElector, Lease, LeaseLock, LockEvent};
+
+/// How [`LeaderElectors`] contend.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::LeaderElectorsConfig;
+///
+/// let labels = [("app.kubernetes.io/part-of".to_owned(), "website-controller".to_owned())].into();
+/// let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+/// assert_eq!(config.in_flight, 8);
+/// ```
+#[derive(Clone, Debug)]
+pub struct LeaderElectorsConfig {
+    /// The labels of the leases, by which they are watched together. They are put on each lease with each write. Without any, the
+    /// default, all leases of the namespace are watched, whoever they belong to.
+    pub labels: BTreeMap<String, String>,
+    /// How many requests are under way at a time, at most: 8 by default. Renewals go before all else, and those that wait count
+    /// against their terms as if they had been sent.
+    pub in_flight: usize,
+    /// How each of them contends. They have one identity, since they are one process.
+    pub election: LeaderElectionConfig,
+}
+
+impl Default for LeaderElectorsConfig {
+    fn default() -> Self {
+        Self { labels: BTreeMap::new(), in_flight: 8, election: LeaderElectionConfig::default() }
+    }
+}
+
+/// Electors for many leases of one namespace, such as one for each shard or tenant: they share one task, one watch, and one client,
+/// which should be used by nothing else.
+///
+/// Each is a [`LeaderElector`] like any other, with terms, work and permits of its own; its guarantees are those of one that is
+/// alone. A renewal is one request, and those of different leases are spread over the retry period. The task ends when this and
+/// all electors are dropped.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{InvalidConfig, LeaderCallbacks, LeaderElectors, LeaderElectorsConfig, Leadership, Lease};
+/// use pintle_meta::{ListWatch, ObjectApi};
+/// use tokio::task::JoinSet;
+/// use tokio_util::sync::CancellationToken;
+///
+/// /// Works on each of a hundred shards that this replica leads.
+/// async fn contend<A>(leases: A, stop: CancellationToken) -> Result<(), InvalidConfig>
+/// where
+///     A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone,
+/// {
+///     let labels = [("app".to_owned(), "website-controller".to_owned())].into();
+///     let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+///     let electors = LeaderElectors::start(leases, "kube-system", config)?;
+///     let mut shards = JoinSet::new();
+///     for shard in 0..100 {
+///         let mut elector = electors.elector(&format!("website-controller-{shard}"));
+///         let stop = stop.clone();
+///         shards.spawn(async move {
+///             let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+///             elector.run(&stop, work).await;
+///         });
+///     }
+///     shards.join_all().await;
+///     Ok(())
+/// }
+/// ```
+pub struct LeaderElectors<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
+    api: A,
+    namespace: String,
+    config: LeaderElectorsConfig,
+    shell: Arc<Shell<LeaseLock<A>>>,
+}
+
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> {
+    /// Electors for leases in `namespace`.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that `config` breaks.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn start(api: A, namespace: &str, config: LeaderElectorsConfig) -> Result<Self, InvalidConfig> {
+        let election = &config.election;
+        election.validate()?;
+        for warning in election.warnings() {
+            tracing::warn!(namespace, "{warning}");
+        }
+        let label_selector = LabelSelector::from_labels(&config.labels).map_err(InvalidConfig::Labels)?;
+        let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
+        let (watched, what) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
+        let shell = Shell::start(election.clocks.clone(), config.in_flight, move |to_us| async move {
+            let open = || watch_all(&watched, &label_selector);
+            follow(&what, open, clocks, pauses, to_us).await;
+        });
+        Ok(Self { api, namespace: namespace.into(), config, shell: Arc::new(shell) })
+    }
+
+    /// The elector for the lease of that name. Nothing happens before it [runs](LeaderElector::run).
+    pub fn elector(&self, name: &str) -> LeaderElector<LeaseLock<A>> {
+        let lock = LeaseLock::new(self.api.clone(), &self.namespace, name);
+        // It is watched with the others.
+        let lock = LeaseLock { labels: self.config.labels.clone(), watch: false, ..lock };
+        LeaderElector::of(lock, self.config.election.clone(), Some(self.shell.clone()))
+    }
+}
+
+async fn watch_all<A: ListWatch<Object = Lease>>(
+    api: &A,
+    label_selector: &LabelSelector,
+) -> Result<Option<Events<Seen<Lease>>>, ApiError> {
+    let options = WatchOptions { label_selector: label_selector.clone(), ..WatchOptions::default() };
+    let tell = |event: WatchEvent<Lease>| {
+        let key = match &event {
+            WatchEvent::Added(lease) | WatchEvent::Modified(lease) | WatchEvent::Deleted(lease) => lease.key(),
+            _ => return None,
+        };
+        let seen = match event {
+            // Or its labels are: then there is no reason to end a term.
+            WatchEvent::Deleted(_) => Some(LockEvent::Touched),
+            event => lock_event(event, locked),
+        };
+        seen.map(|seen| (Some(key), seen))
+    };
+    watch(api, options, tell).await.map(Some)
+}
+
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> fmt::Debug for LeaderElectors<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderElectors")
+            .field("namespace", &self.namespace)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

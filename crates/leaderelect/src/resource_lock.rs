@@ -1,0 +1,249 @@
+//! The locks by their names in client-go.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pintle_meta::{ApiError, ApiResource, DynamicObject, ListWatch, ObjectApi, ObjectKey, Scope};
+use thiserror::Error;
+
+use crate::watching::map;
+use crate::{
+    AnnotationLock, LeaderElectionRecord, Lease, LeaseLock, Lock, LockEvent, LockEvents, LockState, Locked, MultiLock,
+    TimePrecision, Token,
+};
+
+/// Where the record of a lock is kept, by the names that client-go has had: the `resourceLock` of configurations and flags.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::LockKind;
+///
+/// assert_eq!("leases".parse(), Ok(LockKind::Leases));
+/// let error = "lease".parse::<LockKind>().unwrap_err();
+/// assert!(error.to_string().contains("configmapsleases"));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LockKind {
+    /// `leases`: the lock of choice.
+    #[default]
+    Leases,
+    /// `configmaps`, which client-go had until 1.23.
+    ConfigMaps,
+    /// `endpoints`, which client-go had until 1.23.
+    Endpoints,
+    /// `configmapsleases`, on the way from the one to the other, which client-go had until 1.27.
+    ConfigMapsLeases,
+    /// `endpointsleases`, on the way from the one to the other, which client-go had until 1.27.
+    EndpointsLeases,
+}
+
+impl LockKind {
+    const ALL: [Self; 5] =
+        [Self::Leases, Self::ConfigMaps, Self::Endpoints, Self::ConfigMapsLeases, Self::EndpointsLeases];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Leases => "leases",
+            Self::ConfigMaps => "configmaps",
+            Self::Endpoints => "endpoints",
+            Self::ConfigMapsLeases => "configmapsleases",
+            Self::EndpointsLeases => "endpointsleases",
+        }
+    }
+
+    /// The resource that bears the annotation, if one does.
+    pub fn annotated(self) -> Option<ApiResource> {
+        let resource = |kind, plural| Some(ApiResource::new("v1", kind, plural, Scope::Namespaced));
+        match self {
+            Self::Leases => None,
+            Self::ConfigMaps | Self::ConfigMapsLeases => resource("ConfigMap", "configmaps"),
+            Self::Endpoints | Self::EndpointsLeases => resource("Endpoints", "endpoints"),
+        }
+    }
+}
+
+impl fmt::Display for LockKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for LockKind {
+    type Err = UnknownLockKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownLockKind> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| UnknownLockKind { name: name.into() })
+    }
+}
+
+/// A text that names no [`LockKind`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{name:?} is no kind of lock; use leases, or of the old ones configmaps, endpoints, configmapsleases or endpointsleases"
+)]
+pub struct UnknownLockKind {
+    /// The text.
+    pub name: String,
+}
+
+/// A lock of the kind that a configuration names: what client-go's `resourcelock.New` makes.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{Lease, Lock, LockKind, ResourceLock};
+/// use pintle_meta::{ApiResource, DynamicObject, ListWatch, ObjectApi};
+///
+/// fn lock<M, L>(kind: LockKind, leases: L, api: impl FnOnce(ApiResource) -> M) -> impl Lock
+/// where
+///     M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
+///     L: ObjectApi<Lease> + ListWatch<Object = Lease>,
+/// {
+///     ResourceLock::new(kind, "kube-system", "website-controller", api, leases)
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ResourceLock<M, L> {
+    /// In a Lease.
+    Lease(LeaseLock<L>),
+    /// In an annotation.
+    Annotation(AnnotationLock<M>),
+    /// In both.
+    Both(MultiLock<AnnotationLock<M>, LeaseLock<L>>),
+}
+
+impl<M, L> ResourceLock<M, L>
+where
+    M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
+    L: ObjectApi<Lease> + ListWatch<Object = Lease>,
+{
+    /// The lock `name` in `namespace`. What is annotated is reached by what `annotated` makes of its resource.
+    pub fn new(
+        kind: LockKind,
+        namespace: &str,
+        name: &str,
+        annotated: impl FnOnce(ApiResource) -> M,
+        leases: L,
+    ) -> Self {
+        let annotation = kind.annotated().map(|resource| {
+            let api = annotated(resource);
+            match kind {
+                LockKind::Endpoints | LockKind::EndpointsLeases => AnnotationLock::endpoints(api, namespace, name),
+                _ => AnnotationLock::config_map(api, namespace, name),
+            }
+        });
+        match (kind, annotation) {
+            (LockKind::ConfigMaps | LockKind::Endpoints, Some(annotation)) => Self::Annotation(annotation),
+            (_, Some(annotation)) => Self::Both(MultiLock::new(annotation, LeaseLock::new(leases, namespace, name))),
+            (_, None) => Self::Lease(LeaseLock::new(leases, namespace, name)),
+        }
+    }
+}
+
+/// The stored object of a [`ResourceLock`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum LockObject {
+    /// The Lease.
+    Lease(Lease),
+    /// What is annotated.
+    Annotated(DynamicObject),
+    /// What is annotated, and the Lease if it exists.
+    Both(Box<(DynamicObject, Option<Lease>)>),
+}
+
+impl<M, L> Lock for ResourceLock<M, L>
+where
+    M: ObjectApi<DynamicObject> + ListWatch<Object = DynamicObject>,
+    L: ObjectApi<Lease> + ListWatch<Object = Lease>,
+{
+    type Object = LockObject;
+
+    fn resource(&self) -> ApiResource {
+        match self {
+            Self::Lease(lock) => lock.resource(),
+            Self::Annotation(lock) => lock.resource(),
+            Self::Both(lock) => lock.resource(),
+        }
+    }
+
+    fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Lease(lock) => lock.key(),
+            Self::Annotation(lock) => lock.key(),
+            Self::Both(lock) => lock.key(),
+        }
+    }
+
+    fn time_precision(&self) -> TimePrecision {
+        match self {
+            Self::Lease(lock) => lock.time_precision(),
+            Self::Annotation(lock) => lock.time_precision(),
+            Self::Both(lock) => lock.time_precision(),
+        }
+    }
+
+    fn token(&self, began: &LockState) -> Option<Token> {
+        match self {
+            Self::Lease(lock) => lock.token(began),
+            Self::Annotation(lock) => lock.token(began),
+            Self::Both(lock) => lock.token(began),
+        }
+    }
+
+    async fn watch(&self) -> Result<Option<LockEvents<LockObject>>, ApiError> {
+        Ok(match self {
+            Self::Lease(lock) => lock.watch().await?.map(|events| wrapped(events, LockObject::Lease)),
+            Self::Annotation(lock) => lock.watch().await?.map(|events| wrapped(events, LockObject::Annotated)),
+            Self::Both(lock) => lock.watch().await?.map(|events| wrapped(events, both)),
+        })
+    }
+
+    async fn get(&self) -> Result<Option<Locked<LockObject>>, ApiError> {
+        Ok(match self {
+            Self::Lease(lock) => lock.get().await?.map(|locked| wrap(locked, LockObject::Lease)),
+            Self::Annotation(lock) => lock.get().await?.map(|locked| wrap(locked, LockObject::Annotated)),
+            Self::Both(lock) => lock.get().await?.map(|locked| wrap(locked, both)),
+        })
+    }
+
+    async fn create(&self, record: &LeaderElectionRecord) -> Result<Locked<LockObject>, ApiError> {
+        Ok(match self {
+            Self::Lease(lock) => wrap(lock.create(record).await?, LockObject::Lease),
+            Self::Annotation(lock) => wrap(lock.create(record).await?, LockObject::Annotated),
+            Self::Both(lock) => wrap(lock.create(record).await?, both),
+        })
+    }
+
+    async fn update(&self, base: &LockObject, record: &LeaderElectionRecord) -> Result<Locked<LockObject>, ApiError> {
+        Ok(match (self, base) {
+            (Self::Lease(lock), LockObject::Lease(base)) => wrap(lock.update(base, record).await?, LockObject::Lease),
+            (Self::Annotation(lock), LockObject::Annotated(base)) => {
+                wrap(lock.update(base, record).await?, LockObject::Annotated)
+            }
+            (Self::Both(lock), LockObject::Both(base)) => wrap(lock.update(base, record).await?, both),
+            _ => return Err(ApiError::invalid_request("the object is of a lock of another kind")),
+        })
+    }
+}
+
+fn wrap<O>(locked: Locked<O>, object: fn(O) -> LockObject) -> Locked<LockObject> {
+    Locked { state: locked.state, object: object(locked.object) }
+}
+
+fn wrapped<O: 'static>(events: LockEvents<O>, object: fn(O) -> LockObject) -> LockEvents<LockObject> {
+    map(events, move |event| {
+        Some(match event {
+            LockEvent::Changed(locked) => LockEvent::Changed(wrap(locked, object)),
+            LockEvent::Deleted { uid } => LockEvent::Deleted { uid },
+            LockEvent::Touched => LockEvent::Touched,
+        })
+    })
+}
+
+fn both(objects: (DynamicObject, Option<Lease>)) -> LockObject {
+    LockObject::Both(Box::new(objects))
+}

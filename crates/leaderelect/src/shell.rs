@@ -1,0 +1,333 @@
+//! The shell around the [machines](crate::machine::Machine) of one elector or many: one task that owns their timers, their
+//! requests and their watch. It decides nothing.
+
+mod contest;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::{Future, pending};
+use std::panic::resume_unwind;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use pintle_meta::ObjectKey;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::caught::caught;
+use crate::lock::{Lock, LockEvent};
+use crate::machine::{Hint, Signal};
+use crate::watching::Told;
+use crate::{Clocks, Deadline};
+
+use contest::{Answer, Stepped};
+pub(crate) use contest::{Contest, Notice};
+
+/// What happened to a lock of that key; without a key, to that of whoever hears of it.
+pub(crate) type Seen<O> = (Option<ObjectKey>, LockEvent<O>);
+
+/// A shell, whose task ends when this is dropped.
+pub(crate) struct Shell<L: Lock> {
+    /// Unbounded, since there are at most a few of a term.
+    orders: mpsc::UnboundedSender<Order<L>>,
+    joined: AtomicU64,
+    _task: AbortOnDropHandle<()>,
+}
+
+enum Order<L: Lock> {
+    Join(u64, Box<Seat<L>>),
+    WorkEnded(u64),
+}
+
+/// A contest in a shell, and what ends it.
+struct Seat<L: Lock> {
+    contest: Contest<L>,
+    /// When it is to be stepped, if nothing happens before.
+    wake: Option<Deadline>,
+    stop: CancellationToken,
+    /// Nobody waits for it any more.
+    gone: CancellationToken,
+    ended: oneshot::Sender<thread::Result<()>>,
+}
+
+/// The place of a contest in a shell, which it leaves when this is dropped: nothing is sent for it any more.
+pub(crate) struct Place<'a, L: Lock> {
+    shell: &'a Shell<L>,
+    id: u64,
+    _gone: DropGuard,
+}
+
+impl<L: Lock> Shell<L> {
+    /// Starts a task for contests by these clocks, with so many requests at a time. `watch` tells of their locks.
+    pub(crate) fn start<W, F>(clocks: Arc<dyn Clocks>, in_flight: usize, watch: W) -> Self
+    where
+        W: FnOnce(mpsc::Sender<Told<Seen<L::Object>>>) -> F,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (orders, of_us) = mpsc::unbounded_channel();
+        let (to_us, hints) = mpsc::channel(8);
+        let running = Running {
+            clocks,
+            in_flight: in_flight.max(1),
+            seats: BTreeMap::new(),
+            keys: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            waiting: Default::default(),
+            sent: 0,
+            events: FuturesUnordered::new(),
+            watch_is_up: false,
+        };
+        let task = AbortOnDropHandle::new(tokio::spawn(running.run(of_us, hints, watch(to_us))));
+        Self { orders, joined: AtomicU64::new(0), _task: task }
+    }
+
+    /// Drives the contest until it has finished. Then the answer comes, or the panic of its lock.
+    pub(crate) fn join(
+        &self,
+        mut contest: Contest<L>,
+        stop: CancellationToken,
+    ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
+        let id = self.joined.fetch_add(1, Ordering::Relaxed);
+        // The multiples of the golden ratio, without their whole parts, lie evenly however many there are. The first is 1.
+        contest.begin_renewals_at(1.0 - (id as f64 * 0.618_033_988_749_895).fract());
+        let (ended, answer) = oneshot::channel();
+        let gone = CancellationToken::new();
+        let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
+        let seat = Seat { contest, wake: None, stop, gone, ended };
+        // The task is gone only when the runtime is; then no answer comes.
+        let _ = self.orders.send(Order::Join(id, Box::new(seat)));
+        (place, answer)
+    }
+}
+
+impl<L: Lock> Place<'_, L> {
+    /// The work of the term has ended.
+    pub(crate) fn work_ended(&self) {
+        let _ = self.shell.orders.send(Order::WorkEnded(self.id));
+    }
+}
+
+/// What the task works on.
+struct Running<L: Lock> {
+    clocks: Arc<dyn Clocks>,
+    in_flight: usize,
+    seats: BTreeMap<u64, Seat<L>>,
+    /// Who contends for which lock.
+    keys: BTreeSet<(ObjectKey, u64)>,
+    /// Who is to be stepped when.
+    timers: BTreeSet<(Duration, u64)>,
+    /// Who has a request to send: those with a term to lose, and the others.
+    waiting: [VecDeque<u64>; 2],
+    /// How many requests are under way.
+    sent: usize,
+    events: FuturesUnordered<Awaited<L::Object>>,
+    watch_is_up: bool,
+}
+
+/// An event that will come, and to whom.
+type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
+
+enum Event<O> {
+    Stop,
+    Gone,
+    Answer(thread::Result<Answer<O>>),
+}
+
+impl<L: Lock> Running<L> {
+    async fn run(
+        mut self,
+        mut orders: mpsc::UnboundedReceiver<Order<L>>,
+        mut hints: mpsc::Receiver<Told<Seen<L::Object>>>,
+        watch: impl Future<Output = ()>,
+    ) {
+        let mut watch = pin!(caught(watch));
+        let mut watched = true;
+        loop {
+            let wake = self.timers.first().and_then(|(_, id)| self.seats.get(id)).and_then(|seat| seat.wake);
+            let clocks = self.clocks.clone();
+            tokio::select! {
+                biased;
+                order = orders.recv() => match order {
+                    Some(order) => self.obey(order),
+                    None => return,
+                },
+                Some((id, event)) = self.events.next(), if !self.events.is_empty() => self.happened(id, event),
+                Some(told) = hints.recv() => self.told(told),
+                ended = &mut watch, if watched => {
+                    watched = false;
+                    if let Err(panic) = ended {
+                        // As if it were the panic of a request of the first; the others poll.
+                        tracing::error!("the watch of an election panicked");
+                        self.told(Told::Down);
+                        self.fall_over(panic);
+                    }
+                }
+                () = sleep(&*clocks, wake) => self.tick(),
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order<L>) {
+        match order {
+            Order::Join(id, seat) => {
+                let (stop, gone) = (seat.stop.clone(), seat.gone.clone());
+                self.events.push(Box::pin(async move {
+                    tokio::select! {
+                        biased;
+                        () = gone.cancelled() => (id, Event::Gone),
+                        () = stop.cancelled() => (id, Event::Stop),
+                    }
+                }));
+                self.keys.insert((seat.contest.key().clone(), id));
+                self.seats.insert(id, *seat);
+                if self.watch_is_up {
+                    self.step(id, Signal::Watch(Hint::Up));
+                }
+                self.step(id, Signal::Tick);
+            }
+            Order::WorkEnded(id) => self.step(id, Signal::WorkEnded),
+        }
+    }
+
+    fn happened(&mut self, id: u64, event: Event<L::Object>) {
+        match event {
+            Event::Stop => {
+                if let Some(seat) = self.seats.get(&id) {
+                    let gone = seat.gone.clone();
+                    self.events.push(Box::pin(async move {
+                        gone.cancelled().await;
+                        (id, Event::Gone)
+                    }));
+                    self.step(id, Signal::Stop);
+                }
+            }
+            Event::Gone => drop(self.leave(id)),
+            Event::Answer(answer) => {
+                self.sent -= 1;
+                match (answer, self.seats.get_mut(&id)) {
+                    (Ok(answer), Some(seat)) => {
+                        let signal = seat.contest.answer(answer);
+                        self.step(id, signal);
+                    }
+                    (Err(panic), Some(_)) => {
+                        if let Some(seat) = self.leave(id) {
+                            let _ = seat.ended.send(Err(panic));
+                        }
+                    }
+                    (_, None) => {}
+                }
+                self.send();
+            }
+        }
+    }
+
+    fn told(&mut self, told: Told<Seen<L::Object>>) {
+        let all = || self.seats.keys().copied().collect::<Vec<_>>();
+        match told {
+            Told::Up | Told::Down => {
+                self.watch_is_up = matches!(told, Told::Up);
+                let hint = if self.watch_is_up { Hint::Up } else { Hint::Down };
+                all().into_iter().for_each(|id| self.step(id, Signal::Watch(hint.clone())));
+            }
+            Told::Event((key, event)) => {
+                let (hint, object) = contest::hint(event);
+                let concerned = match key {
+                    Some(key) => {
+                        let of_key = self.keys.range((key.clone(), 0)..=(key, u64::MAX));
+                        of_key.map(|(_, id)| *id).collect()
+                    }
+                    None => all(),
+                };
+                for id in concerned {
+                    if let Some(seat) = self.seats.get_mut(&id) {
+                        seat.contest.remember_hint(object.clone());
+                    }
+                    self.step(id, Signal::Watch(hint.clone()));
+                }
+            }
+        }
+    }
+
+    /// Steps whoever is due.
+    fn tick(&mut self) {
+        let now = self.clocks.now();
+        // The first may be due by another clock.
+        let first = self.timers.first().map(|(_, id)| *id);
+        let due = self.timers.range(..=(now.monotonic, u64::MAX)).map(|(_, id)| *id);
+        let due: BTreeSet<u64> = due.chain(first).collect();
+        due.into_iter().for_each(|id| self.step(id, Signal::Tick));
+    }
+
+    fn step(&mut self, id: u64, signal: Signal) {
+        let Some(seat) = self.seats.get_mut(&id) else { return };
+        let stepped = seat.contest.step(signal);
+        let wake = seat.contest.wake_at();
+        if let Some(last) = std::mem::replace(&mut seat.wake, wake) {
+            self.timers.remove(&(last.monotonic, id));
+        }
+        self.timers.extend(wake.map(|wake| (wake.monotonic, id)));
+        match stepped {
+            Stepped::Quiet => {}
+            Stepped::Sends => {
+                let leads = seat.contest.leads();
+                self.waiting[usize::from(!leads)].push_back(id);
+                self.send();
+            }
+            Stepped::Finished => {
+                if let Some(seat) = self.leave(id) {
+                    let _ = seat.ended.send(Ok(()));
+                }
+            }
+        }
+    }
+
+    /// Sends what there is room for.
+    fn send(&mut self) {
+        while self.sent < self.in_flight
+            && let Some(id) = self.waiting.iter_mut().find_map(VecDeque::pop_front)
+        {
+            let Some(seat) = self.seats.get_mut(&id) else { continue };
+            let Some(exchange) = seat.contest.exchange() else { continue };
+            let gone = seat.gone.clone();
+            self.sent += 1;
+            self.events.push(Box::pin(async move {
+                let answer = async {
+                    tokio::select! {
+                        biased;
+                        () = gone.cancelled() => Answer::Unsent,
+                        answer = exchange => answer,
+                    }
+                };
+                (id, Event::Answer(caught(answer).await))
+            }));
+        }
+    }
+
+    fn leave(&mut self, id: u64) -> Option<Seat<L>> {
+        let seat = self.seats.remove(&id)?;
+        self.keys.remove(&(seat.contest.key().clone(), id));
+        if let Some(wake) = seat.wake {
+            self.timers.remove(&(wake.monotonic, id));
+        }
+        Some(seat)
+    }
+
+    /// Ends the first contest by this panic. If there is none, nobody is left to be told.
+    fn fall_over(&mut self, panic: Box<dyn std::any::Any + Send>) {
+        match self.seats.first_key_value().map(|(id, _)| *id).and_then(|id| self.leave(id)) {
+            Some(seat) => drop(seat.ended.send(Err(panic))),
+            None => resume_unwind(panic),
+        }
+    }
+}
+
+async fn sleep(clocks: &dyn Clocks, wake: Option<Deadline>) {
+    match wake {
+        Some(wake) => clocks.sleep_until(wake).await,
+        None => pending().await,
+    }
+}

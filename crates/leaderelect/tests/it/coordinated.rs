@@ -1,0 +1,169 @@
+//! Elections in which the control plane says who leads.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_leaderelect::{LeaderElectionRecord, Lease, OLDEST_EMULATION_VERSION};
+use pintle_meta::MicroTime;
+use pintle_testing::Collection;
+
+use crate::contender::{Setup, Story, pass};
+use crate::server::{holder, put, record, server, take_verbs};
+
+/// What the control plane writes: the lease is given to one, for five seconds.
+fn given_to(holder: &str) -> LeaderElectionRecord {
+    LeaderElectionRecord {
+        holder_identity: holder.into(),
+        lease_duration_seconds: 5,
+        renew_time: Some(MicroTime(Timestamp::from_second(1_000_000_000).unwrap())),
+        leader_transitions: 0,
+        strategy: Some(OLDEST_EMULATION_VERSION.into()),
+        ..LeaderElectionRecord::default()
+    }
+}
+
+fn preferring(server: &Collection<Lease>, other: &str) {
+    put(server, &LeaderElectionRecord { preferred_holder: Some(other.into()), ..record(server) });
+}
+
+fn baz() -> Setup {
+    let mut setup = Setup::new("baz");
+    setup.config.coordinated = true;
+    setup
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_named_leads() {
+    let server = server();
+    put(&server, &given_to("baz"));
+    let elector = baz().start(&server);
+    pass(0.1).await;
+    assert_eq!(take_verbs(&server), ["get", "update"]);
+    assert!(elector.status.is_leader());
+    let written = record(&server);
+    assert_eq!((written.leader_transitions, written.lease_duration_seconds), (0, 15));
+    assert_eq!(written.strategy.as_deref(), Some(OLDEST_EMULATION_VERSION));
+    assert!(written.acquire_time.is_some(), "nobody had said since when");
+    // It renews as any other, and what it is given stays.
+    pass(60.0).await;
+    assert!(elector.status.is_leader());
+    let renewed = record(&server);
+    assert_eq!((renewed.acquire_time, renewed.strategy), (written.acquire_time, written.strategy));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_named_by_a_watch_leads_at_once() {
+    let server = server();
+    put(&server, &given_to("bing"));
+    let elector = Setup { watch: true, ..baz() }.start(&server);
+    pass(1.0).await;
+    assert!(!elector.status.is_leader());
+    take_verbs(&server);
+    put(&server, &given_to("baz"));
+    pass(0.01).await;
+    assert!(elector.status.is_leader());
+    assert_eq!(take_verbs(&server), ["update"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_never_taken_that_was_not_given_to_us() {
+    let preferred = LeaderElectionRecord { preferred_holder: Some("bing".into()), ..given_to("baz") };
+    let myself = LeaderElectionRecord { preferred_holder: Some("baz".into()), ..given_to("baz") };
+    for given in [None, Some(given_to("bing")), Some(given_to("")), Some(preferred), Some(myself)] {
+        for watch in [false, true] {
+            let server = server();
+            if let Some(given) = &given {
+                put(&server, given);
+            }
+            let elector = Setup { watch, ..baz() }.start(&server);
+            // Long after it has expired.
+            pass(60.0).await;
+            let asked = take_verbs(&server);
+            assert!(asked.iter().all(|verb| verb == "get" || verb == "watch"), "{given:?}: {asked:?}");
+            assert!(!elector.status.is_leader());
+            elector.stop().await;
+            assert!(take_verbs(&server).is_empty(), "{given:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_given_and_has_expired_is_not_taken() {
+    let server = server();
+    put(&server, &given_to("baz"));
+    let client = server.client("baz");
+    // It learns of it, and its write comes to nothing until it is too late.
+    client.faults().when(|request| {
+        (request.verb() == pintle_testing::Verb::Update)
+            .then(|| pintle_testing::Outcome::refused(503, pintle_meta::Reason::ServiceUnavailable))
+    });
+    let elector = baz().start_with(client);
+    pass(5.5).await;
+    elector.client.faults().heal();
+    take_verbs(&server);
+    pass(60.0).await;
+    assert!(take_verbs(&server).iter().all(|verb| verb == "get"));
+    assert!(!elector.status.is_leader());
+    // Given once more, it is.
+    put(&server, &given_to("baz"));
+    pass(5.0).await;
+    assert!(elector.status.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_not_preferred_drains_without_a_renewal_and_gives_up() {
+    for watch in [false, true] {
+        let server = server();
+        put(&server, &given_to("baz"));
+        let story = Story::new();
+        let drain = Duration::from_secs(3);
+        let elector = Setup { watch, drain, story: Some(story.clone()), ..baz() }.start(&server);
+        pass(1.0).await;
+        preferring(&server, "bing");
+        let preferred = record(&server);
+        // Without a watch, it learns of it as it renews. It is still the leader while its work ends.
+        pass(2.5).await;
+        assert!(elector.status.is_leader());
+        assert_eq!(record(&server), preferred, "nothing is written for as long as another one is preferred");
+        pass(2.0).await;
+        assert!(!elector.status.is_leader());
+        let released = record(&server);
+        assert_eq!((holder(&server).as_str(), released.strategy, released.preferred_holder), ("", None, None));
+        let deeds = story.take_deeds();
+        assert_eq!(deeds[1..4], ["baz works", "baz rests", "baz stopped: Preferred { other: \"bing\" }"]);
+        // It contends again, and leads once it is named.
+        put(&server, &given_to("baz"));
+        pass(5.0).await;
+        assert!(elector.status.is_leader());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_does_not_end_for_the_preferred_one_is_dropped_at_the_deadline() {
+    let server = server();
+    put(&server, &given_to("baz"));
+    let story = Story::new();
+    let drain = Duration::from_secs(3_600);
+    let _elector = Setup { watch: true, drain, story: Some(story.clone()), ..baz() }.start(&server);
+    pass(7.0).await;
+    preferring(&server, "bing");
+    pass(60.0).await;
+    let deeds = story.take();
+    assert!(deeds.contains(&"16.0 baz stopped: Deadline".to_owned()), "renewed at 6.0 for the last time: {deeds:?}");
+    // The lease still names it, and another one: it stays away.
+    assert_eq!((holder(&server).as_str(), record(&server).preferred_holder.as_deref()), ("baz", Some("bing")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_elector_that_knows_no_coordination_keeps_what_it_is_told_of_it() {
+    let server = server();
+    put(&server, &LeaderElectionRecord { preferred_holder: Some("bing".into()), ..given_to("") });
+    let elector = Setup::new("baz").start(&server);
+    pass(5.0).await;
+    assert!(elector.status.is_leader());
+    let found = record(&server);
+    assert_eq!(
+        (found.strategy.as_deref(), found.preferred_holder.as_deref()),
+        (Some(OLDEST_EMULATION_VERSION), Some("bing"))
+    );
+}

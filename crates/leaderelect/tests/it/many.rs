@@ -1,0 +1,284 @@
+//! Electors for many leases, which share one task, one watch and one client.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::future::{FutureExt, join_all};
+use pintle_leaderelect::{
+    ElectionStatus, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors, LeaderElectorsConfig,
+    Leadership, Lease, LeaseLock, LossReason,
+};
+use pintle_meta::{ObjectKey, Reason};
+use pintle_testing::{Client, Collection, Outcome, RecordedRequest, Verb};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{TestClock, pass};
+
+struct Fleet {
+    client: Client<Lease>,
+    electors: LeaderElectors<Client<Lease>>,
+}
+
+struct Contender {
+    status: ElectionStatus,
+    stop: CancellationToken,
+    run: JoinHandle<Option<LossReason>>,
+}
+
+fn key(index: usize) -> ObjectKey {
+    ObjectKey::new("kube-system", &format!("shard-{index}"))
+}
+
+fn fleet(server: &Collection<Lease>, identity: &str, in_flight: usize) -> Fleet {
+    let client = server.client(identity);
+    let election = LeaderElectionConfig {
+        identity: identity.into(),
+        clocks: TestClock::new(),
+        seed: Some(7),
+        ..LeaderElectionConfig::default()
+    };
+    let labels = [("app".to_owned(), "test".to_owned())].into();
+    let config = LeaderElectorsConfig { labels, in_flight, election };
+    Fleet { electors: LeaderElectors::start(client.clone(), "kube-system", config).unwrap(), client }
+}
+
+impl Fleet {
+    fn elector(&self, index: usize) -> LeaderElector<LeaseLock<Client<Lease>>> {
+        self.electors.elector(key(index).name())
+    }
+
+    /// Contends for a lease, in a task of the test's.
+    fn contend(&self, index: usize) -> Contender {
+        let mut elector = self.elector(index);
+        let (status, stop) = (elector.status(), CancellationToken::new());
+        let stopped = stop.clone();
+        let run = tokio::spawn(async move { elector.run(&stopped, work()).await.map(|end| end.reason) });
+        Contender { status, stop, run }
+    }
+
+    fn contend_all(&self, count: usize) -> Vec<Contender> {
+        (0..count).map(|index| self.contend(index)).collect()
+    }
+}
+
+fn work() -> LeaderCallbacks<impl FnMut(Leadership) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>>, ()> {
+    LeaderCallbacks::new(|leadership: Leadership| async move { leadership.cancelled().await }.boxed())
+}
+
+fn leaders(contenders: &[Contender]) -> usize {
+    contenders.iter().filter(|contender| contender.status.is_leader()).count()
+}
+
+/// How often each lease was written, of which all requests were.
+fn renewals(requests: &[RecordedRequest]) -> BTreeMap<&ObjectKey, usize> {
+    let mut renewals = BTreeMap::new();
+    for request in requests {
+        assert_eq!(request.verb(), Verb::Update, "{request}");
+        *renewals.entry(request.key().unwrap()).or_default() += 1;
+    }
+    renewals
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_leases_take_one_task_one_watch_and_one_request_a_renewal() {
+    let server = Collection::default();
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let fleet = fleet(&server, "a", 8);
+    let mut electors: Vec<_> = (0..100).map(|index| fleet.elector(index)).collect();
+    let statuses: Vec<_> = electors.iter().map(LeaderElector::status).collect();
+    let stop = CancellationToken::new();
+    let runs = join_all(electors.iter_mut().map(|elector| elector.run(&stop, work())));
+    let story = async {
+        pass(5.0).await;
+        assert!(statuses.iter().all(ElectionStatus::is_leader));
+        assert_eq!(tasks() - before, 1);
+        let watches = server.take_requests().iter().filter(|request| request.verb() == Verb::Watch).count();
+        assert_eq!(watches, 1);
+        pass(20.0).await;
+        let requests = server.take_requests();
+        let renewals = renewals(&requests);
+        assert_eq!(renewals.len(), 100);
+        assert!(renewals.values().all(|count| (9..=11).contains(count)), "{renewals:?}");
+        // Evenly, there would be five in a tenth of a second.
+        for _ in 0..20 {
+            pass(0.1).await;
+            let burst = server.take_requests().len();
+            assert!((3..=7).contains(&burst), "{burst} requests in 100 ms");
+        }
+        stop.cancel();
+    };
+    let (ended, ()) = tokio::join!(runs, story);
+    assert!(ended.into_iter().all(|end| end.unwrap().reason == LossReason::Cancelled));
+    assert!(server.objects().iter().all(|lease| lease.spec.record().is_vacant()));
+    assert!(server.objects().iter().all(|lease| lease.metadata.labels["app"] == "test"));
+    drop((electors, fleet));
+    pass(0.1).await;
+    assert_eq!(tasks(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_requests_are_under_way_than_the_bound() {
+    let server = Collection::default();
+    server
+        .faults()
+        .when(|request| (request.verb() != Verb::Watch).then_some(Outcome::AnswerSlow(Duration::from_secs(1))));
+    let fleet = fleet(&server, "a", 4);
+    let contenders = fleet.contend_all(20);
+    pass(0.5).await;
+    let asked = || server.take_requests().iter().filter(|request| request.verb() != Verb::Watch).count();
+    for _ in 0..6 {
+        assert_eq!(asked(), 4);
+        pass(1.0).await;
+    }
+    drop(contenders);
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_go_before_what_has_no_term_to_lose() {
+    let server = Collection::default();
+    let other = fleet(&server, "other", 8);
+    let _others: Vec<_> = (2..32).map(|index| other.contend(index)).collect();
+    pass(1.0).await;
+    let fleet = fleet(&server, "a", 1);
+    // It has to poll, and its requests take so long that they always wait for each other.
+    fleet.client.faults().when(|request| match request.verb() {
+        Verb::Watch => Some(Outcome::refused(403, Reason::Forbidden)),
+        _ => Some(Outcome::AnswerSlow(Duration::from_millis(500))),
+    });
+    let contenders = fleet.contend_all(2);
+    pass(5.0).await;
+    let _more: Vec<_> = (2..32).map(|index| fleet.contend(index)).collect();
+    for _ in 0..120 {
+        pass(1.0).await;
+        assert_eq!(leaders(&contenders), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_hang_cost_no_term_of_many() {
+    let server = Collection::default();
+    let fleet = fleet(&server, "a", 4);
+    let contenders = fleet.contend_all(40);
+    pass(5.0).await;
+    let terms = |contenders: &[Contender]| -> Vec<_> {
+        contenders.iter().map(|contender| contender.status.leadership().unwrap().term().clone()).collect()
+    };
+    let before = terms(&contenders);
+    for _ in 0..10 {
+        fleet.client.faults().next_of(Verb::Update, [Outcome::Lost, Outcome::Lost, Outcome::AnswerLost, Outcome::Lost]);
+        pass(7.0).await;
+    }
+    assert_eq!(terms(&contenders), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_followed_at_once_by_the_one_watch_of_all() {
+    let server = Collection::default();
+    let (a, b) = (fleet(&server, "a", 8), fleet(&server, "b", 8));
+    let mut of_a = a.contend_all(10);
+    pass(2.0).await;
+    let of_b = b.contend_all(10);
+    pass(1.0).await;
+    server.take_requests();
+    pass(600.0).await;
+    let asked = server.take_requests();
+    let of_standby = asked.iter().filter(|request| request.client == "b").count();
+    assert_eq!((leaders(&of_a), leaders(&of_b), of_standby), (10, 0, 0));
+
+    let released = of_a.remove(3);
+    released.stop.cancel();
+    assert_eq!(released.run.await.unwrap(), Some(LossReason::Cancelled));
+    pass(0.1).await;
+    assert!(of_b[3].status.is_leader());
+    assert_eq!((leaders(&of_a), leaders(&of_b)), (9, 1));
+    // Whoever dies is followed once its leases expire.
+    drop(of_a.into_iter().map(|contender| contender.run.abort()).collect::<Vec<_>>());
+    pass(15.5).await;
+    assert_eq!(leaders(&of_b), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_dropped_leaves_the_others_alone() {
+    let server = Collection::default();
+    let fleet = fleet(&server, "a", 8);
+    let mut contenders = fleet.contend_all(5);
+    pass(5.0).await;
+    let dropped = contenders.remove(2);
+    let leadership = dropped.status.leadership().unwrap();
+    dropped.run.abort();
+    assert!(dropped.run.await.unwrap_err().is_cancelled());
+    assert_eq!(leadership.check().unwrap_err().reason, LossReason::Abandoned);
+    server.take_requests();
+    pass(20.0).await;
+    let requests = server.take_requests();
+    let renewals = renewals(&requests);
+    assert_eq!((renewals.len(), renewals.contains_key(&key(2)), leaders(&contenders)), (4, false, 4));
+    // Another one takes its place.
+    let next = fleet.contend(2);
+    pass(16.0).await;
+    assert!(next.status.is_leader());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_late_has_the_watch_that_is_open() {
+    let server = Collection::default();
+    let (a, b) = (fleet(&server, "a", 8), fleet(&server, "b", 8));
+    let of_a = a.contend_all(2);
+    pass(30.0).await;
+    let of_b = b.contend_all(2);
+    pass(1.0).await;
+    let watches = server.take_requests().iter().filter(|request| request.verb() == Verb::Watch).count();
+    assert_eq!(watches, 2);
+    of_a[0].stop.cancel();
+    pass(0.1).await;
+    assert_eq!((leaders(&of_a), leaders(&of_b)), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_loses_its_label_leaves_the_watch_and_no_term() {
+    let server = Collection::<Lease>::default();
+    let (a, b) = (fleet(&server, "a", 8), fleet(&server, "b", 8));
+    let of_a = a.contend_all(2);
+    pass(1.0).await;
+    let of_b = b.contend_all(2);
+    pass(10.0).await;
+    let term = of_a[0].status.leadership().unwrap();
+    server.change(&key(0), |lease| lease.metadata.labels.clear());
+    pass(10.0).await;
+    assert!(term.check().is_ok());
+    assert_eq!(server.object(&key(0)).unwrap().metadata.labels["app"], "test");
+    assert_eq!((leaders(&of_a), leaders(&of_b)), (2, 0));
+    // A deletion is one.
+    assert!(server.remove(&key(0)));
+    pass(0.1).await;
+    assert_eq!(term.check().unwrap_err().reason, LossReason::Deleted);
+    let next = of_a[0].status.leadership().unwrap();
+    assert_ne!(next.token().unwrap().uid, term.token().unwrap().uid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_one_request_ends_one_election() {
+    let server = Collection::default();
+    server.faults().when(|request| {
+        assert_ne!(request.key(), Some(&key(1)), "fell over");
+        None
+    });
+    let fleet = fleet(&server, "a", 8);
+    let contenders = [fleet.contend(0), fleet.contend(2)];
+    let ended = AssertUnwindSafe(fleet.elector(1).run(&CancellationToken::new(), work())).catch_unwind().await;
+    assert!(ended.unwrap_err().downcast_ref::<String>().unwrap().contains("fell over"));
+    pass(30.0).await;
+    assert_eq!(leaders(&contenders), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_that_no_lease_can_have_are_refused() {
+    let labels = [("no label".to_owned(), String::new())].into();
+    let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
+    let refused = LeaderElectors::start(Collection::default(), "kube-system", config).unwrap_err();
+    assert!(refused.to_string().starts_with("labels: "), "{refused}");
+}

@@ -1,0 +1,90 @@
+//! The locks by their names: each kind is where client-go has it.
+
+use pintle_leaderelect::{
+    LEADER_ANNOTATION, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, Lease, LockKind, ResourceLock,
+};
+use pintle_meta::{DynamicObject, Object};
+use pintle_testing::{Client, Collection, CollectionConfig};
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{TestClock, pass};
+use crate::server::key;
+
+struct Server {
+    annotated: Option<Collection<DynamicObject>>,
+    leases: Collection<Lease>,
+}
+
+fn lock(kind: LockKind) -> (ResourceLock<Client<DynamicObject>, Client<Lease>>, Server) {
+    let mut annotated = None;
+    let leases = Collection::default();
+    let api = |resource| {
+        let objects = Collection::dynamic(resource, CollectionConfig::default());
+        annotated.insert(objects).client("baz")
+    };
+    let lock = ResourceLock::new(kind, "kube-system", "lock", api, leases.client("baz"));
+    (lock, Server { annotated, leases })
+}
+
+impl Server {
+    /// Who holds what is annotated, and who the Lease, where these are.
+    fn holders(&self) -> (Option<String>, Option<String>) {
+        let object = self.annotated.as_ref().and_then(|objects| objects.object(&key()));
+        let holder = |object: DynamicObject| {
+            let record: serde_json::Value =
+                serde_json::from_str(&object.metadata.annotations[LEADER_ANNOTATION]).unwrap();
+            record["holderIdentity"].as_str().unwrap().to_owned()
+        };
+        let lease = self.leases.object(&key()).map(|lease| lease.spec.record().holder_identity);
+        (object.map(holder), lease)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_of_the_five_kinds_is_kept_where_its_name_says() {
+    let rows = [
+        ("leases", None, true),
+        ("configmaps", Some("ConfigMap"), false),
+        ("endpoints", Some("Endpoints"), false),
+        ("configmapsleases", Some("ConfigMap"), true),
+        ("endpointsleases", Some("Endpoints"), true),
+    ];
+    for (name, annotated, in_lease) in rows {
+        let kind: LockKind = name.parse().unwrap();
+        assert_eq!(kind.to_string(), name);
+        let (lock, server) = lock(kind);
+        let config = LeaderElectionConfig { identity: "baz".into(), clocks: TestClock::new(), ..Default::default() };
+        let mut elector = LeaderElector::new(lock, config).unwrap();
+        let (status, stop) = (elector.status(), CancellationToken::new());
+        let run = tokio::spawn({
+            let stop = stop.clone();
+            let work = LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await);
+            async move { drop(elector.run(&stop, work).await) }
+        });
+        // With renewals, which replace what was read.
+        pass(15.0).await;
+        assert!(status.is_leader(), "{name}");
+        let baz = |there: bool| there.then(|| "baz".to_owned());
+        assert_eq!(server.holders(), (baz(annotated.is_some()), baz(in_lease)), "{name}");
+        let kinds = server.annotated.as_ref().map(|objects| objects.object(&key()).unwrap().types.kind);
+        assert_eq!(kinds.as_deref(), annotated, "{name}");
+        let token = status.leadership().unwrap().token().unwrap().uid.clone();
+        let lease = server.leases.object(&key()).map(|lease| lease.uid().to_owned());
+        assert!(lease.is_none_or(|uid| uid == token), "{name}: the token is that of the lease");
+        stop.cancel();
+        run.await.unwrap();
+        let free = |there: bool| there.then(String::new);
+        assert_eq!(server.holders(), (free(annotated.is_some()), free(in_lease)), "{name}");
+    }
+}
+
+#[test]
+fn an_unknown_kind_is_an_error_that_names_those_there_are() {
+    for name in ["", "lease", "Leases", "multi", "configmaps,leases"] {
+        let error = name.parse::<LockKind>().unwrap_err();
+        assert_eq!(error.name, name);
+        for kind in ["leases", "configmaps", "endpoints", "configmapsleases", "endpointsleases"] {
+            assert!(error.to_string().contains(kind), "{error}");
+        }
+    }
+}
