@@ -17,7 +17,7 @@ mod websocket;
 mod write;
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 pub(crate) use body::{Body, Incoming};
 pub(crate) use encode::Reply;
@@ -100,10 +100,7 @@ async fn serve(api: &Arc<Api>, call: &mut Call, incoming: Incoming) -> Outcome<R
         check_timeout(&call.query)?;
     }
     call.warnings.extend(auth::warning(&call.headers).map(Into::into));
-    call.user = {
-        let tokens = api.tokens.read().unwrap_or_else(PoisonError::into_inner);
-        auth::authenticate(tokens.as_ref(), &api.db, &call.headers)?
-    };
+    call.user = api.authenticator.authenticate(&api.db, &call.headers, api.clock.now().as_second())?;
     authorize(api, call, &target, &verb)?;
     let before = scripted_fault(api, call, &target, &verb);
     if !before.delay.is_zero() {
