@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::auth::{self, Tokens, User};
+use crate::auth::{Authenticator, Tokens, User};
 use crate::clock::Clock;
 use crate::db::Db;
 use crate::faults::Faults;
@@ -20,7 +20,7 @@ pub(crate) struct Api {
     pub(crate) db: Db,
     pub(crate) clock: Arc<Clock>,
     pub(crate) config: ApiServerConfig,
-    pub(crate) tokens: RwLock<Option<Tokens>>,
+    pub(crate) authenticator: Authenticator,
     pub(crate) faults: Faults,
     kinds: RwLock<Arc<Registry>>,
     random: Mutex<fastrand::Rng>,
@@ -35,7 +35,7 @@ impl Api {
         Self {
             db,
             clock,
-            tokens: RwLock::new(tokens),
+            authenticator: Authenticator::new(tokens),
             faults: Faults::new(config.seed.unwrap_or(0)),
             kinds: RwLock::new(Arc::new(Registry::builtin())),
             random: Mutex::new(random),
@@ -54,9 +54,9 @@ impl Api {
         change(Arc::make_mut(&mut kinds));
     }
 
-    /// What the rules of kinds may look at.
-    pub(crate) fn context(&self) -> Context<'_> {
-        Context { now: self.clock.now(), cluster: &self.db }
+    /// What the rules of kinds may look at when `user` asks.
+    pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
+        Context { now: self.clock.now(), cluster: &self.db, user }
     }
 
     /// A random UUID, version 4.
@@ -75,12 +75,6 @@ impl Api {
         let suffix: String =
             self.with_random(|random| (0..5).map(|_| char::from(ALPHABET[random.usize(..ALPHABET.len())])).collect());
         format!("{base}{suffix}")
-    }
-
-    /// Who is behind a token, groups included.
-    pub(crate) fn user_of_token(&self, token: &str) -> Option<User> {
-        let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
-        auth::user_of(tokens.as_ref()?, &self.db, token)
     }
 
     pub(crate) fn with_random<R>(&self, use_it: impl FnOnce(&mut fastrand::Rng) -> R) -> R {

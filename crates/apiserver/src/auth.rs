@@ -1,5 +1,6 @@
 //! Who asks, and whether they may.
 
+mod account_tokens;
 mod authorize;
 mod escalation;
 mod impersonate;
@@ -9,6 +10,7 @@ mod tokens;
 
 use std::collections::BTreeMap;
 
+pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, Named, Unknown};
 pub(crate) use authorize::{Attributes, authorize, decide};
 pub(crate) use escalation::{check_grant, grants_rights};
 use http::HeaderMap;
@@ -19,7 +21,7 @@ pub use tokens::TokenFileError;
 pub(crate) use tokens::Tokens;
 
 use crate::failure::{Failure, Outcome};
-use crate::kinds::{Cluster, GroupResource};
+use crate::kinds::Cluster;
 use crate::validate::{NameRule, name_faults};
 
 /// The group whose members may do everything.
@@ -104,27 +106,45 @@ pub(crate) fn warning(headers: &HeaderMap) -> Option<&'static str> {
     bearer(headers).filter(|token| token.is_empty()).map(|_| PADDED)
 }
 
-/// Finds out who asks. Without tokens everybody is an administrator.
-pub(crate) fn authenticate(tokens: Option<&Tokens>, cluster: &dyn Cluster, headers: &HeaderMap) -> Outcome<User> {
-    let Some(tokens) = tokens else { return Ok(User::admin()) };
-    match bearer(headers).filter(|token| !token.is_empty()) {
-        Some(token) => user_of(tokens, cluster, &token).ok_or_else(Failure::unauthorized),
-        None => Ok(User::anonymous()),
-    }
+/// Who is behind the tokens of requests and reviews.
+#[derive(Debug)]
+pub(crate) struct Authenticator {
+    /// Those of the token file; without one everybody is an administrator, whatever token they show.
+    tokens: Option<Tokens>,
+    pub(crate) accounts: AccountTokens,
 }
 
-/// Who is behind a token, if anybody still is.
-pub(crate) fn user_of(tokens: &Tokens, cluster: &dyn Cluster, token: &str) -> Option<User> {
-    let user = tokens.user(token)?;
-    if let Some(account) = ServiceAccount::of(user) {
-        let accounts = GroupResource::new("", "serviceaccounts");
-        let stored = cluster.object(&accounts, account.namespace, account.name)?;
-        // A token dies with the account that it was made for.
-        if stored["metadata"]["uid"] != user.uid {
-            return None;
+impl Authenticator {
+    pub(crate) fn new(tokens: Option<Tokens>) -> Self {
+        Self { tokens, accounts: AccountTokens::default() }
+    }
+
+    /// Finds out who asks, at `now` in seconds since the epoch.
+    pub(crate) fn authenticate(&self, cluster: &dyn Cluster, headers: &HeaderMap, now: i64) -> Outcome<User> {
+        if self.tokens.is_none() {
+            return Ok(User::admin());
+        }
+        let Some(token) = bearer(headers).filter(|token| !token.is_empty()) else { return Ok(User::anonymous()) };
+        let known = self.user(cluster, &token, &[ISSUER.into()], now);
+        known.map(|(user, _)| user).map_err(|_| Failure::unauthorized())
+    }
+
+    /// Who is behind a token, if anybody still is, and for which of these audiences. Tokens of the file are for this server alone.
+    pub(crate) fn user(
+        &self,
+        cluster: &dyn Cluster,
+        token: &str,
+        audiences: &[String],
+        now: i64,
+    ) -> Result<(User, Vec<String>), Unknown> {
+        let Some(user) = self.tokens.as_ref().and_then(|tokens| tokens.user(token)) else {
+            return self.accounts.user(cluster, token, audiences, now);
+        };
+        match audiences.iter().any(|audience| audience == ISSUER) {
+            true => Ok((user.clone().known(), vec![ISSUER.into()])),
+            false => Err(Unknown::default()),
         }
     }
-    Some(user.clone().known())
 }
 
 /// The token of `Authorization: Bearer TOKEN`; text after the token is ignored, two blanks before it make it empty. One that is

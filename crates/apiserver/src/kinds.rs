@@ -17,6 +17,7 @@ mod apps;
 mod autoscaler;
 mod batch;
 mod builtin;
+pub(crate) mod certificates;
 mod check;
 mod cluster;
 mod core;

@@ -18,6 +18,7 @@ mod object;
 mod review;
 mod rewrite;
 mod scale;
+mod signing;
 mod token;
 mod token_request;
 mod update;

@@ -17,7 +17,8 @@ mod websocket;
 mod write;
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) use body::{Body, Incoming};
 pub(crate) use encode::Reply;
@@ -25,6 +26,7 @@ use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
+use tokio::time::Instant;
 pub(crate) use transform::Transform;
 pub(crate) use websocket::Socket;
 
@@ -32,6 +34,7 @@ use crate::api::Api;
 use crate::auth::{self, Attributes, User};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, Before};
+use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
 
@@ -64,7 +67,13 @@ impl Call {
 
 /// Answers one request; and says what is to run on its connection then, where that becomes a WebSocket. Never fails: what goes
 /// wrong is an answer too. Dropping it before it is done leaves each write either whole or undone.
-pub(crate) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> (Response<Body>, Option<Socket>) {
+///
+/// `deadline` is told by when the answer has to be out, unless it goes on for as long as somebody listens.
+pub(crate) async fn respond(
+    api: Arc<Api>,
+    request: Request<Incoming>,
+    deadline: impl FnOnce(Instant),
+) -> (Response<Body>, Option<Socket>) {
     let (mut head, incoming) = request.into_parts();
     let mut call = Call {
         upgrade: head.extensions.remove(),
@@ -76,8 +85,11 @@ pub(crate) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> (Respo
         user: User::default(),
         warnings: Vec::new(),
     };
-    let outcome = serve(&api, &mut call, incoming).await;
-    let scheduled = !matches!(&outcome, Err(failure) if failure.code() == 401 || failure.early);
+    let outcome = serve_in_time(&api, &mut call, incoming, deadline).await;
+    let scheduled = match &outcome {
+        Ok(reply) => !matches!(reply, Reply::TimedOut),
+        Err(failure) => failure.code() != 401 && !failure.early,
+    };
     let mut response = match outcome {
         Ok(reply) => encode::reply(&call, reply, api.clock.now()),
         Err(failure) => encode::failure(&call, &failure),
@@ -89,31 +101,40 @@ pub(crate) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> (Respo
     (response, None)
 }
 
-async fn serve(api: &Arc<Api>, call: &mut Call, incoming: Incoming) -> Outcome<Reply> {
-    let target = Target::parse(&call.path);
-    let target = match target {
+/// Serves the request for as long as it may take.
+async fn serve_in_time(
+    api: &Arc<Api>,
+    call: &mut Call,
+    incoming: Incoming,
+    deadline: impl FnOnce(Instant),
+) -> Outcome<Reply> {
+    let target = match Target::parse(&call.path) {
         Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
         target => target,
     };
     let verb = verb(call, &target);
-    if verb != "watch" {
-        check_timeout(&call.query)?;
-    }
-    call.warnings.extend(auth::warning(&call.headers).map(Into::into));
-    call.user = {
-        let tokens = api.tokens.read().unwrap_or_else(PoisonError::into_inner);
-        auth::authenticate(tokens.as_ref(), &api.db, &call.headers)?
+    let Some(limit) = time_limit(call, &target, &verb)? else {
+        return serve(api, call, &target, &verb, incoming).await;
     };
-    authorize(api, call, &target, &verb)?;
-    let before = scripted_fault(api, call, &target, &verb);
+    let end = Instant::now() + limit;
+    deadline(end);
+    let served = tokio::time::timeout_at(end, serve(api, call, &target, &verb, incoming)).await;
+    served.unwrap_or_else(|_| Ok(Reply::TimedOut))
+}
+
+async fn serve(api: &Arc<Api>, call: &mut Call, target: &Target, verb: &str, incoming: Incoming) -> Outcome<Reply> {
+    call.warnings.extend(auth::warning(&call.headers).map(Into::into));
+    call.user = api.authenticator.authenticate(&api.db, &call.headers, api.clock.now().as_second())?;
+    authorize(api, call, target, verb)?;
+    let before = scripted_fault(api, call, target, verb);
     if !before.delay.is_zero() {
         tokio::time::sleep(before.delay).await;
     }
     if let Some(answer) = before.answer {
         return Ok(Reply::Fault(answer));
     }
-    let reply = match &target {
-        Target::Resource(path) => resource::serve(api, call, path, &verb, incoming).await,
+    let reply = match target {
+        Target::Resource(path) => resource::serve(api, call, path, verb, incoming).await,
         Target::Other(parts) => other(api, call, parts).await,
         Target::Undeterminable => Err(Failure::page_not_found()),
     };
@@ -197,35 +218,25 @@ fn scripted_fault(api: &Api, call: &Call, target: &Target, verb: &str) -> Before
     })
 }
 
-/// `timeout=` has to be a duration in Go's spelling, on every path.
-fn check_timeout(query: &Query) -> Outcome<()> {
-    let text = query.text("timeout");
+/// How long a request may take at most; one that asks for less gets less.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How long the request may take: until its end, if what it asks for goes on for as long as somebody listens. `timeout=` has to be
+/// a duration in Go's spelling, on every other path.
+fn time_limit(call: &Call, target: &Target, verb: &str) -> Outcome<Option<Duration>> {
+    let streams = |path: &ResourcePath| resource::is_stream(&path.subresource);
+    if verb == "watch" || matches!(target, Target::Resource(path) if streams(path)) {
+        return Ok(None);
+    }
+    let text = call.query.text("timeout");
     if text.is_empty() {
-        return Ok(());
+        return Ok(Some(LONGEST));
     }
-    let wrong = |why: &str| {
-        let why =
-            format!("invalid timeout specified in the request URL - time: {why} {}", crate::failure::quoted(text));
-        Err(Failure::bad_request(why))
-    };
-    let mut rest = text.trim_start_matches(['-', '+']);
-    if rest == "0" {
-        return Ok(());
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        if digits == 0 {
-            return wrong("invalid duration");
-        }
-        rest = &rest[digits..];
-        let unit = ["ns", "us", "µs", "ms", "s", "m", "h"].iter().find_map(|unit| rest.strip_prefix(unit));
-        match unit {
-            Some(tail) => rest = tail,
-            None if rest.is_empty() => return wrong("missing unit in duration"),
-            None => return wrong("unknown unit in duration"),
-        }
-    }
-    Ok(())
+    let asked = go_duration(text).map_err(|why| {
+        let text = crate::failure::quoted(text);
+        Failure::bad_request(format!("invalid timeout specified in the request URL - time: {why} {text}"))
+    })?;
+    Ok(Some(if asked.is_zero() { LONGEST } else { asked.min(LONGEST) }))
 }
 
 fn add_headers(api: &Api, call: &Call, scheduled: bool, response: &mut Response<Body>) {

@@ -1,5 +1,6 @@
 //! The server as a value: start it, use it, drop it.
 
+mod activity;
 mod kubeconfig;
 mod listen;
 mod load;

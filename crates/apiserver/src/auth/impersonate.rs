@@ -19,17 +19,17 @@ const EXTRA: &str = "impersonate-extra-";
 ///
 /// # Errors
 ///
-/// 400 if they name anything but no user, or are no UTF-8: what cannot be read must not leave the request to the rights of its
-/// sender.
+/// 400 if they name anything but no user.
+///
+/// What is no UTF-8 is a name all the same, in which other characters stand for what cannot be read: it never leaves the request to
+/// the rights of its sender.
 pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
-    let first = |name: &str| headers.get(name).map_or(Ok(""), |value| text(name, value)).map(str::to_owned);
-    let mut wanted = User { name: first(NAME)?, uid: first(UID)?, ..User::default() };
-    for value in headers.get_all(GROUP) {
-        wanted.groups.push(text(GROUP, value)?.to_owned());
-    }
+    let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
+    let groups = headers.get_all(GROUP).iter().map(text).collect();
+    let mut wanted = User { name: first(NAME), uid: first(UID), groups, ..User::default() };
     for (header, value) in headers {
         if let Some(key) = header.as_str().strip_prefix(EXTRA) {
-            wanted.extra.entry(extra_key(key)?).or_default().push(text(header.as_str(), value)?.to_owned());
+            wanted.extra.entry(extra_key(key)).or_default().push(text(value));
         }
     }
     if !wanted.name.is_empty() {
@@ -37,7 +37,10 @@ pub(crate) fn impersonated(headers: &HeaderMap) -> Outcome<Option<User>> {
     }
     match wanted == User::default() {
         true => Ok(None),
-        false => Err(refused("a group, a uid or extra data is to be impersonated, but no user".into())),
+        false => {
+            let why = "a group, a uid or extra data is to be impersonated, but no user";
+            Err(Failure { early: true, ..Failure::bad_request(why) })
+        }
     }
 }
 
@@ -130,22 +133,17 @@ fn mode(wanted: &User) -> Option<&'static str> {
 }
 
 /// The key of extra data that a header names: percent-encoded where it has to be. What is no such encoding stands for itself.
-fn extra_key(encoded: &str) -> Outcome<String> {
+fn extra_key(encoded: &str) -> String {
     let mut escapes = encoded.split('%').skip(1);
     let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
     if !escapes.all(is_escape) {
-        return Ok(encoded.to_owned());
+        return encoded.to_owned();
     }
-    let key = percent_encoding::percent_decode_str(encoded).decode_utf8();
-    key.map(Into::into).map_err(|_| refused(format!("the key in the header {EXTRA}{encoded} is no UTF-8")))
+    percent_encoding::percent_decode_str(encoded).decode_utf8_lossy().into_owned()
 }
 
-fn text<'a>(name: &str, value: &'a HeaderValue) -> Outcome<&'a str> {
-    std::str::from_utf8(value.as_bytes()).map_err(|_| refused(format!("the value of the header {name} is no UTF-8")))
-}
-
-fn refused(why: String) -> Failure {
-    Failure { early: true, ..Failure::bad_request(why) }
+fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
 #[cfg(test)]

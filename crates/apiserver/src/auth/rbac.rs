@@ -110,7 +110,8 @@ fn is_meant(subject: &Value, user: &User, namespace: &str) -> bool {
                 "" => namespace,
                 of => of,
             };
-            user.name == format!("system:serviceaccount:{of}:{name}")
+            // Nobody is an account without a namespace, whatever they are called.
+            !of.is_empty() && user.name == format!("system:serviceaccount:{of}:{name}")
         }
         _ => false,
     }
@@ -179,6 +180,20 @@ mod tests {
         assert!(allows(rule(json!(["pods"]), json!(["a"])), "get", "pods", "a"));
         assert!(!allows(rule(json!(["pods"]), json!(["a"])), "get", "pods", ""));
         assert!(!allows(json!({"verbs": ["*"], "apiGroups": ["apps"], "resources": ["*"]}), "get", "pods", "a"));
+    }
+
+    #[test]
+    fn an_account_is_meant_by_its_namespace_or_that_of_the_binding() {
+        let user = |name: &str| User { name: name.into(), ..User::default() };
+        for (of, namespace, name, meant) in [
+            (json!("n"), "", "system:serviceaccount:n:a", true),
+            (json!("n"), "m", "system:serviceaccount:m:a", false),
+            (Value::Null, "m", "system:serviceaccount:m:a", true),
+            (Value::Null, "", "system:serviceaccount::a", false),
+        ] {
+            let subject = json!({"kind": "ServiceAccount", "name": "a", "namespace": of});
+            assert_eq!(is_meant(&subject, &user(name), namespace), meant, "{subject} in {namespace:?}: {name}");
+        }
     }
 
     #[test]

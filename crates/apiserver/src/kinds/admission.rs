@@ -153,24 +153,6 @@ impl Strategy for ApiService {
     }
 }
 
-/// `certificates.k8s.io/v1` CertificateSigningRequest.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SigningRequest;
-
-impl Strategy for SigningRequest {
-    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
-        set(object, "status", Value::Object(serde_json::Map::new()));
-    }
-
-    fn defaults(&self, object: &mut Value) {
-        member(object, "status");
-    }
-
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["spec.signerName"])
-    }
-}
-
 /// `resource.k8s.io/v1` ResourceSlice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResourceSlice;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
-    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, autoscaler, batch, cluster, core,
-    events, limits, networking, pods, policy, rbac, services, storage,
+    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, autoscaler, batch, certificates,
+    cluster, core, events, limits, networking, pods, policy, rbac, services, storage,
 };
 
 const TABLE: &str = include_str!("builtin.txt");
@@ -106,7 +106,7 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("apps", _, "ControllerRevision") => Arc::new(policy::ControllerRevision),
         ("autoscaling", "v1", _) => Arc::new(autoscaler::Old),
         ("autoscaling", "v2", _) => Arc::new(autoscaler::New),
-        ("certificates.k8s.io", _, _) => Arc::new(admission::SigningRequest),
+        ("certificates.k8s.io", _, "CertificateSigningRequest") => Arc::new(certificates::SigningRequest),
         ("discovery.k8s.io", _, "EndpointSlice") => Arc::new(networking::EndpointSlice),
         ("networking.k8s.io", _, "Ingress") => Arc::new(networking::Ingress),
         ("networking.k8s.io", _, "IngressClass") => Arc::new(networking::IngressClass),

@@ -7,6 +7,7 @@ use pintle_meta::Status;
 use serde_json::Value;
 
 use super::GroupResource;
+use crate::auth::User;
 use crate::table::Column;
 use crate::validate::FieldFault;
 
@@ -17,6 +18,8 @@ pub struct Context<'a> {
     pub now: Timestamp,
     /// The other objects.
     pub cluster: &'a dyn Cluster,
+    /// Who asks.
+    pub(crate) user: &'a User,
 }
 
 impl Context<'_> {

@@ -1,9 +1,12 @@
 //! Defaults, validation and update rules of the built-in kinds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+
+use crate::auth::User;
 
 use super::{Cluster, Context, Empty, GroupResource, Kind, Registry};
 
@@ -11,8 +14,10 @@ fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
     Registry::builtin().resource(group, version, plural).expect("a built-in kind").clone()
 }
 
+static NOBODY: User = User { name: String::new(), uid: String::new(), groups: Vec::new(), extra: BTreeMap::new() };
+
 fn context(cluster: &dyn Cluster) -> Context<'_> {
-    Context { now: Timestamp::UNIX_EPOCH, cluster }
+    Context { now: Timestamp::UNIX_EPOCH, cluster, user: &NOBODY }
 }
 
 /// A pod's spec with one container, and more.

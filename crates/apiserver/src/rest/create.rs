@@ -57,8 +57,9 @@ impl Api {
                 metadata_mut(&mut object).insert("name".into(), self.generated_name(&base).into());
             }
             let name = text(&object, "name").to_owned();
-            let warnings = self.complete(place, &mut object)?;
+            let warnings = self.complete(place, &mut object, manager)?;
             super::nesting::check(kind, &object)?;
+            self.check_signing(place, &object, None, manager.user())?;
             self.admit(place, &object, None, manager.options.dry_run)?;
             if origin == Origin::Post
                 && !manager.options.dry_run
@@ -125,9 +126,9 @@ impl Api {
     }
 
     /// Everything between decoding and the store: what the schema does not know goes, defaults come, rules are held.
-    fn complete(&self, place: &Place, object: &mut Value) -> Outcome<Vec<String>> {
+    fn complete(&self, place: &Place, object: &mut Value, manager: &Manager<'_>) -> Outcome<Vec<String>> {
         let kind = &place.kind;
-        let context = self.context();
+        let context = self.context(manager.user());
         super::meta::check_types(kind, object)?;
         if kind.splits_status() && kind.kind != "Node" {
             object.as_object_mut().map(|object| object.remove("status"));

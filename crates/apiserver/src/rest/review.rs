@@ -12,8 +12,6 @@ use crate::manager::Manager;
 use crate::request::path::ResourcePath;
 use crate::validate::FieldFault;
 
-const AUDIENCE: &str = "https://kubernetes.default.svc";
-
 impl Api {
     /// Answers a review that `user` sends.
     pub(crate) fn review(
@@ -114,12 +112,16 @@ impl Api {
     }
 
     fn token_status(&self, token: &str, audiences: &Value) -> Value {
-        let user = self.user_of_token(token);
-        let foreign =
-            audiences.as_array().is_some_and(|wanted| !wanted.is_empty() && !wanted.contains(&AUDIENCE.into()));
-        match user.filter(|_| !foreign) {
-            Some(user) => json!({"authenticated": true, "user": user_info(&user), "audiences": [AUDIENCE]}),
-            None => json!({"user": {}, "error": "invalid bearer token"}),
+        let asked = audiences.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let mut audiences: Vec<_> = asked.collect();
+        if audiences.is_empty() {
+            audiences.push(auth::ISSUER.into());
+        }
+        match self.authenticator.user(&self.db, token, &audiences, self.clock.now().as_second()) {
+            Ok((user, audiences)) => {
+                json!({"authenticated": true, "user": user_info(&user), "audiences": audiences})
+            }
+            Err(unknown) => json!({"user": {}, "error": unknown.to_string()}),
         }
     }
 

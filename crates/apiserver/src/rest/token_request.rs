@@ -1,31 +1,41 @@
 //! `/token` of a service account: a token that speaks for it.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::meta::{member, text};
+use super::meta::text;
 use super::object::Place;
 use crate::api::Api;
-use crate::auth::{ServiceAccount, User};
+use crate::auth::{Bound, Claims, ISSUER, Named};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource};
 use crate::validate::FieldFault;
 
-const AUDIENCE: &str = "https://kubernetes.default.svc";
+const GROUP: &str = "authentication.k8s.io";
 const DEFAULT_SECONDS: i64 = 3600;
 const SHORTEST_SECONDS: i64 = 600;
 const LONGEST_SECONDS: i64 = 1 << 32;
 
 impl Api {
-    /// Makes a token for the service account at `place`. It holds as long as the account is there; it does not expire.
-    pub(crate) fn request_token(&self, place: &Place, request: &Value, dry_run: bool) -> Outcome<Value> {
-        let account = self.get(place)?;
-        let name = text(request, "name");
-        if !name.is_empty() && name != place.name {
-            let why = "must match the service account name if specified";
-            return Err(invalid(&place.name, FieldFault::invalid_text("metadata.name", name, why)));
+    /// Makes a token for the service account at `place`. Nothing of it is kept, so a dry run makes one too, as on a real server.
+    pub(crate) fn request_token(&self, place: &Place, request: &Value) -> Outcome<Value> {
+        for (field, url, why) in [
+            ("name", &place.name, "must match the service account name if specified"),
+            ("namespace", &place.namespace, "must match the service account namespace if specified"),
+        ] {
+            let said = text(request, field);
+            if !said.is_empty() && said != url {
+                let fault = FieldFault::invalid_text(format!("metadata.{field}"), said, why);
+                return Err(invalid(&place.name, fault));
+            }
+        }
+        let account = self.get(place)?.value;
+        let (uid, said) = (text(&account, "uid"), text(request, "uid"));
+        if !said.is_empty() && said != uid {
+            let why =
+                format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
+            return Err(Failure::conflict(&GroupResource::new(GROUP, "TokenRequest"), &place.name, &why));
         }
         let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
         let why = match seconds {
@@ -36,55 +46,91 @@ impl Api {
         if let Some(why) = why {
             return Err(invalid("", FieldFault::invalid("spec.expirationSeconds", &seconds.into(), why)));
         }
-        let bound = &request["spec"]["boundObjectRef"];
-        self.check_bound(place, bound)?;
-        let token = self.with_random(|random| format!("{:032x}{:032x}", random.u128(..), random.u128(..)));
-        if !dry_run {
-            let user = ServiceAccount::new(&place.namespace, &place.name).user(text(&account.value, "uid"));
-            self.remember(&token, user);
+        let mut bound =
+            Bound { namespace: place.namespace.clone(), serviceaccount: named(&account), ..Bound::default() };
+        let wanted = &request["spec"]["boundObjectRef"];
+        if !wanted.is_null() {
+            self.bind_token(place, wanted, &mut bound)?;
         }
-        let audiences = match &request["spec"]["audiences"] {
-            Value::Array(audiences) if !audiences.is_empty() => audiences.clone(),
-            _ => vec![AUDIENCE.into()],
+        let audiences: Vec<String> = match request["spec"]["audiences"].as_array() {
+            Some(audiences) if !audiences.is_empty() => {
+                audiences.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+            }
+            _ => vec![ISSUER.into()],
         };
+        let now = self.clock.now().as_second();
+        let claims = Claims {
+            aud: audiences.clone(),
+            exp: now.saturating_add(seconds),
+            iat: now,
+            iss: ISSUER.into(),
+            jti: self.uuid(),
+            bound,
+            nbf: now,
+            sub: format!("system:serviceaccount:{}:{}", place.namespace, place.name),
+        };
+        let token = self.authenticator.accounts.sign(&claims);
+        let token = token.ok_or_else(|| Failure::internal("failed to generate token: no randomness"))?;
         let lasts = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-        let created = member(&account.value, "creationTimestamp").cloned().unwrap_or_default();
         Ok(json!({
-            "metadata": {"name": place.name, "namespace": place.namespace, "creationTimestamp": created},
-            "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
+            "metadata": {
+                "name": place.name,
+                "namespace": place.namespace,
+                "uid": uid,
+                "creationTimestamp": self.clock.now_text(),
+            },
+            "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": wanted},
             "status": {"token": token, "expirationTimestamp": self.clock.text_after(lasts)},
         }))
     }
 
-    fn check_bound(&self, place: &Place, bound: &Value) -> Outcome<()> {
-        if bound.is_null() {
-            return Ok(());
+    /// Binds a token to the object that its request names: it dies with that.
+    fn bind_token(&self, place: &Place, wanted: &Value, bound: &mut Bound) -> Outcome<()> {
+        let (api_version, kind, name) =
+            (text_of(wanted, "apiVersion"), text_of(wanted, "kind"), text_of(wanted, "name"));
+        let find = |plural: &str, namespace: &str, name: &str| {
+            let resource = GroupResource::new("", plural);
+            self.db.object(&resource, namespace, name).ok_or_else(|| Failure::not_found(&resource, name))
+        };
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let found = match (group, kind) {
+            ("", "Pod") => {
+                let pod = find("pods", &place.namespace, name)?;
+                let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
+                if account != place.name {
+                    return Err(Failure::bad_request(format!(
+                        "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                        place.name
+                    )));
+                }
+                if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+                    let known = find("nodes", "", node).ok();
+                    let absent = || Named { name: node.into(), ..Named::default() };
+                    bound.node = Some(known.map_or_else(absent, |node| named(&node)));
+                }
+                bound.pod.insert(named(&pod))
+            }
+            ("", "Secret") => bound.secret.insert(named(&*find("secrets", &place.namespace, name)?)),
+            ("", "Node") => bound.node.insert(named(&*find("nodes", "", name)?)),
+            _ => {
+                let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+                return Err(Failure::bad_request(why));
+            }
+        };
+        let uid = text_of(wanted, "uid");
+        if !uid.is_empty() && uid != found.uid {
+            let why = format!(
+                "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been \
+                 deleted and then recreated"
+            );
+            return Err(Failure::conflict(&GroupResource::new(group, kind), name, &why));
         }
-        let name = text_of(bound, "name");
-        if text_of(bound, "kind") != "Pod" {
-            let why =
-                format!("cannot bind token for serviceaccount {:?} to object of type {}", place.name, bound["kind"]);
-            return Err(Failure::bad_request(why));
-        }
-        let pods = GroupResource::new("", "pods");
-        let pod = self.db.object(&pods, &place.namespace, name).ok_or_else(|| Failure::not_found(&pods, name))?;
-        match pod["spec"]["serviceAccountName"].as_str() {
-            Some(account) if account == place.name => Ok(()),
-            account => Err(Failure::bad_request(format!(
-                "cannot bind token for serviceaccount {:?} to pod {name:?} running with different serviceaccount name {:?}.",
-                place.name,
-                account.unwrap_or_default()
-            ))),
-        }
+        Ok(())
     }
+}
 
-    fn remember(&self, token: &str, user: User) {
-        let mut tokens = self.tokens.write().unwrap_or_else(PoisonError::into_inner);
-        // Where everybody is an administrator no token is looked at.
-        if let Some(tokens) = tokens.as_mut() {
-            tokens.insert(token, user);
-        }
-    }
+fn named(object: &Value) -> Named {
+    Named { name: text(object, "name").into(), uid: text(object, "uid").into() }
 }
 
 fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
@@ -92,5 +138,5 @@ fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
 }
 
 fn invalid(name: &str, fault: FieldFault) -> Failure {
-    Failure::invalid_named("authentication.k8s.io", "TokenRequest", name, vec![fault])
+    Failure::invalid_named(GROUP, "TokenRequest", name, vec![fault])
 }

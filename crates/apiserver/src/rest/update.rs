@@ -148,7 +148,7 @@ impl Api {
     ) -> Outcome<Vec<String>> {
         let kind = &place.kind;
         let subresource = place.subresource.as_deref();
-        let context = self.context();
+        let context = self.context(manager.user());
         meta::check_types(kind, new)?;
         kind.strategy.defaults(new);
         if !applied {
@@ -177,6 +177,7 @@ impl Api {
         warnings.extend(kind.strategy.warnings(new, Some(old), subresource));
         kind.normalise(new);
         super::nesting::check(kind, new)?;
+        self.check_signing(place, new, Some(old), manager.user())?;
         self.admit(place, new, Some(old), manager.options.dry_run)?;
         Ok(warnings)
     }

@@ -37,6 +37,8 @@ pub(crate) enum Reply {
     Raw { code: u16, headers: HeaderMap, body: Bytes },
     /// What a scripted fault answers.
     Fault(Answer),
+    /// That it took too long. The outermost layer says so, in JSON whatever was asked for.
+    TimedOut,
 }
 
 impl Reply {
@@ -106,6 +108,19 @@ pub(super) fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<Body>
             response
         }
         Reply::Raw { code, headers, body } => raw(code, headers, body),
+        Reply::TimedOut => {
+            let status = json!({
+                "metadata": {},
+                "status": "Failure",
+                "message": "Timeout: request did not complete within the allotted timeout",
+                "reason": "Timeout",
+                "details": {},
+                "code": 504,
+            });
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+            raw(504, headers, format!("{status}\n").into())
+        }
         Reply::Fault(answer) => {
             let mut response = match &answer.body {
                 Some(text) => text_response(answer.code, text.clone().into()),

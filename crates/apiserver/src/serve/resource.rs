@@ -82,6 +82,11 @@ fn route(api: &Api, call: &Call, path: &ResourcePath) -> Outcome<Place> {
 const STREAMS: [(&str, &[&str]); 4] =
     [("attach", &["GET", "POST"]), ("exec", &["GET", "POST"]), ("log", &["GET"]), ("portforward", &["GET", "POST"])];
 
+/// Whether answers of that path below an object go on for as long as somebody listens.
+pub(super) fn is_stream(subresource: &str) -> bool {
+    subresource == "proxy" || STREAMS.iter().any(|(stream, _)| *stream == subresource)
+}
+
 fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<()> {
     let verbs: Vec<&str> = match path.subresource.as_str() {
         "" => kind.verbs.iter().map(String::as_str).collect(),

@@ -106,7 +106,7 @@ pub(super) async fn token(api: &Arc<Api>, call: &mut Call, place: Place, incomin
     let decoded = decode::object(&kind, &body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
     let place = Place { subresource: None, ..place };
-    let answer = api.request_token(&place, &decoded.value, options.dry_run)?;
+    let answer = api.request_token(&place, &decoded.value)?;
     Ok(Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format })
 }
 

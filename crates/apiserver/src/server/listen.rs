@@ -4,18 +4,35 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::Request;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::activity::{Activity, Answered, Heard};
 use crate::api::Api;
 use crate::serve;
 
+/// How many connections there are at most; more wait to be accepted.
+const MOST_CONNECTIONS: usize = 16_384;
+/// How many requests are answered on a connection at once, where it is of HTTP/2: as on a real server.
+const MOST_STREAMS: u32 = 100;
+/// How often a connection of HTTP/2 is asked whether its client is there, and how long that may take to answer.
+const PING: Duration = Duration::from_secs(30);
+const PING_ANSWER: Duration = Duration::from_secs(15);
+/// After how long of silence, and then how often, the system asks the other side of any connection. Four times, then it ends.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+const PROBE_EVERY: Duration = Duration::from_secs(15);
+const PROBES: u32 = 4;
+/// How long a connection that is to end may take to.
+const FAREWELL: Duration = Duration::from_secs(1);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long to wait where the system has no more sockets to give.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -28,15 +45,22 @@ pub(super) async fn accept(
     stop: CancellationToken,
     tasks: TaskTracker,
 ) {
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
-        let accepted = tokio::select! {
+        let accept = async {
+            // It fails only where the semaphore is closed, which nobody does.
+            let place = room.clone().acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
             () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
+            accepted = accept => accepted,
         };
         match accepted {
             Ok((socket, _)) => {
                 let (tls, api, stop) = (tls.clone(), api.clone(), stop.clone());
                 tasks.spawn(async move {
+                    let _place = place;
                     tokio::select! {
                         () = stop.cancelled() => (),
                         () = connection(socket, tls, api) => (),
@@ -55,6 +79,11 @@ async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, api: Arc<Api>) 
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "nodelay was refused");
     }
+    // A client that is gone without a word is told from one that only listens.
+    let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
+    if let Err(error) = SockRef::from(&socket).set_tcp_keepalive(&probes) {
+        tracing::debug!(%error, "keep-alive was refused");
+    }
     let Some(tls) = tls else { return serve_on(socket, api).await };
     match tokio::time::timeout(HANDSHAKE, tls.accept(socket)).await {
         Ok(Ok(socket)) => serve_on(socket, api).await,
@@ -65,21 +94,42 @@ async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, api: Arc<Api>) 
 
 async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, api: Arc<Api>) {
     let upgraded = Arc::new(Mutex::new(None));
-    let slot = upgraded.clone();
-    let service = service_fn(move |request| {
-        let (api, slot) = (api.clone(), slot.clone());
+    let activity = Activity::new();
+    let (slot, requests) = (upgraded.clone(), activity.clone());
+    let service = service_fn(move |request: Request<serve::Incoming>| {
+        let (api, slot, requests) = (api.clone(), slot.clone(), requests.clone());
+        let open = requests.open(request.version());
         async move {
-            let (response, socket) = serve::respond(api, request).await;
+            let (response, socket) = serve::respond(api, request, |deadline| requests.answer_by(deadline)).await;
             if socket.is_some() {
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = socket;
             }
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response.map(|body| Answered { body, _open: open }))
         }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new());
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(100).keep_alive_interval(None);
-    if let Err(error) = builder.serve_connection_with_upgrades(TokioIo::new(socket), service).await {
+    // What of this is bounded in time is for the activity to say.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MOST_STREAMS)
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PING_ANSWER);
+    let socket = TokioIo::new(Heard { socket, activity: activity.clone() });
+    let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(socket, service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = activity.overdue() => {
+            // HTTP/2 tells its clients, so that none of them takes it for a failure.
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(FAREWELL, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(error = &*error, "a connection ended early");
     }
     let socket = upgraded.lock().unwrap_or_else(PoisonError::into_inner).take();

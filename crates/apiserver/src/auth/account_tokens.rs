@@ -1,0 +1,226 @@
+//! The tokens of service accounts: what they claim, under a signature of this server's own.
+//!
+//! Nothing is kept of a token that was given out. Who shows one is its account, for as long as what it claims holds: its time, its
+//! audience, and the objects that it is bound to, each with the uid that it had.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
+};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{ServiceAccount, User};
+use crate::failure::quoted;
+use crate::kinds::{Cluster, GroupResource};
+
+/// Who gives the tokens out, and for whom they are unless their request says otherwise: this server.
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
+
+/// How far the clocks of those who make and check tokens may disagree, in seconds.
+const LEEWAY: i64 = 60;
+
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+
+/// What a token claims. Times are seconds since the epoch.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Claims {
+    pub(crate) aud: Vec<String>,
+    pub(crate) exp: i64,
+    pub(crate) iat: i64,
+    pub(crate) iss: String,
+    pub(crate) jti: String,
+    #[serde(rename = "kubernetes.io")]
+    pub(crate) bound: Bound,
+    pub(crate) nbf: i64,
+    pub(crate) sub: String,
+}
+
+/// The objects that a token is bound to: it dies with each of them.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Bound {
+    pub(crate) namespace: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<Named>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pod: Option<Named>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<Named>,
+    pub(crate) serviceaccount: Named,
+}
+
+/// An object, and no other of its name.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) uid: String,
+}
+
+/// Why a token is nobody's. Empty where nothing says that it was ever one of this server's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unknown(pub(super) String);
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_str() {
+            "" => f.write_str("invalid bearer token"),
+            why => write!(f, "[invalid bearer token, {why}]"),
+        }
+    }
+}
+
+/// The key that tokens are signed with; made when the first is needed.
+#[derive(Default)]
+pub(crate) struct AccountTokens(OnceLock<Option<EcdsaKeyPair>>);
+
+impl fmt::Debug for AccountTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccountTokens([redacted])")
+    }
+}
+
+impl AccountTokens {
+    /// The claims as a token; none if the system has no randomness to give.
+    pub(crate) fn sign(&self, claims: &Claims) -> Option<String> {
+        let key = self.key()?;
+        let id = URL_SAFE_NO_PAD.encode(Sha256::digest(key.public_key().as_ref()));
+        let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let header = part(json!({"alg": "ES256", "kid": id}));
+        let signed = format!("{header}.{}", part(serde_json::to_value(claims).ok()?));
+        let signature = key.sign(&SystemRandom::new(), signed.as_bytes()).ok()?;
+        Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+
+    /// Who is behind a token that was made for one of `audiences`, at `now` in seconds since the epoch; and for which of them.
+    pub(super) fn user(
+        &self,
+        cluster: &dyn Cluster,
+        token: &str,
+        audiences: &[String],
+        now: i64,
+    ) -> Result<(User, Vec<String>), Unknown> {
+        let claims = self.claims(token)?;
+        let meant: Vec<_> = claims.aud.iter().filter(|audience| audiences.contains(audience)).cloned().collect();
+        if meant.is_empty() {
+            let (of, wanted) = (listed(&claims.aud), listed(audiences));
+            return Err(Unknown(format!("token audiences {of} is invalid for the target audiences {wanted}")));
+        }
+        claims.check(cluster, now).map_err(Unknown)?;
+        Ok((claims.user(), meant))
+    }
+
+    /// What a token claims, if this server signed it.
+    fn claims(&self, token: &str) -> Result<Claims, Unknown> {
+        let (signed, signature) = token.rsplit_once('.').ok_or_else(Unknown::default)?;
+        let (header, claims) = signed.split_once('.').ok_or_else(Unknown::default)?;
+        let claims = read(claims).ok_or_else(Unknown::default)?;
+        if claims["iss"] != ISSUER {
+            return Err(Unknown::default());
+        }
+        let is_ours = || {
+            let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+            let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key()?.public_key());
+            (read(header)?["alg"] == "ES256").then_some(())?;
+            key.verify(signed.as_bytes(), &signature).ok()
+        };
+        is_ours().ok_or_else(|| Unknown("go-jose/go-jose: error in cryptographic primitive".into()))?;
+        // What we signed can be read.
+        serde_json::from_value(claims).map_err(|error| Unknown(error.to_string()))
+    }
+
+    fn key(&self) -> Option<&EcdsaKeyPair> {
+        self.0.get_or_init(|| EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).ok()).as_ref()
+    }
+}
+
+impl Claims {
+    /// Why the claims do not hold, if they do not.
+    fn check(&self, cluster: &dyn Cluster, now: i64) -> Result<(), String> {
+        if now - LEEWAY > self.exp {
+            return Err("service account token has expired".into());
+        }
+        if now + LEEWAY < self.nbf {
+            return Err("service account token is not valid yet".into());
+        }
+        if now + LEEWAY < self.iat {
+            return Err("service account token is issued in the future".into());
+        }
+        let Bound { namespace, node, pod, secret, serviceaccount: account } = &self.bound;
+        let object = |plural: &str, namespace: &str, name: &str| {
+            cluster.object(&GroupResource::new("", plural), namespace, name)
+        };
+        let is_gone = |object: &Value| {
+            let deleted = object["metadata"]["deletionTimestamp"].as_str();
+            let deleted = deleted.and_then(|time| time.parse::<jiff::Timestamp>().ok());
+            deleted.is_some_and(|deleted| deleted.as_second() < now - LEEWAY)
+        };
+        let name = &account.name;
+        let found = object("serviceaccounts", namespace, name);
+        let found = found.ok_or_else(|| format!("serviceaccounts {} not found", quoted(name)))?;
+        account.check_uid(&found, |uid, claimed| {
+            format!("service account UID ({uid}) does not match claim ({claimed})")
+        })?;
+        if is_gone(&found) {
+            return Err(format!("service account {namespace}/{name} has been deleted"));
+        }
+        // The node of a pod that the token is bound to is told, and not looked at.
+        let node = node.as_ref().filter(|_| pod.is_none());
+        for (kind, namespace, bound) in
+            [("secret", namespace.as_str(), secret.as_ref()), ("pod", namespace, pod.as_ref()), ("node", "", node)]
+        {
+            let Some(bound) = bound else { continue };
+            let invalidated = || "service account token has been invalidated".to_owned();
+            let found = object(&format!("{kind}s"), namespace, &bound.name).ok_or_else(invalidated)?;
+            bound.check_uid(&found, |uid, claimed| {
+                format!("{kind} UID ({uid}) does not match service account {kind} ref claim ({claimed})")
+            })?;
+            if is_gone(&found) {
+                return Err(invalidated());
+            }
+        }
+        Ok(())
+    }
+
+    fn user(&self) -> User {
+        let Bound { namespace, node, pod, serviceaccount, .. } = &self.bound;
+        let mut user = ServiceAccount::new(namespace, &serviceaccount.name).user(&serviceaccount.uid);
+        let mut extra = BTreeMap::from([(CREDENTIAL.to_owned(), vec![format!("JTI={}", self.jti)])]);
+        for (kind, named) in [("pod", pod), ("node", node)] {
+            let Some(Named { name, uid }) = named else { continue };
+            for (part, value) in [("name", name), ("uid", uid)] {
+                if !value.is_empty() {
+                    extra.insert(format!("authentication.kubernetes.io/{kind}-{part}"), vec![value.clone()]);
+                }
+            }
+        }
+        user.extra = extra;
+        user.known()
+    }
+}
+
+impl Named {
+    /// Fails if the object of that name is another one by now.
+    fn check_uid(&self, found: &Value, why: impl FnOnce(&str, &str) -> String) -> Result<(), String> {
+        let uid = found["metadata"]["uid"].as_str().unwrap_or_default();
+        if uid == self.uid { Ok(()) } else { Err(why(uid, &self.uid)) }
+    }
+}
+
+/// A part of a token as JSON.
+fn read(part: &str) -> Option<Value> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}
+
+/// Texts as Go lists them.
+fn listed(texts: &[String]) -> String {
+    let quoted: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
+    format!("[{}]", quoted.join(" "))
+}

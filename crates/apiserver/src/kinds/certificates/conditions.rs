@@ -1,0 +1,107 @@
+//! The conditions of a signing request: approved, denied, failed. What was decided stays decided.
+
+use serde_json::Value;
+
+use super::super::edit::{doubles, is_empty, items, list, set, text_at};
+use crate::validate::FieldFault;
+
+const FIELD: &str = "status.conditions";
+const DECISIONS: [&str; 2] = ["Approved", "Denied"];
+/// These are true, or not there.
+const TRUE_ALONE: [&str; 3] = ["Approved", "Denied", "Failed"];
+
+fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
+    list(object, "/status/conditions")
+}
+
+fn of_type<'a>(object: &'a Value, wanted: &str) -> Vec<&'a Value> {
+    conditions(object).filter(|condition| condition["type"] == wanted).collect()
+}
+
+/// Gives conditions the times that they lack.
+pub(super) fn date(new: &mut Value, old: &Value, now: &str) {
+    let Some(status) = new.get_mut("status") else { return };
+    for condition in items(status, "conditions") {
+        if is_empty(&condition["lastUpdateTime"]) {
+            set(condition, "lastUpdateTime", now.into());
+        }
+        if is_empty(&condition["lastTransitionTime"]) {
+            let same = conditions(old).find(|old| {
+                let same = |field: &str| old[field] == condition[field];
+                same("type") && same("status") && !is_empty(&old["lastTransitionTime"])
+            });
+            let time = same.map_or_else(|| now.into(), |old| old["lastTransitionTime"].clone());
+            set(condition, "lastTransitionTime", time);
+        }
+    }
+}
+
+/// Keeps approvals and denials as they were, unless their number changes, which is refused.
+pub(super) fn keep_decisions(new: &mut Value, old: &Value) {
+    for decision in DECISIONS {
+        let kept = of_type(old, decision);
+        if kept.len() != of_type(new, decision).len() {
+            continue;
+        }
+        let Some(status) = new.get_mut("status") else { return };
+        let places = items(status, "conditions").filter(|condition| condition["type"] == decision);
+        places.zip(kept).for_each(|(place, kept)| *place = kept.clone());
+    }
+}
+
+/// The faults of the conditions by themselves. What the old object had wrong may stay.
+pub(super) fn faults(object: &Value, old: Option<&Value>) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let had = |wrong: &dyn Fn(&Value) -> bool| old.is_some_and(wrong);
+    let untyped = had(&|old| conditions(old).any(|condition| is_empty(&condition["type"])));
+    let twice = had(&|old| doubles(conditions(old).map(|condition| &condition["type"])).contains(&true));
+    let both = had(&|old| DECISIONS.iter().all(|decision| !of_type(old, decision).is_empty()));
+    let doubles = doubles(conditions(object).map(|condition| &condition["type"]));
+    let mut decided: Option<&str> = None;
+    for (at, condition) in conditions(object).enumerate() {
+        let field = |name: &str| format!("{FIELD}[{at}].{name}");
+        let (kind, status) = (text_at(condition, "/type"), &condition["status"]);
+        if kind.is_empty() && !untyped {
+            faults.push(FieldFault::required(field("type"), ""));
+        }
+        let allowed: &[&str] = if TRUE_ALONE.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
+        if is_empty(status) {
+            faults.push(FieldFault::required(field("status"), ""));
+        } else if !status.as_str().is_some_and(|status| allowed.contains(&status)) {
+            faults.push(FieldFault::unsupported(field("status"), status, allowed));
+        }
+        if let Some(decision) = DECISIONS.into_iter().find(|decision| *decision == kind) {
+            if !both && decided.is_some_and(|other| other != decision) {
+                let why = "Approved and Denied conditions are mutually exclusive";
+                faults.push(FieldFault::invalid_text(FIELD, kind, why));
+            }
+            decided = Some(decision);
+        }
+        if doubles[at] && !twice {
+            faults.push(FieldFault::duplicate(field("type"), &condition["type"]));
+        }
+    }
+    faults
+}
+
+/// What a write may not make of the old conditions. Who does not decide may add no decision either.
+pub(super) fn changes(new: &Value, old: &Value, decides: bool) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    let refuse = |what: &str, kind: &str| {
+        FieldFault::forbidden(FIELD, format!("updates may not {what} a condition of type \"{kind}\""))
+    };
+    for kind in TRUE_ALONE {
+        if of_type(new, kind).len() < of_type(old, kind).len() {
+            faults.push(refuse("remove", kind));
+        }
+    }
+    for kind in DECISIONS.into_iter().filter(|_| !decides) {
+        let (new, old) = (of_type(new, kind), of_type(old, kind));
+        if new.len() > old.len() {
+            faults.push(refuse("add", kind));
+        } else if new.len() == old.len() && new != old {
+            faults.push(refuse("modify", kind));
+        }
+    }
+    faults
+}

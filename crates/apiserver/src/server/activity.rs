@@ -1,0 +1,196 @@
+//! When a connection is closed because its client does not do its part: as a real server does it, and where that waits for ever,
+//! as long as it waits elsewhere.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Version;
+use http_body::{Body, Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::serve;
+
+/// How long the head of a request may take, from its first byte on; the first of a connection, from the connection on.
+const HEAD: Duration = Duration::from_secs(32);
+/// How long a connection stays open between two requests.
+const IDLE: Duration = Duration::from_secs(90);
+/// How long after its deadline an answer may take to get out, so that the one which says that it is too late does.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What goes on on a connection, as far as its deadlines go.
+#[derive(Debug)]
+pub(super) struct Activity(watch::Sender<State>);
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    http2: bool,
+    /// Requests whose answers are not out yet.
+    open: usize,
+    /// By when the answer that is on its way has to be out.
+    answer_by: Option<Instant>,
+    /// When the last answer was out; none before the first request.
+    idle_since: Option<Instant>,
+    /// When the client began to send something else.
+    heard: Option<Instant>,
+    began: Instant,
+}
+
+impl State {
+    /// When the connection is closed, unless something happens.
+    fn ends(&self) -> Option<Instant> {
+        if self.open > 0 {
+            // One stream of HTTP/2 that nobody reads is no reason to end the others.
+            return self.answer_by.filter(|_| !self.http2).map(|by| by + GRACE);
+        }
+        Some(match (self.idle_since, self.heard) {
+            (None, _) => self.began + HEAD,
+            (Some(_), Some(heard)) if !self.http2 => heard + HEAD,
+            (Some(since), _) => since + IDLE,
+        })
+    }
+}
+
+impl Activity {
+    pub(super) fn new() -> Arc<Self> {
+        let began = Instant::now();
+        let state = State { http2: false, open: 0, answer_by: None, idle_since: None, heard: None, began };
+        Arc::new(Self(watch::Sender::new(state)))
+    }
+
+    /// A request has come, and is open for as long as what this answers lives.
+    pub(super) fn open(self: &Arc<Self>, version: Version) -> Open {
+        self.0.send_modify(|state| {
+            state.http2 = version == Version::HTTP_2;
+            state.open += 1;
+            state.answer_by = None;
+            state.heard = None;
+        });
+        Open(self.clone())
+    }
+
+    /// By when the answer to the request that came last has to be out.
+    pub(super) fn answer_by(&self, deadline: Instant) {
+        self.0.send_modify(|state| state.answer_by = Some(deadline));
+    }
+
+    fn heard(&self) {
+        self.0.send_if_modified(|state| {
+            let is_news = state.open == 0 && state.heard.is_none();
+            if is_news {
+                state.heard = Some(Instant::now());
+            }
+            is_news
+        });
+    }
+
+    /// Waits until the client has not done its part in time.
+    pub(super) async fn overdue(&self) {
+        let mut states = self.0.subscribe();
+        loop {
+            let ends = states.borrow_and_update().ends();
+            let end = async {
+                match ends {
+                    Some(end) => tokio::time::sleep_until(end).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = states.changed() => if changed.is_err() { return },
+                () = end => return,
+            }
+        }
+    }
+}
+
+/// A request whose answer is not out yet.
+#[derive(Debug)]
+pub(super) struct Open(Arc<Activity>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|state| {
+            state.open -= 1;
+            state.answer_by = None;
+            state.idle_since = Some(Instant::now());
+        });
+    }
+}
+
+/// The body of an answer, whose request is open until it is out.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) body: serve::Body,
+    pub(super) _open: Open,
+}
+
+impl Body for Answered {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A socket that tells when its client sends something.
+#[derive(Debug)]
+pub(super) struct Heard<T> {
+    pub(super) socket: T,
+    pub(super) activity: Arc<Activity>,
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Heard<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.socket).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.activity.heard();
+        }
+        polled
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Heard<T> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
