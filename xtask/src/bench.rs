@@ -23,8 +23,9 @@
 //!
 //! What is fed by a server gets it as `--server URL`: one of ours, beside all sides of a work alike ([`Around::Pods`]).
 //!
-//! The frame runs all sides of a work in turn (ours, peer, ours, peer, …), at least nine times for what is to be kept, so that a
-//! busy moment of the machine hits all sides alike, takes the median of each, and makes one row a [`Measure`] that the work asks for.
+//! The frame runs all sides of a work in turn (ours, peer, ours, peer, …), for what is to be kept at least as often as the work says
+//! ([`Work::runs`]), so that a busy moment of the machine hits all sides alike, takes the median of each, and makes one row a
+//! [`Measure`] that the work asks for.
 //! The *ratio* says how many times better ours is than the best peer: 2.0 is half the cost, 0.5 is double the cost.
 //! A peer whose tool is missing (no `go`), or that does not build, is named, and its column stays empty.
 //!
@@ -71,6 +72,8 @@ pub(crate) struct Work {
     /// Who else does it, and how. May be empty: then the rows stand by themselves.
     pub(crate) peers: &'static [(&'static str, Run)],
     pub(crate) around: Around,
+    /// How often each side does it for what is to be kept: [`RUNS`], but where that would take hours.
+    pub(crate) runs: usize,
 }
 
 /// What there is around all sides of a work.
@@ -150,8 +153,8 @@ pub(crate) enum Goal {
     AtLeast(f64),
 }
 
-/// Fewer runs have no median worth keeping.
-const RUNS: usize = 9;
+/// How often works are done that are short, whose figures scatter most.
+pub(crate) const RUNS: usize = 9;
 
 pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     if flags.list {
@@ -164,17 +167,18 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     let Some(name) = &flags.area else { bail!("which area? One of: {}", names()) };
     let area = AREAS.iter().find(|area| area.name == name);
     let area = area.with_context(|| format!("no area {name:?}; there are: {}", names()))?;
-    let runs = flags.runs.unwrap_or(if flags.quick { 1 } else { RUNS });
+    let runs = |work: &Work| flags.runs.unwrap_or(if flags.quick { 1 } else { work.runs });
     let keep = flags.docs || flags.json.is_some();
-    if runs == 0 || keep && (flags.quick || runs < RUNS) {
-        bail!("--json and --docs are for medians of at least {RUNS} runs of the full size; this is {runs}");
-    }
     let works: Vec<&Work> =
         area.works.iter().filter(|work| flags.only.as_ref().is_none_or(|only| work.name.contains(only))).collect();
     if works.is_empty() {
         bail!("area {name:?} has no such work; its works are: {}", {
             area.works.iter().map(|work| work.name).collect::<Vec<_>>().join(", ")
         });
+    }
+    let too_few = works.iter().find(|work| runs(work) == 0 || keep && (flags.quick || runs(work) < work.runs));
+    if let Some(Work { name, runs, .. }) = too_few {
+        bail!("--json and --docs are for works of the full size, and {name:?} is one of at least {runs} runs");
     }
     if flags.docs && flags.only.is_some() {
         bail!("--docs is for all works of an area: its page would lose those that are not measured");
@@ -185,12 +189,12 @@ pub(crate) fn run(sh: &Shell, flags: &Bench) -> anyhow::Result<ExitCode> {
     }
 
     let built = build::build(sh, area, &works)?;
-    let conditions = conditions::Conditions::now(sh, &commit, runs)?;
+    let conditions = conditions::Conditions::now(sh, &commit);
     println!("{conditions}");
     if flags.docs && conditions.others_are_at_work() {
         bail!("what is published is measured on a machine that is idle otherwise");
     }
-    let rows = sample::measure(sh, area, &works, &built, flags.quick, &conditions)?;
+    let rows = sample::measure(sh, area, &works, &built, flags.quick, runs, &conditions)?;
     print!("{}{}", rows::text_table(&rows), rows::text_counts(&rows).unwrap_or_default());
     for (peer, why) in &built.missing {
         println!("column {peer} is empty: {why}");

@@ -80,6 +80,6 @@ impl Setting {
 
     /// Lets what the first list left behind come to its end, as background work of the allocator or collector.
     async fn settle(&self) {
-        tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 10 })).await;
+        tokio::time::sleep(std::time::Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }
 }

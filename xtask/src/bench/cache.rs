@@ -20,12 +20,14 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["sync"]), kube_rs(&["sync"])],
             around: Around::Pods(100_000),
+            runs: 3,
         },
         Work {
             name: "100 k pods whole: first list as a stream",
             ours: &[informer("", &["sync-streaming"], SYNC)],
             peers: &[client_go(&["sync-streaming"]), kube_rs(&["sync-streaming"])],
             around: Around::Pods(100_000),
+            runs: 1,
         },
         Work {
             name: "100 k pods stripped: first list",
@@ -36,6 +38,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["sync-stripped"]), kube_rs(&["sync-stripped"])],
             around: Around::Pods(100_000),
+            runs: 3,
         },
         Work {
             name: "20 k pods whole: first list",
@@ -46,6 +49,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["sync"]), kube_rs(&["sync"])],
             around: Around::Pods(20_000),
+            runs: 5,
         },
         Work {
             name: "100 k pods whole: list anew, 1 % changed",
@@ -60,6 +64,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["relist"]), kube_rs(&["relist"])],
             around: Around::Pods(100_000),
+            runs: 2,
         },
         Work {
             name: "200 k updates of 20 k pods whole",
@@ -75,6 +80,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["events"]), kube_rs(&["events"])],
             around: Around::Pods(20_000),
+            runs: 2,
         },
         Work {
             name: "200 k updates of 20 k pods stripped",
@@ -90,18 +96,21 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["events-stripped"]), kube_rs(&["events-stripped"])],
             around: Around::Pods(20_000),
+            runs: 2,
         },
         Work {
             name: "200 k updates to 8 handlers",
             ours: &[informer("", &["events-8"], &[(TIMES, &[AtMost(1.3)]), (Told("events/s"), &[]), (CpuPerOp, &[])])],
             peers: &[client_go(&["events-8"]), kube_rs(&["events-8"])],
             around: Around::Pods(20_000),
+            runs: 1,
         },
         Work {
             name: "200 k updates to 64 handlers",
             ours: &[informer("", &["events-64"], &[(TIMES, &[AtMost(2.5)]), (Told("events/s"), &[]), (CpuPerOp, &[])])],
             peers: &[client_go(&["events-64"]), kube_rs(&["events-64"])],
             around: Around::Pods(20_000),
+            runs: 1,
         },
         Work {
             name: "100 k pods held",
@@ -110,16 +119,17 @@ pub(crate) const AREA: Area = Area {
                 counted(
                     BY_DEFAULT,
                     &["held-default"],
-                    &[(RESIDENT, &[AtMost(2.8e9)]), (LIVE, &[]), (AllocationsPerOp, &[])],
+                    &[(RESIDENT, &[AtMost(2.8e9)]), (LIVE, &[]), (AllocationsPerOp, &[]), (Cpu, &[])],
                 ),
                 counted(
                     "a slim struct",
                     &["held-slim"],
-                    &[(RESIDENT, &[AtMost(80e6)]), (LIVE, &[]), (AllocationsPerOp, &[])],
+                    &[(RESIDENT, &[AtMost(80e6)]), (LIVE, &[]), (AllocationsPerOp, &[]), (Cpu, &[])],
                 ),
             ],
             peers: &[client_go(&["held"]), ("kube-rs", Run { program: Program::Kube("counted"), args: &["held"] })],
             around: Around::Pods(100_000),
+            runs: 1,
         },
         Work {
             name: "one who subscribes at 100 k",
@@ -130,28 +140,32 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["subscribe"])],
             around: Around::Pods(100_000),
+            runs: 1,
         },
         Work {
             name: "20 k pods whole: first list in a runtime of one thread",
             ours: &[informer(
                 "",
                 &["stall"],
-                &[(Told("ms, longest stall"), &[AtMost(5.0)]), (Told("CPU ms, longest stall"), &[])],
+                &[(Told("ms, longest stall"), &[AtMost(5.0)]), (Told("CPU ms, longest stall"), &[]), (Cpu, &[])],
             )],
             peers: &[],
             around: Around::Pods(20_000),
+            runs: 5,
         },
         Work {
             name: "1 M objects into the in-order queue, then out",
             ours: &[fifo(&["fifo"], &[(WallPerOp, &[Times(4.0)]), ADDING, POPPING, (CpuPerOp, &[]), (PeakBytes, &[])])],
             peers: &[client_go(&["fifo"])],
             around: Around::Nothing,
+            runs: 3,
         },
         Work {
             name: "1 M objects in and out of the in-order queue, one by one",
             ours: &[fifo(&["fifo-cycle"], COST)],
             peers: &[client_go(&["fifo-cycle"])],
             around: Around::Nothing,
+            runs: 3,
         },
         Work {
             name: "1 M objects into the delta queue, then out",
@@ -161,86 +175,108 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["delta-fifo"])],
             around: Around::Nothing,
+            runs: 3,
         },
         Work {
             name: "1 M objects in and out of the delta queue, one by one",
             ours: &[fifo(&["delta-fifo-cycle"], COST)],
             peers: &[client_go(&["delta-fifo-cycle"])],
             around: Around::Nothing,
+            runs: 3,
         },
         Work {
             name: "1 M objects through the batched queue into a store",
             ours: &[fifo(&["fifo-store"], &[(WallPerOp, &[Times(3.0)]), (CpuPerOp, &[]), (PeakBytes, &[])])],
             peers: &[client_go(&["fifo-store"])],
             around: Around::Nothing,
+            runs: 3,
         },
         Work {
             name: "1 M updates through the batched queue into a store",
             ours: &[fifo(&["fifo-store-update"], COST)],
             peers: &[client_go(&["fifo-store-update"])],
             around: Around::Nothing,
+            runs: 3,
         },
         Work {
             name: "store: 100 k objects put in, two indexes",
             ours: &[store("", &["store-add"], &[(WallPerOp, &[Times(2.0)]), (CpuPerOp, &[]), (PeakBytes, &[])])],
             peers: &[client_go(&["store-add"])],
             around: Around::Nothing,
+            runs: 5,
         },
         Work {
             name: "store: one of 100 k by its key, at random",
-            ours: &[store("", &["store-get"], &[(WallPerOp, &[Times(1.2)])])],
+            ours: &[store("", &["store-get"], &[(WallPerOp, &[Times(1.2)]), (CpuPerOp, &[])])],
             peers: &[client_go(&["store-get"])],
             around: Around::Nothing,
+            runs: 5,
         },
         Work {
             name: "store: 100 of 100 k by an index",
-            ours: &[store("", &["store-by-index"], &[(WallPerOp, &[Times(2.0)])])],
+            ours: &[store("", &["store-by-index"], &[(WallPerOp, &[Times(2.0)]), (CpuPerOp, &[])])],
             peers: &[client_go(&["store-by-index"])],
             around: Around::Nothing,
+            runs: 5,
         },
         Work {
             name: "store: all 100 k as a list",
             ours: &[
-                store("", &["store-list"], &[(WallPerOp, &[Times(3.0)])]),
-                store("each looked at in a snapshot", &["store-for-each"], &[(WallPerOp, &[])]),
-                store("each read in a snapshot", &["store-for-each-read"], &[(WallPerOp, &[])]),
+                store("", &["store-list"], &[(WallPerOp, &[Times(3.0)]), (CpuPerOp, &[])]),
+                store("each looked at in a snapshot", &["store-for-each"], COST),
+                store("each read in a snapshot", &["store-for-each-read"], COST),
             ],
             peers: &[client_go(&["store-list"])],
             around: Around::Nothing,
+            runs: 5,
         },
         Work {
             name: "store: an update in random order, same node",
             ours: &[store("", &["store-update-same"], COST)],
             peers: &[client_go(&["store-update-same"])],
             around: Around::Nothing,
+            runs: 5,
         },
         Work {
             name: "store: an update in random order, another node",
             ours: &[store("", &["store-update-node"], COST)],
             peers: &[client_go(&["store-update-node"])],
             around: Around::Nothing,
+            runs: 5,
         },
         Work {
             name: "store: 2 readers and 1 writer",
-            ours: &[store("", &["store-2r1w"], &[(Told("reads/s"), &[Times(4.0)]), (Told("writes/s"), &[Times(3.0)])])],
+            ours: &[store(
+                "",
+                &["store-2r1w"],
+                &[(Told("reads/s"), &[Times(4.0)]), (Told("writes/s"), &[Times(3.0)]), (CpuPerOp, &[])],
+            )],
             peers: &[client_go(&["store-2r1w"])],
             around: Around::Nothing,
+            runs: 5,
         },
         Work {
             name: "store: writes beside one who reads snapshots of 100 k",
             ours: &[store(
                 "",
                 &["store-write-beside-snapshots"],
-                &[(Told("of the rate without"), &[AtLeast(0.9)]), (Told("writes/s"), &[]), (Told("scans/s"), &[])],
+                &[
+                    (Told("of the rate without"), &[AtLeast(0.9)]),
+                    (Told("writes/s"), &[]),
+                    (Told("scans/s"), &[]),
+                    (CpuPerOp, &[]),
+                ],
             )],
             peers: &[],
             around: Around::Nothing,
+            runs: 5,
         },
         Work {
             name: "store: a snapshot of 100 k taken",
             ours: &[store("", &["store-snapshot"], COST)],
             peers: &[],
             around: Around::Nothing,
+            runs: 5,
         },
     ],
 };
@@ -255,7 +291,7 @@ const ADDING: Row = (Told("adding, ns/object"), &[]);
 const POPPING: Row = (Told("popping, ns/object"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];
-const HELD: Rows = &[(RESIDENT, &[]), (LIVE, &[]), (AllocationsPerOp, &[])];
+const HELD: Rows = &[(RESIDENT, &[]), (LIVE, &[]), (AllocationsPerOp, &[]), (Cpu, &[])];
 
 const fn over_go(times: f64) -> Goal {
     TimesOf("client-go", times)

@@ -29,15 +29,14 @@ impl fmt::Display for Commit {
 
 pub(crate) struct Conditions {
     pub(crate) commit: String,
-    pub(crate) runs: usize,
     machine: String,
     /// Which share of all CPUs was in use before we began. `None` where nobody tells.
     busy: Option<f64>,
 }
 
 impl Conditions {
-    pub(crate) fn now(sh: &Shell, commit: &Commit, runs: usize) -> anyhow::Result<Self> {
-        Ok(Self { commit: commit.to_string(), runs, machine: machine(sh), busy: busy() })
+    pub(crate) fn now(sh: &Shell, commit: &Commit) -> Self {
+        Self { commit: commit.to_string(), machine: machine(sh), busy: busy() }
     }
 
     /// Whether others use so much of the machine that the figures are not worth publishing.
@@ -49,8 +48,8 @@ impl Conditions {
 /// A sentence without its end.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { commit, runs, machine, busy } = self;
-        write!(f, "Medians of {runs} runs a side, interleaved, of commit {commit}, on {machine}")?;
+        let Self { commit, machine, busy } = self;
+        write!(f, "Medians of so many runs a side, interleaved, of commit {commit}, on {machine}")?;
         match busy {
             Some(busy) => write!(f, "; the machine was busy for {:.1} % of the two seconds before", busy * 100.0),
             None => Ok(()),

@@ -2,7 +2,7 @@
 
 use super::Goal::{AtMost, Times};
 use super::Measure::{AllocationsPerOp, BytesPerOp, CpuPerOp, OpsPerSecond, PeakBytes, Told, WallPerOp};
-use super::{Area, Around, Goal, Program, Rows, Run, Variant, Work};
+use super::{Area, Around, Goal, Program, RUNS, Rows, Run, Variant, Work};
 
 pub(crate) const AREA: Area = Area {
     name: "queue",
@@ -20,12 +20,14 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["add-drain-1"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "1 M keys added, then drained by 8 workers",
             ours: &[ours("", &["add-drain-8"], DRAIN), ours(NEXT, &["add-drain-8", "--next"], COST)],
             peers: &[client_go(&["add-drain-8"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "8 producers, 8 workers, 100 k hot keys",
@@ -38,6 +40,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["hot"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "8 producers, 8 workers, 100 k hot keys, metrics",
@@ -51,6 +54,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["hot", "--metrics"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "one key of 1 M at a time: add, get, done",
@@ -61,12 +65,14 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["cycle"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "one key of 1 M at a time, metrics: add, get, done",
             ours: &[ours("", &["cycle", "--metrics"], COST)],
             peers: &[client_go(&["cycle", "--metrics"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "always the same key: add, get, done",
@@ -77,12 +83,14 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["same"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "100 keys: a new queue, add, get, done",
             ours: &[ours("", &["fresh"], &[(WallPerOp, &[]), (CpuPerOp, &[]), (AllocationsPerOp, &[])])],
             peers: &[client_go(&["fresh"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "1 M keys added after 0 to 1 s, a worker waiting",
@@ -103,6 +111,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["add-after"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "1 M keys added rate-limited, a worker waiting",
@@ -113,18 +122,21 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["rate-limited"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "1 M keys added by the default limiter, until 100 are done",
             ours: &[ours("", &["rate-limited-default"], RATE_LIMITED)],
             peers: &[client_go(&["rate-limited-default"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "item limiter behind a lock, when and forget",
             ours: &[ours("", &["item-limiter"], &[(WallPerOp, &[Times(1.5)]), (CpuPerOp, &[])])],
             peers: &[client_go(&["item-limiter"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "16 producers, 16 workers, 100 k hot keys",
@@ -144,6 +156,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["storm"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "counts() beside two threads that work without a pause",
@@ -154,6 +167,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["counts"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "16 producers, 16 workers, 54.4 k keys/s, half a CPU",
@@ -163,6 +177,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["hand-off-half"])],
             around: Around::Quota(0.5),
+            runs: RUNS,
         },
         Work {
             name: "16 producers, 16 workers, 22.4 k keys/s, a fifth of a CPU",
@@ -172,6 +187,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["hand-off-fifth"])],
             around: Around::Quota(0.2),
+            runs: RUNS,
         },
         Work {
             name: "1 M keys due at once, then taken and done",
@@ -186,6 +202,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["due"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "1 M keys due at once, then counted",
@@ -196,6 +213,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "grows to 10 M keys, then is emptied",
@@ -213,6 +231,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["grow"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "1,000 tasks, 100 k keys whose priorities change",
@@ -222,6 +241,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[controller_runtime(&["priority"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "1,000 tasks, 100 k keys whose priorities change, metrics",
@@ -231,6 +251,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[controller_runtime(&["priority", "--metrics"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
         Work {
             name: "1 M keys through 64 tasks that wait in get, metrics",
@@ -241,6 +262,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["through-64", "--metrics"])],
             around: Around::Nothing,
+            runs: RUNS,
         },
     ],
 };

@@ -185,7 +185,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     let peers = peers(rows);
     let mut head = vec!["work".to_owned(), "unit".to_owned(), "ours".to_owned()];
     head.extend(peers.iter().map(|peer| (*peer).to_owned()));
-    head.extend(["ratio", "goal", "met"].map(str::to_owned));
+    head.extend(["ratio", "goal", "met", "runs"].map(str::to_owned));
     let body = rows.iter().map(|row| {
         let mut cells = vec![row.work.clone(), row.unit.clone(), figure(row.ours)];
         cells.extend(peers.iter().map(|peer| figure(row.peers.get(*peer).copied().flatten())));
@@ -196,6 +196,7 @@ fn cells(rows: &[Row]) -> Vec<Vec<String>> {
             (None, Some(met)) => if met { "yes" } else { "no" }.to_owned(),
             (None, None) => String::new(),
         });
+        cells.push(row.runs.to_string());
         cells
     });
     std::iter::once(head).chain(body).collect()
@@ -289,7 +290,7 @@ mod tests {
     fn a_work_that_was_skipped_says_why_in_its_row() {
         let row = row(Measure::WallPerOp, &[Goal::Times(1.0)], None, None);
         let row = Row { skipped: Some("no writable cgroup".to_owned()), ..row };
-        assert!(text_table(&[row]).contains("at least 1x  skipped: no writable cgroup\n0 of 1 goals met"));
+        assert!(text_table(&[row]).contains("at least 1x  skipped: no writable cgroup     0\n0 of 1 goals met"));
     }
 
     #[test]

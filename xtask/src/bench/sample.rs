@@ -1,7 +1,9 @@
 //! Runs the sides in turn and takes medians.
 
 use std::collections::BTreeMap;
+use std::io::{Write as _, stdout};
 use std::path::Path;
+use std::time::Instant;
 
 use anyhow::Context;
 use serde::Deserialize;
@@ -52,11 +54,14 @@ pub(crate) fn measure(
     works: &[&Work],
     built: &Built,
     quick: bool,
+    runs: impl Fn(&Work) -> usize,
     conditions: &Conditions,
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for work in works {
-        println!("{}: {} runs a side", work.name, conditions.runs);
+    let begun = Instant::now();
+    for (at, work) in works.iter().enumerate() {
+        let (runs, of, elapsed) = (runs(work), works.len(), begun.elapsed().as_secs());
+        println!("{} of {of}, after {}:{:02}: {}; runs a side: {runs}", at + 1, elapsed / 60, elapsed % 60, work.name);
         let surroundings = match work.around {
             Around::Nothing => Ok(Surroundings::default()),
             Around::Quota(cpus) => Quota::new(cpus).map(|quota| Surroundings { quota: Some(quota), server: None }),
@@ -66,13 +71,13 @@ pub(crate) fn measure(
             }
         };
         let measured = match surroundings {
-            Ok(surroundings) => run(sh, work, built, quick, conditions.runs, &surroundings)?,
+            Ok(surroundings) => run(sh, work, built, quick, runs, &surroundings)?,
             Err(why) => Measured { skipped: Some(format!("{why:#}")), ..Measured::default() },
         };
         measured.skipped.iter().for_each(|why| println!("skipped: {why}"));
         for mut row in measured.rows(area, work) {
             conditions.commit.clone_into(&mut row.commit);
-            row.runs = conditions.runs;
+            row.runs = runs;
             rows.push(row);
         }
     }
@@ -129,9 +134,12 @@ fn run(
         let server = surroundings.server.iter().flat_map(|server| ["--server", server.url()]);
         let args: Vec<&str> = args.iter().copied().chain(server).chain(quick.then_some("--quick")).collect();
         let Some(program) = built.program(program) else { return Ok(None) };
-        run_once(sh, &program, &args, surroundings.quota.as_ref())
-            .with_context(|| format!("{:?}, side {side}", work.name))
-            .map(Some)
+        let begun = Instant::now();
+        let sample = run_once(sh, &program, &args, surroundings.quota.as_ref())
+            .with_context(|| format!("{:?}, side {side}", work.name))?;
+        print!("  {side} {:.1} s", begun.elapsed().as_secs_f64());
+        stdout().flush()?;
+        anyhow::Ok(Some(sample))
     };
     for _ in 0..runs {
         for (variant, samples) in work.ours.iter().zip(&mut measured.ours) {
@@ -140,6 +148,7 @@ fn run(
         for (peer, run) in work.peers {
             measured.peers.entry(peer).or_default().extend(once(peer, run.program, run.args)?);
         }
+        println!();
     }
     Ok(measured)
 }

@@ -119,7 +119,7 @@ func settled(how meter.Setting, kept kept) cache.SharedIndexInformer {
 	start(informer, &counter{synced: handler.HasSynced})
 	check(informer.RemoveEventHandler(handler))
 	if !how.Quick {
-		time.Sleep(10 * time.Second)
+		time.Sleep(4 * time.Second)
 	}
 	feed(how.Server).waitForWatch()
 	return informer

@@ -78,7 +78,7 @@ impl Setting {
     }
 
     async fn settle(&self) {
-        tokio::time::sleep(Duration::from_secs(if self.quick { 0 } else { 10 })).await;
+        tokio::time::sleep(Duration::from_secs(if self.quick { 0 } else { 4 })).await;
     }
 
     fn api(&self) -> Api<Pod> {
