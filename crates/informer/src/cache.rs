@@ -3,25 +3,26 @@
 mod contracts;
 mod history;
 mod indices;
+mod moved;
 pub(crate) mod version;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
-use tokio::sync::Notify;
 
 use crate::publisher::is_succeeded;
 use crate::store::{self, Write, Writer};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
 use history::{History, Step};
+use moved::Moved;
 
 pub use history::Remembered;
 pub use indices::{AddIndexError, IndexFailed, IndexValues};
@@ -66,8 +67,11 @@ pub struct Cache<T> {
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     history: Mutex<History<T>>,
-    /// The resourceVersion has changed, or there will be no other.
-    moved: Notify,
+    /// Whether there is anything in `undecodable`, and whether `history` takes anything up. They are changed by who has the right to
+    /// write, and spare who has it two locks that it has no use for as a rule.
+    has_undecodable: AtomicBool,
+    has_history: AtomicBool,
+    moved: Moved,
     is_closed: AtomicBool,
 }
 
@@ -81,7 +85,9 @@ impl<T: Object> Cache<T> {
             indices: RwLock::new(Arc::new(vec![Index::namespaces()])),
             undecodable: Mutex::default(),
             history: Mutex::default(),
-            moved: Notify::new(),
+            has_undecodable: AtomicBool::new(false),
+            has_history: AtomicBool::new(false),
+            moved: Moved::default(),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -165,7 +171,7 @@ impl<T: Object> Cache<T> {
                 (Err(error), self.record(|| [(key.clone(), gone, None)].into_iter()))
             }
         });
-        self.moved.notify_waiters();
+        self.moved.announce();
         before
     }
 
@@ -178,7 +184,7 @@ impl<T: Object> Cache<T> {
         self.note([key], []);
         let _forgotten = self.record(|| [(key.clone(), before.clone(), None)].into_iter());
         drop(writer);
-        self.moved.notify_waiters();
+        self.moved.announce();
         before
     }
 
@@ -213,7 +219,7 @@ impl<T: Object> Cache<T> {
     /// Notes that the store is up to date as of `resource_version`, though nothing changed.
     pub fn bookmark(&self, resource_version: &str) {
         self.store.writer().tell(|current| version::advance(current, resource_version));
-        self.moved.notify_waiters();
+        self.moved.announce();
     }
 
     /// The object of that key.
@@ -327,9 +333,10 @@ impl<T: Object> Cache<T> {
         if !version::is_number(resource_version) {
             return Err(not_comparable(resource_version));
         }
+        let waiting = self.moved.wait();
         loop {
             // Both before the look, so that nothing that comes after it is missed.
-            let moved = self.moved.notified();
+            let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
             let snapshot = self.snapshot();
             match version::compare(snapshot.resource_version(), resource_version) {
@@ -350,6 +357,7 @@ impl<T: Object> Cache<T> {
     pub fn remember(&self, changes: usize) {
         let writer = self.store.writer();
         let forgotten = self.lock_history().remember(changes, &self.resource_version());
+        self.has_history.store(changes > 0, atomic::Ordering::Relaxed);
         drop(writer);
         drop(forgotten);
     }
@@ -405,7 +413,7 @@ impl<T: Object> Cache<T> {
             });
             (written, forgotten)
         });
-        self.moved.notify_waiters();
+        self.moved.announce();
         written
     }
 
@@ -441,6 +449,7 @@ impl<T: Object> Cache<T> {
             let keys: Vec<ObjectKey> = writes.iter().map(|write| write.key.clone()).collect();
             writes.extend(kept);
             let replaced = writer.replace(writes, Arc::ptr_eq, |current| version::set(current, resource_version));
+            self.has_undecodable.store(!entries.is_empty(), atomic::Ordering::Relaxed);
             let before = std::mem::replace(&mut *self.lock_undecodable(), entries);
             let present: Vec<(Option<Arc<T>>, Arc<T>)> = replaced.before.into_iter().zip(present).collect();
             let forgotten = self.record(|| {
@@ -453,14 +462,14 @@ impl<T: Object> Cache<T> {
         let (mut replacement, mut deleted, errors, _) = replacement;
         deleted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         replacement.deleted.extend(deleted.into_iter().map(|(_, object)| object));
-        self.moved.notify_waiters();
+        self.moved.announce();
         (replacement, errors)
     }
 
     /// Ends all waits: nothing will be written any more.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, atomic::Ordering::Release);
-        self.moved.notify_waiters();
+        self.moved.announce_end();
     }
 
     pub(crate) fn store(&self) -> &Arc<store::Store<Arc<T>>> {
@@ -468,7 +477,11 @@ impl<T: Object> Cache<T> {
     }
 
     pub(crate) fn indices(&self) -> Arc<Vec<Index<T>>> {
-        self.indices.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock_indices().clone()
+    }
+
+    fn lock_indices(&self) -> RwLockReadGuard<'_, Arc<Vec<Index<T>>>> {
+        self.indices.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gets a write ready under no lock, and commits it, unless there is another index by then: then it begins anew.
@@ -477,7 +490,7 @@ impl<T: Object> Cache<T> {
             let indices = self.indices();
             let prepared = prepare(&indices);
             let writer = self.store.writer();
-            if Arc::ptr_eq(&indices, &self.indices()) {
+            if Arc::ptr_eq(&indices, &self.lock_indices()) {
                 return commit(writer, prepared);
             }
         }
@@ -505,18 +518,20 @@ impl<T: Object> Cache<T> {
         mended: impl IntoIterator<Item = &'a ObjectKey>,
         entries: impl IntoIterator<Item = Undecodable>,
     ) {
-        let mut undecodable = self.lock_undecodable();
-        if !undecodable.is_empty() {
-            mended.into_iter().for_each(|key| _ = undecodable.remove(key));
+        let mut entries = entries.into_iter().peekable();
+        if entries.peek().is_none() && !self.has_undecodable.load(atomic::Ordering::Relaxed) {
+            return;
         }
-        undecodable.extend(entries.into_iter().map(|entry| (entry.key.clone(), entry)));
+        let mut undecodable = self.lock_undecodable();
+        mended.into_iter().for_each(|key| _ = undecodable.remove(key));
+        undecodable.extend(entries.map(|entry| (entry.key.clone(), entry)));
+        self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
     }
 
     /// Takes up what was just written, if it is to be remembered. What it gives is not any more, and may be dropped under no lock.
     fn record<S: Iterator<Item = Step<T>>>(&self, steps: impl FnOnce() -> S) -> VecDeque<Remembered<T>> {
-        let mut history = self.lock_history();
-        match history.is_on() {
-            true => history.note(steps(), &self.resource_version()),
+        match self.has_history.load(atomic::Ordering::Relaxed) {
+            true => self.lock_history().note(steps(), &self.resource_version()),
             false => VecDeque::new(),
         }
     }
