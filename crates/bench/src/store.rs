@@ -41,7 +41,8 @@ type Work = fn(&Setting) -> Sample;
 /// By the names that both sides and `cargo xtask bench` have for them.
 const WORKS: &[(&str, Work)] = &[
     ("store-add", add),
-    ("store-get", get),
+    ("store-get", |how| get(how, |_| true)),
+    ("store-get-read", |how| get(how, |pod| !pod.node.is_empty())),
     ("store-by-index", by_index),
     ("store-list", list),
     ("store-for-each", |how| for_each(how, |pod| black_box(pod).is_some())),
@@ -116,14 +117,14 @@ fn add(how: &Setting) -> Sample {
     })
 }
 
-/// Each is read by its key, in a random order, ten times.
-fn get(how: &Setting) -> Sample {
+/// Each is got by its key, in a random order, ten times; it is read or not.
+fn get(how: &Setting, look: impl Fn(&Pod) -> bool) -> Sample {
     let pods = pods(how.pods(), 0);
     let keys: Vec<ObjectKey> = pods.iter().map(|pod| pod.key()).collect();
     let (cache, order) = (filled(&pods), shuffled(pods.len()));
     measure(|| {
         for at in (0..10).flat_map(|_| &order) {
-            assert!(black_box(cache.get(&keys[*at])).is_some());
+            assert!(black_box(cache.get(&keys[*at])).is_some_and(|pod| look(&pod)));
         }
         Tally::operations(10 * order.len())
     })

@@ -213,6 +213,13 @@ pub(crate) const AREA: Area = Area {
             runs: 5,
         },
         Work {
+            name: "store: one of 100 k by its key, at random, and read",
+            ours: &[store("", &["store-get-read"], COST)],
+            peers: &[client_go(&["store-get-read"])],
+            around: Around::Nothing,
+            runs: 5,
+        },
+        Work {
             name: "store: 100 of 100 k by an index",
             ours: &[store("", &["store-by-index"], &[(WallPerOp, &[Times(2.0)]), (CpuPerOp, &[])])],
             peers: &[client_go(&["store-by-index"])],

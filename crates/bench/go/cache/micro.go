@@ -176,12 +176,12 @@ func storeAdd(how meter.Setting) meter.Sample {
 	})
 }
 
-func storeGet(how meter.Setting) meter.Sample {
+func storeGet(how meter.Setting, look func(pod any) bool) meter.Sample {
 	store := fullIndexer(how)
 	return meter.Measure(func() meter.Tally {
 		for range 10 {
 			for _, i := range store.order {
-				if _, exists, _ := store.GetByKey(store.keys[i]); !exists {
+				if pod, exists, _ := store.GetByKey(store.keys[i]); !exists || !look(pod) {
 					panic("a pod is missing")
 				}
 			}
@@ -189,6 +189,8 @@ func storeGet(how meter.Setting) meter.Sample {
 		return meter.Operations(10 * len(store.order))
 	})
 }
+
+func isOnNode(pod any) bool { return pod.(*v1.Pod).Spec.NodeName != "" }
 
 func storeByIndex(how meter.Setting) meter.Sample {
 	store := fullIndexer(how)
