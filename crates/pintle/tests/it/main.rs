@@ -10,6 +10,7 @@ mod cluster;
 mod controller;
 mod custom_resource;
 mod election;
+mod handles;
 mod informer;
 mod metrics;
 mod support;
