@@ -26,6 +26,7 @@
 //! - [`Object`] is anything with metadata; [`Resource`] is an object whose API is known at compile time;
 //!   [`DynamicObject`] is one whose API is not.
 //! - [`LabelSelector`] and [`FieldSelector`] tell which objects of a resource are meant.
+//! - [`Conditions`] are what a status says of its object, aspect by aspect.
 //! - [`List`], [`WatchEvent`] and [`Status`] are what a server answers; [`ApiError`] is how a request fails.
 //! - [`ListWatch`] and [`ObjectApi`] are the seams: informers, electors and recorders see the network only through them.
 //!   [`RawObject`]s are what comes through, and [`ObjectSource`] is the other side for those who have objects and no network.
@@ -33,6 +34,7 @@
 //!   [`DecodeError`] are what is shown of texts that may hold one.
 
 mod client_config;
+mod condition;
 mod dynamic;
 mod error;
 mod group_resource;
@@ -60,6 +62,7 @@ mod openapi;
 pub use client_config::{
     BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig,
 };
+pub use condition::{Condition, ConditionStatus, Conditions};
 pub use dynamic::{DynamicObject, PartialObject};
 pub use error::{ApiError, Cause, ErrorKind, RequestLine};
 pub use group_resource::{GroupResource, InvalidGroupResource};

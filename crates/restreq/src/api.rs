@@ -1,24 +1,38 @@
 //! The typed handle on one resource.
 
-use std::fmt;
-use std::future::poll_fn;
-use std::marker::PhantomData;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+mod apply;
+mod conflict;
+mod delete;
+mod options;
+mod representation;
+mod retry_watch;
+mod streams;
+mod subresource;
+mod wait;
 
-use futures_core::Stream;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use http::Method;
+use http::header::ACCEPT;
 use pintle_meta::{
-    ApiError, ApiResource, DeleteOptions, FieldValidation, InvalidKey, List, ListMeta, ListOptions, ListPart,
-    ListWatch, NamespaceScope, Object, ObjectApi, ObjectKey, Patch, PostOptions, RawObject, Resource, Scope, TypeMeta,
-    WatchEvent, WatchOptions,
+    ApiError, ApiResource, DeleteOptions, InvalidKey, List, ListMeta, ListOptions, ListPart, ListWatch, NamespaceScope,
+    Object, ObjectApi, ObjectKey, Patch, PostOptions, Resource, Scope, TypeMeta, WatchOptions,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use self::conflict::{OperationResult, retry_on_conflict};
+pub use self::delete::Deletion;
+use self::options::{with_list_options, with_post_options, with_watch_options};
+use self::representation::Representation;
+pub use self::representation::{Table, TableColumn, TableRow};
+pub use self::retry_watch::RetryWatch;
+pub use self::streams::{EventStream, PageStream, RawEventStream};
+pub use self::subresource::Subresource;
 use crate::error::InvalidRequest;
-use crate::{Error, ListStream, RawWatch, Request, RestClient, Watch, list};
+use crate::{Error, Request, RestClient, list};
 
 /// The objects of one resource, in one namespace or all.
 ///
@@ -66,6 +80,7 @@ pub struct Api<T> {
     client: RestClient,
     resource: Arc<ApiResource>,
     namespace: Option<Arc<str>>,
+    representation: Representation,
     object: PhantomData<fn() -> T>,
 }
 
@@ -120,7 +135,19 @@ impl<T> Api<T> {
             "" => client.default_namespace().into(),
             named => named.into(),
         });
-        Self { client, resource: Arc::new(resource), namespace, object: PhantomData }
+        let representation = Representation::Whole;
+        Self { client, resource: Arc::new(resource), namespace, representation, object: PhantomData }
+    }
+
+    /// The same handle, its objects decoded as another type.
+    fn cast<U>(&self) -> Api<U> {
+        Api {
+            client: self.client.clone(),
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone(),
+            representation: self.representation,
+            object: PhantomData,
+        }
     }
 
     /// The resource.
@@ -136,6 +163,22 @@ impl<T> Api<T> {
     /// The client.
     pub fn client(&self) -> &RestClient {
         &self.client
+    }
+
+    /// A request whose answer is an object, or the events of some.
+    fn request(&self, method: Method) -> Request {
+        self.accepting(self.client.verb(method), self.representation.object())
+    }
+
+    fn patch_request(&self, patch: &Patch) -> Request {
+        self.accepting(self.client.patch(patch.content_type()), self.representation.object())
+    }
+
+    fn accepting(&self, request: Request, accept: Option<&str>) -> Request {
+        match accept {
+            Some(accept) => request.header(ACCEPT.as_str(), accept),
+            None => request,
+        }
     }
 
     /// The request for the collection.
@@ -189,7 +232,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// Not found, or however else a request fails.
     pub async fn get(&self, key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>) -> Result<T, ApiError> {
-        Ok(self.on_object(self.client.get(), key).object().await?)
+        Ok(self.on_object(self.request(Method::GET), key).object().await?)
     }
 
     /// One page of objects: all of them, unless the options set a limit. Each is decoded as it comes; to meet them one by one,
@@ -223,7 +266,7 @@ impl<T: DeserializeOwned> Api<T> {
     ///
     /// However a request fails, up to the server's acceptance. What comes later comes in the stream.
     pub async fn watch(&self, options: &WatchOptions) -> Result<EventStream<T>, ApiError> {
-        let request = with_watch_options(self.on_collection(self.client.get()), options);
+        let request = with_watch_options(self.on_collection(self.request(Method::GET)), options);
         Ok(EventStream(request.watch().await?))
     }
 
@@ -238,8 +281,8 @@ impl<T: DeserializeOwned> Api<T> {
         patch: &Patch,
         options: &PostOptions,
     ) -> Result<T, ApiError> {
-        let request = self.on_object(self.client.patch(patch.content_type()), key);
-        Ok(with_post_options(request, options).json(patch.body()).object().await?)
+        let request = self.on_object(self.patch_request(patch), key);
+        Ok(with_post_options(request, options).json(&*self.patch_body(patch)).object().await?)
     }
 
     /// Changes the status of an object in part.
@@ -253,8 +296,8 @@ impl<T: DeserializeOwned> Api<T> {
         patch: &Patch,
         options: &PostOptions,
     ) -> Result<T, ApiError> {
-        let request = self.on_object(self.client.patch(patch.content_type()), key).subresource(["status"]);
-        Ok(with_post_options(request, options).json(patch.body()).object().await?)
+        let request = self.on_object(self.patch_request(patch), key).subresource(["status"]);
+        Ok(with_post_options(request, options).json(&*self.patch_body(patch)).object().await?)
     }
 }
 
@@ -268,7 +311,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
         let request = match self.namespace_of(object.namespace()) {
             Ok(namespace) => {
                 let scoped = namespace.is_some();
-                let request = self.client.post().namespace_if_scoped(namespace.unwrap_or_default(), scoped);
+                let request = self.request(Method::POST).namespace_if_scoped(namespace.unwrap_or_default(), scoped);
                 request.resource(&self.resource.plural)
             }
             Err(fault) => self.client.post().keep(fault),
@@ -282,7 +325,7 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// `Conflict`, not found, or however else a request fails.
     pub async fn update(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
-        let request = self.on_object(self.client.put(), object.key());
+        let request = self.on_object(self.request(Method::PUT), object.key());
         Ok(self.with_object(request, object, options).object().await?)
     }
 
@@ -292,63 +335,15 @@ impl<T: Object + Serialize + DeserializeOwned> Api<T> {
     ///
     /// As [`update`](Self::update).
     pub async fn update_status(&self, object: &T, options: &PostOptions) -> Result<T, ApiError> {
-        let request = self.on_object(self.client.put(), object.key()).subresource(["status"]);
+        let request = self.on_object(self.request(Method::PUT), object.key()).subresource(["status"]);
         Ok(self.with_object(request, object, options).object().await?)
-    }
-
-    /// The body of a write. A type that does not say what kind it is, as most Rust types do not, is told it here.
-    fn with_object(&self, request: Request, object: &T, options: &PostOptions) -> Request {
-        let request = with_post_options(request, options);
-        let mut value = match serde_json::to_value(object) {
-            Ok(value) => value,
-            Err(error) => {
-                return request.keep(InvalidRequest::Encode { what: "the object", message: error.to_string() });
-            }
-        };
-        if let Some(members) = value.as_object_mut() {
-            let named = |members: &serde_json::Map<_, serde_json::Value>, key: &str| {
-                members.get(key).and_then(|value| value.as_str()).is_some_and(|text| !text.is_empty())
-            };
-            if !named(members, "kind") {
-                members.insert("kind".into(), self.resource.kind.clone().into());
-            }
-            if !named(members, "apiVersion") {
-                members.insert("apiVersion".into(), self.resource.group_version.to_string().into());
-            }
-        }
-        request.json(&value)
-    }
-}
-
-impl<T> Api<T> {
-    /// Deletes an object, or asks for it where finalizers or a grace period hold it.
-    ///
-    /// # Errors
-    ///
-    /// Not found, `Conflict` if a precondition does not hold, or however else a request fails.
-    pub async fn delete(
-        &self,
-        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
-        options: &DeleteOptions,
-    ) -> Result<(), ApiError> {
-        self.on_object(self.client.delete(), key).json(options).send().await?;
-        Ok(())
-    }
-
-    /// Deletes all objects that match.
-    ///
-    /// # Errors
-    ///
-    /// However a request fails. Some objects may be gone then.
-    pub async fn delete_collection(&self, which: &ListOptions, options: &DeleteOptions) -> Result<(), ApiError> {
-        with_list_options(self.on_collection(self.client.delete()), which).json(options).send().await?;
-        Ok(())
     }
 }
 
 impl<T> Api<T> {
     async fn page(&self, options: &ListOptions) -> Result<PageStream, ApiError> {
-        Ok(PageStream(with_list_options(self.on_collection(self.client.get()), options).list().await?))
+        let request = self.accepting(self.client.get(), self.representation.list());
+        Ok(PageStream(with_list_options(self.on_collection(request), options).list().await?))
     }
 }
 
@@ -370,7 +365,7 @@ impl<T: 'static> ListWatch for Api<T> {
     }
 
     async fn watch(&self, options: &WatchOptions) -> Result<RawEventStream, ApiError> {
-        let request = with_watch_options(self.on_collection(self.client.get()), options);
+        let request = with_watch_options(self.on_collection(self.request(Method::GET)), options);
         Ok(RawEventStream(request.raw_watch().await?))
     }
 }
@@ -397,18 +392,13 @@ impl<T: Object + Serialize + DeserializeOwned> ObjectApi<T> for Api<T> {
     }
 
     async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
-        Api::delete(self, key, options).await
+        Api::delete(self, key, options).await.map(drop)
     }
 }
 
 impl<T> Clone for Api<T> {
     fn clone(&self) -> Self {
-        Self {
-            client: self.client.clone(),
-            resource: self.resource.clone(),
-            namespace: self.namespace.clone(),
-            object: PhantomData,
-        }
+        self.cast()
     }
 }
 
@@ -420,140 +410,3 @@ impl<T> fmt::Debug for Api<T> {
             .finish_non_exhaustive()
     }
 }
-
-/// A [`ListStream`], its errors in the words of the seams: what an [`Api`] gives as the [`ListWatch`] that it is.
-#[must_use = "a list is not read until it is polled"]
-#[derive(Debug)]
-pub struct PageStream(ListStream);
-
-/// The events of a [`Watch`], their errors in the words of the seams: what [`Api::watch`] gives.
-///
-/// # Examples
-///
-/// ```
-/// use pintle_meta::{ApiError, Object, PartialObject, WatchEvent, WatchOptions};
-/// use pintle_restreq::Api;
-///
-/// async fn follow(pods: &Api<PartialObject>) -> Result<(), ApiError> {
-///     let mut events = pods.watch(&WatchOptions::default()).await?;
-///     while let Some(event) = events.next().await {
-///         match event? {
-///             WatchEvent::Deleted(pod) => println!("{} is gone", pod.key()),
-///             event => println!("{event:?}"),
-///         }
-///     }
-///     Ok(())
-/// }
-/// ```
-#[must_use = "a watch does nothing until it is polled"]
-#[derive(Debug)]
-pub struct EventStream<T>(Watch<T>);
-
-/// The events of a [`RawWatch`], their errors in the words of the seams: what an [`Api`] gives as the [`ListWatch`] that it is.
-#[must_use = "a watch does nothing until it is polled"]
-#[derive(Debug)]
-pub struct RawEventStream(RawWatch);
-
-impl<T: DeserializeOwned> EventStream<T> {
-    /// The next event, `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// The connection is lost or rests for too long, or brings what is no event of a `T`. The watch is at its end then. What the
-    /// server itself has to say on the end of the watch is an event: [`WatchEvent::Error`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost.
-    pub async fn next(&mut self) -> Option<Result<WatchEvent<T>, ApiError>> {
-        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
-    }
-}
-
-impl Stream for PageStream {
-    type Item = Result<ListPart, ApiError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx).map_err(Error::into)
-    }
-}
-
-impl<T: DeserializeOwned> Stream for EventStream<T> {
-    type Item = Result<WatchEvent<T>, ApiError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx).map_err(Error::into)
-    }
-}
-
-impl Stream for RawEventStream {
-    type Item = Result<WatchEvent<RawObject>, ApiError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx).map_err(Error::into)
-    }
-}
-
-fn with_list_options(request: Request, options: &ListOptions) -> Request {
-    let limit = if options.limit == 0 { String::new() } else { options.limit.to_string() };
-    params(
-        request,
-        [
-            ("labelSelector", options.label_selector.to_string().as_str()),
-            ("fieldSelector", &options.field_selector.to_string()),
-            ("resourceVersion", &options.resource_version),
-            ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
-            ("limit", &limit),
-            ("continue", &options.continue_token),
-        ],
-    )
-}
-
-fn with_watch_options(request: Request, options: &WatchOptions) -> Request {
-    let seconds = options.timeout.map(|timeout| timeout.as_secs().clamp(1, LONGEST_WATCH));
-    let text = |flag| if flag { "true" } else { "" };
-    let request = params(
-        request,
-        [
-            ("watch", "true"),
-            ("labelSelector", &options.label_selector.to_string()),
-            ("fieldSelector", &options.field_selector.to_string()),
-            ("resourceVersion", &options.resource_version),
-            ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
-            ("allowWatchBookmarks", text(options.allow_bookmarks)),
-            ("sendInitialEvents", text(options.send_initial_events)),
-            ("timeoutSeconds", &seconds.map(|seconds| seconds.to_string()).unwrap_or_default()),
-        ],
-    );
-    match seconds {
-        // The server ends the watch by then. One that rests for longer has lost its server.
-        Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
-        None => request,
-    }
-}
-
-fn with_post_options(request: Request, options: &PostOptions) -> Request {
-    params(
-        request,
-        [
-            ("dryRun", if options.dry_run { "All" } else { "" }),
-            ("fieldManager", &options.field_manager),
-            ("fieldValidation", options.field_validation.map_or("", FieldValidation::as_str)),
-            ("force", if options.force { "true" } else { "" }),
-        ],
-    )
-}
-
-/// Sets the parameters that are not empty.
-fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
-    pairs
-        .into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .fold(request, |request, (key, value)| request.param(key, value))
-}
-
-/// In seconds. A server of Go's counts nanoseconds in 63 bits, and ends a watch of more at once.
-const LONGEST_WATCH: u64 = i32::MAX as u64;
-
-/// How long a watch may outlive the time that the server was given for it.
-const WATCH_GRACE: Duration = Duration::from_secs(30);

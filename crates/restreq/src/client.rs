@@ -13,6 +13,7 @@ use crate::auth::{Credentials, Impersonation};
 use crate::base::Base;
 use crate::error::ConfigError;
 use crate::metrics::Instruments;
+use crate::retry::Budget;
 use crate::throttle::Throttle;
 use crate::transport::Transport;
 use crate::warning::{LogWarnings, WarningHandler};
@@ -51,6 +52,7 @@ struct Shared {
     credentials: Credentials,
     impersonation: Impersonation,
     throttle: Throttle,
+    retries: Budget,
     user_agent: HeaderValue,
     accept: HeaderValue,
     timeouts: Timeouts,
@@ -208,6 +210,7 @@ impl RestClient {
             credentials: Credentials::new(&config)?,
             impersonation: Impersonation::new(config.impersonate.as_ref())?,
             throttle: Throttle::new(config.qps, config.burst),
+            retries: Budget::new(),
             user_agent,
             accept: header("accept", &accept)?,
             timeouts,
@@ -292,6 +295,10 @@ impl RestClient {
 
     pub(crate) fn throttle(&self) -> &Throttle {
         &self.shared.throttle
+    }
+
+    pub(crate) fn retries(&self) -> &Budget {
+        &self.shared.retries
     }
 
     pub(crate) fn credentials(&self) -> &Credentials {

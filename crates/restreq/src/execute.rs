@@ -32,6 +32,8 @@ enum Mode {
     Watch,
 }
 
+/// So much room is made for an answer at once, whatever length it announces.
+const MOST_AT_ONCE: usize = 1 << 20;
 /// The most that is read of the body of a failure.
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// So long is it read at most.
@@ -205,14 +207,15 @@ impl Request {
         deadline: Option<(Instant, Duration)>,
     ) -> Result<http::Response<AnswerBody>, Error> {
         let is_write = !matches!(self.method, Method::GET | Method::HEAD);
-        let mut retry = Retry::new(self.max_retries, self.body.is_replayable());
+        let mut retry = Retry::new(self.max_retries, self.body.is_replayable()).with_jitter();
+        self.client.retries().deposit(Instant::now());
         // Of a write: the last attempt that may have been done, although it failed.
         let mut doubt = None;
         let mut renewed = None;
         let mut may_renew = true;
         let mut is_retry = false;
         loop {
-            let mut used = Login::default();
+            let mut used = Used::default();
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
             if let Some(metrics) = self.client.metrics() {
                 let code = outcome.as_ref().ok().map(http::Response::status);
@@ -222,7 +225,9 @@ impl Request {
                 self.hand_warnings_over(answer);
                 if may_renew && answer.status() == StatusCode::UNAUTHORIZED && retry.may_replay() {
                     may_renew = false;
-                    if let Some(fresh) = self.renew(line, &used).await.map_err(|last| in_doubt(doubt.clone(), last))? {
+                    if let Some(fresh) =
+                        self.renew(line, &used.login).await.map_err(|last| in_doubt(doubt.clone(), last))?
+                    {
                         renewed = Some(fresh);
                         if let Ok(answer) = outcome {
                             drain(answer.into_body()).await;
@@ -233,6 +238,7 @@ impl Request {
             }
             let outcome_told = match &outcome {
                 Ok(answer) => Outcome::of_answer(answer.status(), answer.headers()),
+                Err(_) if used.is_stale => Outcome::Stale,
                 Err(error) => Outcome::of_failure(error),
             };
             let wait = retry.step(outcome_told, || match mode {
@@ -240,6 +246,7 @@ impl Request {
                 Mode::Stream if !is_write => Repetition::Unsafe,
                 _ => Repetition::of(&self.method, &self.headers, &self.body),
             });
+            let wait = wait.filter(|_| !outcome_told.is_costly() || self.client.retries().withdraw(Instant::now()));
             let is_in_time = |wait: &Duration| match deadline {
                 Some((at, _)) => Instant::now() + *wait < at,
                 None => !retry.is_overlong(),
@@ -262,7 +269,9 @@ impl Request {
                             }
                         }
                     }
-                    tokio::time::sleep(wait).await;
+                    if !wait.is_zero() {
+                        tokio::time::sleep(wait).await;
+                    }
                     self.throttle(line).await.map_err(|last| in_doubt(doubt.clone(), last))?;
                 }
                 None => {
@@ -282,23 +291,24 @@ impl Request {
         line: &Arc<RequestLine>,
         mode: Mode,
         renewed: Option<Login>,
-        used: &mut Login,
+        used: &mut Used,
     ) -> Result<http::Response<AnswerBody>, Error> {
+        let Used { login, is_stale } = used;
         // Before the body, which may be there only once.
         if !self.headers.contains_key(AUTHORIZATION) {
             let unavailable = |source| Error::Auth { request: line.clone(), source };
-            *used = match renewed {
+            *login = match renewed {
                 Some(login) => login,
                 None => self.client.credentials().login().await.map_err(unavailable)?,
             };
-            if used.run > 0 {
-                let shown = Shown { run: used.run, pair: used.pair.as_ref() };
+            if login.run > 0 {
+                let shown = Shown { run: login.run, pair: login.pair.as_ref() };
                 let shown = self.client.transport().show(shown).await;
                 shown.map_err(|error| unavailable(AuthError::Certificate { why: error.to_string() }))?;
             }
         }
         let mut request = self.to_http(line)?;
-        if let Some(header) = &used.header {
+        if let Some(header) = &login.header {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
         }
         let span = if mode == Mode::Unary { Span::Short } else { Span::Long };
@@ -308,7 +318,10 @@ impl Request {
             patience.and_then(|patience| Some((from_now(patience.saturating_add(timeouts.connect))?.0, patience)));
         match within(patience, self.client.transport().round_trip(request, span)).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(failure)) => Err(failure.into_error(line, timeouts.connect)),
+            Ok(Err(failure)) => {
+                *is_stale = matches!(failure, Failure::Exchange { is_stale: true, .. });
+                Err(failure.into_error(line, timeouts.connect))
+            }
             Err(after) => Err(late(line, Phase::Headers, after)),
         }
     }
@@ -377,6 +390,14 @@ impl Request {
     }
 }
 
+/// What an attempt was made with.
+#[derive(Default)]
+struct Used {
+    login: Login,
+    /// Whether it was lost on a connection that had served before.
+    is_stale: bool,
+}
+
 /// The last failure, told together with an earlier one that may not have been one.
 fn in_doubt(earlier: Option<Error>, last: Error) -> Error {
     match earlier {
@@ -394,7 +415,9 @@ impl Failure {
             }
             Self::ConnectTimeout => late(line, Phase::Connect, connect),
             Self::Unprocessed(source) => Error::Unprocessed { request, message: in_one_line(&*source).into(), source },
-            Self::Exchange(source) => Error::Transport { request, message: in_one_line(&*source).into(), source },
+            Self::Exchange { source, .. } => {
+                Error::Transport { request, message: in_one_line(&*source).into(), source }
+            }
         }
     }
 }
@@ -441,7 +464,7 @@ async fn read(mut body: AnswerBody, limit: usize, idle: Option<Duration>) -> Res
     let Some(second) = chunk(&mut body, idle).await? else {
         return if first.len() > limit { Err(BodyFault::TooLarge(limit)) } else { Ok(first) };
     };
-    let mut whole = BytesMut::with_capacity((first.len() + second.len()).max(expected as usize));
+    let mut whole = BytesMut::with_capacity(room(first.len() + second.len(), expected));
     whole.extend_from_slice(&first);
     whole.extend_from_slice(&second);
     while whole.len() <= limit {
@@ -451,6 +474,11 @@ async fn read(mut body: AnswerBody, limit: usize, idle: Option<Duration>) -> Res
         }
     }
     Err(BodyFault::TooLarge(limit))
+}
+
+/// How much room to make for a body of which so much is there. What is announced need not come: from there on, room doubles as it does.
+fn room(present: usize, announced: u64) -> usize {
+    present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MOST_AT_ONCE))
 }
 
 /// The beginning of a body, as far as it can be had in time.
@@ -501,4 +529,15 @@ async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> 
 
 fn late(line: &Arc<RequestLine>, phase: Phase, after: Duration) -> Error {
     Error::Timeout { request: line.clone(), phase, after }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_a_mebibyte_is_reserved_for_what_is_only_announced() {
+        assert_eq!((room(10, 0), room(10, 700), room(10, 1 << 30)), (10, 700, 1 << 20));
+        assert_eq!((room(2 << 20, 3 << 30), room(0, u64::MAX)), (2 << 20, 1 << 20));
+    }
 }

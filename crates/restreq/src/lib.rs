@@ -38,7 +38,8 @@
 //!   what comes back.
 //! - [`Api`] is the typed handle on one resource. It is the [`ListWatch`](pintle_meta::ListWatch) of a reflector and the
 //!   [`ObjectApi`](pintle_meta::ObjectApi) of an elector or controller.
-//! - [`Pages`] are a long list in pieces.
+//! - [`Pages`] are a long list in pieces, a [`Subresource`] is a part of an object, and a [`RetryWatch`] goes on where a watch ended.
+//! - [`RestMapper`] finds the resource that a name or a kind means on a server.
 //! - [`Error`] is how a request fails; [`ConfigError`] is why a client cannot be made.
 //! - [`RestClientConfig::metrics`] says who is told how many requests there are and how long they take.
 //! - [`Warning`]s are what a server has to remark on requests that it served.
@@ -51,6 +52,8 @@ mod error;
 mod execute;
 mod json;
 mod list;
+mod managed_fields;
+mod mapper;
 mod metrics;
 mod oversized;
 mod pages;
@@ -64,10 +67,15 @@ mod transport;
 mod warning;
 mod watch;
 
-pub use api::{Api, EventStream, PageStream, RawEventStream};
+pub use api::{
+    Api, Deletion, EventStream, OperationResult, PageStream, RawEventStream, RetryWatch, Subresource, Table,
+    TableColumn, TableRow, retry_on_conflict,
+};
 pub use client::{RestClient, RestClientConfig, Timeouts};
 pub use error::{AuthError, ConfigError, Error, InvalidRequest, Phase};
 pub use list::ListStream;
+pub use managed_fields::{InvalidManagedFields, extract_managed_fields};
+pub use mapper::{DiscoveredResource, MappingError, RestMapper};
 pub use pages::Pages;
 pub use request::Request;
 pub use response::Response;

@@ -1,7 +1,12 @@
 //! Long lists in pages.
 
+use std::fmt;
+use std::num::NonZeroUsize;
+
 use pintle_meta::{ApiError, List, ListOptions};
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::Api;
 
@@ -24,11 +29,26 @@ use crate::Api;
 ///     Ok(count)
 /// }
 /// ```
-#[derive(Debug)]
-pub struct Pages<T> {
+pub struct Pages<T>(Source<T>);
+
+/// Where the next page comes from.
+enum Source<T> {
+    Server(Cursor<T>),
+    Task(Ahead<T>),
+}
+
+/// Where in a list a reader stands.
+struct Cursor<T> {
     api: Api<T>,
     /// For the next page; `None` after the last one or an error.
     next: Option<ListOptions>,
+}
+
+/// Pages that a task has fetched already. It ends when this is dropped.
+struct Ahead<T> {
+    pages: mpsc::Receiver<Result<List<T>, ApiError>>,
+    /// None once its end has been seen.
+    task: Option<JoinHandle<()>>,
 }
 
 /// As many objects as client-go asks for in a page.
@@ -38,7 +58,8 @@ impl<T: DeserializeOwned> Api<T> {
     /// The objects in pages of the options' limit; of 500 if that is 0.
     pub fn pages(&self, options: &ListOptions) -> Pages<T> {
         let limit = if options.limit == 0 { PAGE } else { options.limit };
-        Pages { api: self.clone(), next: Some(ListOptions { limit, ..options.clone() }) }
+        let next = Some(ListOptions { limit, ..options.clone() });
+        Pages(Source::Server(Cursor { api: self.clone(), next }))
     }
 
     /// All objects, fetched in pages, so that no single answer is large. Where the pages' revision expires on the way, the list
@@ -79,10 +100,46 @@ impl<T: DeserializeOwned> Pages<T> {
     ///
     /// However a request fails; `Expired` if that was the pages' revision. There are no more pages then.
     ///
+    /// # Panics
+    ///
+    /// Where decoding a page panicked in the task of [`read_ahead`](Self::read_ahead).
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves the pages where they were.
     pub async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
+        match &mut self.0 {
+            Source::Server(cursor) => cursor.next().await,
+            Source::Task(ahead) => ahead.next().await,
+        }
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> Pages<T> {
+    /// Fetches in a task of its own, which begins now, while the caller is at work on the pages before: at most so many pages are held
+    /// that the caller has not taken. The task ends with the pages.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn read_ahead(self, pages: NonZeroUsize) -> Self {
+        let Source::Server(mut cursor) = self.0 else { return self };
+        let (sender, receiver) = mpsc::channel(pages.get());
+        let task = tokio::spawn(async move {
+            // Room first: a page that nobody has room for is not asked for.
+            while let Ok(room) = sender.reserve().await
+                && let Some(page) = cursor.next().await
+            {
+                room.send(page);
+            }
+        });
+        Self(Source::Task(Ahead { pages: receiver, task: Some(task) }))
+    }
+}
+
+impl<T: DeserializeOwned> Cursor<T> {
+    async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
         let options = self.next.clone()?;
         let page = self.api.list(&options).await;
         self.next = match &page {
@@ -95,5 +152,40 @@ impl<T: DeserializeOwned> Pages<T> {
             _ => None,
         };
         Some(page)
+    }
+}
+
+impl<T> Ahead<T> {
+    async fn next(&mut self) -> Option<Result<List<T>, ApiError>> {
+        let page = self.pages.recv().await;
+        if page.is_none()
+            && let Some(task) = &mut self.task
+        {
+            let end = task.await;
+            self.task = None;
+            // As the end of a list it would be a wrong one.
+            if let Err(error) = end
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+        page
+    }
+}
+
+impl<T> Drop for Ahead<T> {
+    fn drop(&mut self) {
+        self.task.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl<T> fmt::Debug for Pages<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Pages");
+        match &self.0 {
+            Source::Server(Cursor { api, next }) => shown.field("api", api).field("next", next).finish(),
+            Source::Task(_) => shown.finish_non_exhaustive(),
+        }
     }
 }

@@ -265,7 +265,8 @@ impl Request {
     }
 
     /// How often to send again at most, where that is safe; 10 by default. Acts even after a fault. Where no deadline ends the
-    /// request, as with watches, the waits in between come to a minute at most; the last answer is told then.
+    /// request, as with watches, the waits in between come to a minute at most; the last answer is told then. So it is when all requests of the
+    /// client together have spent what they may spend on retries: 500 at once, a fifth of their number, and 50 a second.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries;
         self

@@ -1,11 +1,16 @@
 //! Whether and when a request is sent again.
 
+mod budget;
+
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, DATE, RETRY_AFTER};
 use http::{HeaderMap, Method, StatusCode};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use serde::Deserialize;
 
+pub(crate) use self::budget::Budget;
 use crate::Error;
 use crate::request::Body;
 
@@ -20,14 +25,16 @@ use crate::request::Body;
 /// | another 5xx and a time | again | again, in doubt | again, in doubt | told |
 /// | not looked at: a refused stream, or nothing had left | again | again | again | again |
 /// | lost after it was sent | again | again, in doubt | told | told |
+/// | the same, on a connection that had served | again at once | again at once, in doubt | told | told |
 /// | anything else | told | told | told | told |
 ///
-/// - "A time" is whole seconds in `Retry-After`, by which the server asks for the repetition. What it answered proves nothing where
+/// - "A time" is `Retry-After`, in whole seconds or as a date, by which the server asks for the repetition. What it answered proves nothing where
 ///   it comes from whoever stands in between: the sender remembers the doubt ([`Error::Retried`]).
 /// - A guarded write cannot be done twice: a PUT or PATCH with a resourceVersion, a DELETE with a precondition, an apply.
 /// - A create of a generated name that is done twice makes two objects, and nobody would notice.
 /// - No connection, and a missed deadline, are told: repeating the former is safe, but the caller knows better when.
 /// - A body that can be read only once is never sent again.
+/// - All requests of a client share a [`Budget`] for those that the server or the way to it has failed.
 /// - All waits together are no longer than the deadline of the caller allows, or than a minute where there is none, as for a watch.
 #[derive(Debug)]
 pub(crate) struct Retry {
@@ -36,6 +43,8 @@ pub(crate) struct Retry {
     /// All waits together.
     waited: Duration,
     replayable: bool,
+    /// Whether waits are longer by chance.
+    jitters: bool,
 }
 
 /// What it would do to send a request again that may have been done.
@@ -64,6 +73,8 @@ pub(crate) enum Outcome {
     Unprocessed,
     /// The connection was lost after it was sent.
     Lost,
+    /// The same, and the connection had served before: most likely it had died while nobody used it.
+    Stale,
     /// Anything else, a success too.
     Final,
 }
@@ -78,9 +89,17 @@ const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The largest part of a wait that chance adds to it.
+const LARGEST_JITTER: f64 = 0.1;
+
 impl Retry {
     pub(crate) fn new(max_retries: u32, replayable: bool) -> Self {
-        Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable }
+        Self { left: max_retries, sent_again: 0, waited: Duration::ZERO, replayable, jitters: false }
+    }
+
+    /// Has each wait last a little longer by chance, so that those who were sent away together do not come back together.
+    pub(crate) fn with_jitter(self) -> Self {
+        Self { jitters: true, ..self }
     }
 
     /// How long to wait before the next attempt; `None`: this outcome is the last. What a repetition could do is asked only where
@@ -93,14 +112,18 @@ impl Retry {
             Outcome::Refused(wait) | Outcome::Unavailable(wait) => Some(wait),
             Outcome::Broken(wait) => Some(wait).filter(|_| repetition() != Repetition::Another),
             Outcome::Unprocessed => Some(Duration::ZERO),
-            Outcome::Lost if matches!(repetition(), Repetition::Harmless | Repetition::Guarded) => Some(RECONNECT_WAIT),
-            Outcome::Lost | Outcome::Final => None,
+            Outcome::Lost => Some(RECONNECT_WAIT).filter(|_| repetition().is_idle()),
+            Outcome::Stale => Some(Duration::ZERO).filter(|_| repetition().is_idle()),
+            Outcome::Final => None,
         }?;
         if wait > LONGEST_WAIT {
             return None;
         }
         let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.sent_again)).min(LONGEST_PAUSE);
-        let wait = wait.max(pause);
+        let wait = if outcome == Outcome::Stale && self.sent_again == 0 { wait } else { wait.max(pause) };
+        // Chance alone makes no wait too long.
+        let most = LONGEST_WAIT.saturating_sub(self.waited).max(wait);
+        let wait = if self.jitters { jittered(wait).min(most) } else { wait };
         self.left -= 1;
         self.sent_again += 1;
         self.waited = self.waited.saturating_add(wait);
@@ -118,7 +141,17 @@ impl Retry {
     }
 }
 
+fn jittered(wait: Duration) -> Duration {
+    let more = wait.as_secs_f64() * fastrand::f64() * LARGEST_JITTER;
+    wait.saturating_add(Duration::try_from_secs_f64(more).unwrap_or_default())
+}
+
 impl Outcome {
+    /// Whether a repetition is a burden for a server in trouble.
+    pub(crate) fn is_costly(self) -> bool {
+        !matches!(self, Self::Unprocessed | Self::Stale | Self::Final)
+    }
+
     pub(crate) fn of_answer(status: StatusCode, headers: &HeaderMap) -> Self {
         let Some(wait) = retry_after(headers) else { return Self::Final };
         match status.as_u16() {
@@ -139,6 +172,11 @@ impl Outcome {
 }
 
 impl Repetition {
+    /// Whether it changes nothing that was not changed already.
+    fn is_idle(self) -> bool {
+        matches!(self, Self::Harmless | Self::Guarded)
+    }
+
     pub(crate) fn of(method: &Method, headers: &HeaderMap, body: &Body) -> Self {
         let probe = || Probe::of(body).unwrap_or_default();
         let is_guarded = match method.as_str() {
@@ -198,10 +236,20 @@ impl Probe {
     }
 }
 
-/// The whole seconds of a `Retry-After`. Below zero counts as now; a date is not understood.
+/// How long to wait, as `Retry-After` says: in whole seconds, of which those below zero count as now, or until a date. That is seen
+/// from the answer's own `Date`, since the two clocks may differ.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: i64 = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds.max(0).unsigned_abs()))
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<i64>() {
+        return Some(Duration::from_secs(seconds.max(0).unsigned_abs()));
+    }
+    let until = date(text)?;
+    let now = headers.get(DATE).and_then(|date| date.to_str().ok()).and_then(date);
+    Some(Duration::try_from(until.duration_since(now.unwrap_or_else(Timestamp::now))).unwrap_or_default())
+}
+
+fn date(text: &str) -> Option<Timestamp> {
+    DateTimeParser::new().parse_timestamp(text.trim()).ok()
 }
 
 #[cfg(test)]
@@ -230,6 +278,7 @@ mod tests {
             (Outcome::Broken(after), [true, true, true, false]),
             (Outcome::Unprocessed, [true, true, true, true]),
             (Outcome::Lost, [true, true, false, false]),
+            (Outcome::Stale, [true, true, false, false]),
             (Outcome::Final, [false, false, false, false]),
         ] {
             for (repetition, again) in REPETITIONS.into_iter().zip(again) {
@@ -258,7 +307,7 @@ mod tests {
             (504, Some("60"), Outcome::Broken(seconds(60))),
             (429, None, Outcome::Final),
             (500, None, Outcome::Final),
-            (503, Some("Fri, 31 Dec 1999 23:59:59 GMT"), Outcome::Final),
+            (503, Some("Fri, 31 Dec 1999 23:59:59 GMT"), Outcome::Unavailable(seconds(0))),
             (200, Some("1"), Outcome::Final),
             (301, Some("1"), Outcome::Final),
             (404, Some("1"), Outcome::Final),
@@ -338,5 +387,42 @@ mod tests {
         let mut retry = Retry::new(10, true);
         let waits: Vec<_> = (0..3).map(|_| retry.step(outcome(429, Some("2")), || Repetition::Harmless)).collect();
         assert_eq!(waits, [Some(Duration::from_secs(2)); 3], "the server's time is longer");
+    }
+
+    #[test]
+    fn what_met_a_dead_connection_is_sent_again_at_once_but_not_for_ever() {
+        let mut retry = Retry::new(10, true);
+        let waits: Vec<_> = (0..3).map(|_| retry.step(Outcome::Stale, || Repetition::Harmless).unwrap()).collect();
+        assert_eq!(waits.iter().map(Duration::as_millis).collect::<Vec<_>>(), [0, 20, 40]);
+        assert_eq!(Retry::new(10, true).step(Outcome::Lost, || Repetition::Harmless), Some(RECONNECT_WAIT));
+    }
+
+    #[test]
+    fn a_time_may_be_a_date() {
+        let after = |retry_after: &str, date: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, retry_after.parse().unwrap());
+            if let Some(date) = date {
+                headers.insert(DATE, date.parse().unwrap());
+            }
+            super::retry_after(&headers)
+        };
+        let noon = Some("Fri, 20 Nov 2026 12:00:00 GMT");
+        assert_eq!(after("Fri, 20 Nov 2026 12:00:07 GMT", noon), Some(Duration::from_secs(7)));
+        assert_eq!(after("Fri, 20 Nov 2026 11:59:00 GMT", noon), Some(Duration::ZERO), "it is over");
+        assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT", None), Some(Duration::ZERO), "by the own clock");
+        assert!(after("Wed, 20 Nov 2126 12:00:00 GMT", Some("nonsense")).is_some_and(|wait| wait > LONGEST_WAIT));
+        for nonsense in ["", "soon", "1.5", "Fri, 20 Nov", "20 Nov 2026 12:00:00 PST8PDT x"] {
+            assert_eq!(after(nonsense, noon), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_longer_by_chance_but_by_no_more_than_a_tenth() {
+        let wait = Duration::from_secs(10);
+        let step = || Retry::new(1, true).with_jitter().step(Outcome::Refused(wait), || Repetition::Harmless);
+        let waits: std::collections::BTreeSet<_> = (0..100).filter_map(|_| step()).collect();
+        assert!(waits.iter().all(|longer| (wait..=wait.mul_f64(1.1)).contains(longer)) && waits.len() > 1);
+        assert_eq!((jittered(Duration::ZERO), jittered(Duration::MAX)), (Duration::ZERO, Duration::MAX));
     }
 }

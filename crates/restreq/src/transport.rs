@@ -67,7 +67,11 @@ pub(crate) enum Failure {
     ConnectTimeout,
     /// The server has not begun to do what was asked for, and never will.
     Unprocessed(Arc<dyn StdError + Send + Sync>),
-    Exchange(Arc<dyn StdError + Send + Sync>),
+    Exchange {
+        /// Whether the connection had served before: most likely it had died since.
+        is_stale: bool,
+        source: Arc<dyn StdError + Send + Sync>,
+    },
 }
 
 impl Transport {
@@ -197,7 +201,7 @@ impl Failure {
         match is_turned_away {
             true => Self::Connect { refused: false, source },
             false if is_unprocessed => Self::Unprocessed(source),
-            false => Self::Exchange(source),
+            false => Self::Exchange { is_stale: !is_fresh, source },
         }
     }
 

@@ -11,6 +11,7 @@ mod controller;
 mod custom_resource;
 mod election;
 mod events;
+mod handles;
 mod informer;
 mod metrics;
 mod support;

@@ -8,7 +8,9 @@ mod credentials;
 mod deadlines;
 #[cfg(unix)]
 mod exec;
+mod handles;
 mod list;
+mod mapper;
 mod metrics;
 mod pool;
 mod proxy;
@@ -18,4 +20,5 @@ mod secrets;
 mod send;
 mod support;
 mod tls;
+mod wait;
 mod watch;

@@ -10,10 +10,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use pintle_meta::{
     ApiError, ApiResource, BasicAuth, ClientConfig, DynamicObject, ExecConfig, InteractiveMode, ListOptions, ListWatch,
-    PemSource, Scope, Secret, WatchOptions,
+    PartialObject, PemSource, Scope, Secret, WatchOptions,
 };
 use pintle_restreq::{
-    Api, Error, FrameSplitter, IgnoreWarnings, LogWarnings, Phase, RestClient, RestClientConfig, Timeouts, Warning,
+    Api, Deletion, DiscoveredResource, Error, FrameSplitter, IgnoreWarnings, LogWarnings, OperationResult, Phase,
+    RestClient, RestClientConfig, RestMapper, Table, TableColumn, TableRow, Timeouts, Warning, extract_managed_fields,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -165,6 +166,19 @@ impl Shown {
             Ok(bytes) => self.debug(&bytes),
             Err(error) => self.failure(error),
         }
+        let mapper = RestMapper::new(client);
+        self.debug(&mapper);
+        match soon(mapper.named("pods")).await {
+            Ok(resource) => self.debug(&resource),
+            Err(error) => self.error(&error),
+        }
+        self.debug(&api.subresource::<Value>("a", "status"));
+        let from = WatchOptions { resource_version: "7".into(), ..WatchOptions::default() };
+        self.debug(&api.retry_watch(&from).unwrap());
+        let fields = json!({"f:data": {format!("v:{CANARY}"): {}}});
+        let entry = json!({"manager": "me", "operation": "Apply", "fieldsV1": fields});
+        let object = json!({"data": [CANARY], "metadata": {"managedFields": [entry]}});
+        self.error(&extract_managed_fields(&object, "me", "").unwrap_err());
         let mut frames = FrameSplitter::new(4);
         frames.push(format!(r#"{{"type":"ADDED","object":{{"data":"{CANARY}"}}}}"#).into());
         self.debug(&frames);
@@ -310,7 +324,11 @@ async fn no_secret_of_a_configuration_is_ever_shown() {
         shown.handles(RestClient::new(config).unwrap()).await;
     }
     // What holds no secret.
-    shown.debug(&(Timeouts::default(), LogWarnings, IgnoreWarnings, Phase::Idle));
+    shown.debug(&(Timeouts::default(), LogWarnings, IgnoreWarnings, Phase::Idle, OperationResult::Created));
+    // What a user asks to have, and may print.
+    shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
+    shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
+    shown.debug(&Vec::<DiscoveredResource>::new());
     shown.debug(&Warning { code: 299, agent: "-".into(), text: "what the server says to humans".into() });
     let library = include_str!("../../src/lib.rs");
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));

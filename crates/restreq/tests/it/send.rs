@@ -1,11 +1,13 @@
 //! What becomes of answers: successes, refusals, retries, lost connections.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use http::Method;
 use pintle_meta::{ApiError, ErrorKind, Reason, Secret, Status};
 use pintle_restreq::{Error, IgnoreWarnings, RestClient, RestClientConfig, Warning, WarningHandler};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::support::{End, Reply, Server, closed_port, soon, steady_clock};
 
@@ -404,4 +406,21 @@ async fn credentials_are_sent_unless_the_request_brings_its_own() {
     soon(RestClient::new(config).unwrap().get().send()).await.unwrap();
     let sent: Vec<_> = server.seen().iter().map(|seen| seen.header("authorization").unwrap().to_owned()).collect();
     assert_eq!(sent, ["Bearer mine", "Bearer own", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_meets_a_connection_which_has_died_is_sent_again_at_once() {
+    // The clock stands still while a blocking task runs: whoever waits for it waits too long.
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let still = tokio::task::spawn_blocking(move || is_done.recv_timeout(Duration::from_secs(10)));
+    let server = Server::start([Reply::ok(), Reply::Hang]).await;
+    let (client, started) = (server.client(), Instant::now());
+    for _ in 0..2 {
+        client.get().send().await.unwrap();
+    }
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    let connections: Vec<_> = server.seen().iter().map(|seen| seen.connection).collect();
+    assert_eq!(connections, [0, 0, 1]);
+    drop(done);
+    still.await.unwrap().unwrap_err();
 }

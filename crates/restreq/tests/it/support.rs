@@ -48,6 +48,8 @@ pub(crate) enum Reply {
     Hang,
     /// Never answers.
     Silence,
+    /// What becomes of it depends on the request, and on how many there were before.
+    By(fn(&Seen, usize) -> Reply),
 }
 
 /// What follows the last chunk of a body.
@@ -244,10 +246,18 @@ async fn serve(
         connection,
         version: head.version,
     };
-    state.seen.lock().unwrap().push(seen);
+    let before = {
+        let mut all = state.seen.lock().unwrap();
+        all.push(seen.clone());
+        all.len() - 1
+    };
     let reply = state.script.lock().unwrap().pop_front();
-    match reply.unwrap_or_else(|| state.after.clone()) {
-        Reply::Hang => Err(Broken),
+    let mut reply = reply.unwrap_or_else(|| state.after.clone());
+    while let Reply::By(choose) = reply {
+        reply = choose(&seen, before);
+    }
+    match reply {
+        Reply::By(_) | Reply::Hang => Err(Broken),
         Reply::Silence => std::future::pending().await,
         Reply::Answer { status, headers, chunks, end } => {
             let mut answer = http::Response::builder().status(status);

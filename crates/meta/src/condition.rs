@@ -1,0 +1,172 @@
+//! Conditions: what a status says of its object, aspect by aspect.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Time;
+use crate::null::or_empty;
+
+/// What is known of one aspect of an object: the `Condition` of `metav1`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// The aspect, such as `Ready`. An object has one condition of each type.
+    #[serde(rename = "type", default, deserialize_with = "or_empty")]
+    pub condition_type: String,
+    /// Whether it is so.
+    #[serde(default, deserialize_with = "or_empty")]
+    pub status: ConditionStatus,
+    /// The generation of the object that this was said of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// When `status` became what it is. None, to be set: now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+    /// Why, in one word for programs.
+    #[serde(default, deserialize_with = "or_empty")]
+    pub reason: String,
+    /// Why, for humans.
+    #[serde(default, deserialize_with = "or_empty")]
+    pub message: String,
+}
+
+/// Whether a [`Condition`] holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+pub enum ConditionStatus {
+    /// It does.
+    True,
+    /// It does not.
+    False,
+    /// Nobody can tell. Whatever else a server may say is read as this.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// The conditions of an object: the member `conditions` of its status. apimachinery's `meta.SetStatusCondition` and its like.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{Condition, ConditionStatus, Conditions, Time};
+///
+/// let mut conditions = Conditions::default();
+/// let ready = |status, reason: &str| Condition {
+///     condition_type: "Ready".into(),
+///     status,
+///     reason: reason.into(),
+///     ..Condition::default()
+/// };
+/// let (noon, one): (Time, Time) = (Time("2026-11-20T12:00:00Z".parse()?), Time("2026-11-20T13:00:00Z".parse()?));
+/// assert!(conditions.set(ready(ConditionStatus::True, "Started"), noon));
+/// assert!(conditions.set(ready(ConditionStatus::True, "Serving"), one));
+/// assert!(conditions.is_true("Ready"));
+/// assert_eq!(conditions.find("Ready").unwrap().last_transition_time, Some(noon), "it has been so since then");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(from = "Option<Vec<Condition>>")]
+pub struct Conditions(pub Vec<Condition>);
+
+impl From<Option<Vec<Condition>>> for Conditions {
+    fn from(conditions: Option<Vec<Condition>>) -> Self {
+        Self(conditions.unwrap_or_default())
+    }
+}
+
+impl Conditions {
+    /// Adds a condition, or replaces the one of its type; says whether anything changed. The time of the last transition changes only
+    /// together with the status: to the given one, or, where the condition brings none, to `now`.
+    pub fn set(&mut self, condition: Condition, now: Time) -> bool {
+        let at = condition.last_transition_time.unwrap_or(now);
+        let Some(present) = self.0.iter_mut().find(|other| other.condition_type == condition.condition_type) else {
+            self.0.push(Condition { last_transition_time: Some(at), ..condition });
+            return true;
+        };
+        let is_transition = present.status != condition.status;
+        let last_transition_time = if is_transition { Some(at) } else { present.last_transition_time };
+        let new = Condition { last_transition_time, ..condition };
+        let is_change = *present != new;
+        *present = new;
+        is_change
+    }
+
+    /// Removes the condition of a type; says whether there was one.
+    pub fn remove(&mut self, condition_type: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|condition| condition.condition_type != condition_type);
+        self.0.len() < before
+    }
+
+    /// The condition of a type.
+    pub fn find(&self, condition_type: &str) -> Option<&Condition> {
+        self.0.iter().find(|condition| condition.condition_type == condition_type)
+    }
+
+    /// Whether the condition of a type is there, and has that status.
+    pub fn has(&self, condition_type: &str, status: ConditionStatus) -> bool {
+        self.find(condition_type).is_some_and(|condition| condition.status == status)
+    }
+
+    /// Whether the condition of a type is there, and holds.
+    pub fn is_true(&self, condition_type: &str) -> bool {
+        self.has(condition_type, ConditionStatus::True)
+    }
+
+    /// Whether the condition of a type is there, and does not hold.
+    pub fn is_false(&self, condition_type: &str) -> bool {
+        self.has(condition_type, ConditionStatus::False)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(hour: u8) -> Time {
+        Time(format!("2026-11-20T{hour:02}:00:00Z").parse().unwrap())
+    }
+
+    fn ready(status: ConditionStatus) -> Condition {
+        Condition { condition_type: "Ready".into(), status, ..Condition::default() }
+    }
+
+    #[test]
+    fn the_time_of_a_transition_changes_with_the_status_alone() {
+        use ConditionStatus::{False, True};
+        let mut conditions = Conditions::default();
+        let since = |conditions: &Conditions| conditions.find("Ready").unwrap().last_transition_time;
+        assert!(conditions.set(ready(True), at(1)));
+        assert!(!conditions.set(ready(True), at(2)), "the same again is no change");
+        assert!(conditions.set(Condition { reason: "Why".into(), ..ready(True) }, at(3)));
+        assert_eq!(since(&conditions), Some(at(1)));
+        assert!(conditions.set(ready(False), at(4)));
+        assert_eq!(since(&conditions), Some(at(4)));
+        let given = Condition { last_transition_time: Some(at(9)), ..ready(True) };
+        assert!(conditions.set(given, at(5)));
+        assert_eq!(since(&conditions), Some(at(9)), "a given time is taken");
+        let given = Condition { last_transition_time: Some(at(10)), ..ready(True) };
+        assert!(!conditions.set(given, at(6)), "but not without a transition");
+    }
+
+    #[test]
+    fn conditions_are_found_by_their_type() {
+        let mut conditions = Conditions::default();
+        conditions.set(ready(ConditionStatus::False), at(1));
+        conditions.set(Condition { condition_type: "Other".into(), ..ready(ConditionStatus::True) }, at(1));
+        assert!(conditions.is_false("Ready") && !conditions.is_true("Ready") && conditions.is_true("Other"));
+        assert!(!conditions.is_true("Gone") && !conditions.is_false("Gone"), "what is not there is neither");
+        assert!(conditions.remove("Ready") && !conditions.remove("Ready"));
+        assert_eq!(conditions.0.len(), 1);
+    }
+
+    #[test]
+    fn null_is_no_condition_and_an_unknown_status_is_unknown() {
+        assert_eq!(serde_json::from_str::<Conditions>("null").unwrap(), Conditions::default());
+        let text = r#"[{"type":"Ready","status":"Perhaps","lastTransitionTime":null}]"#;
+        let read: Conditions = serde_json::from_str(text).unwrap();
+        assert!(read.has("Ready", ConditionStatus::Unknown));
+        let text = r#"[{"type":"Ready","status":"True","lastTransitionTime":"2026-11-20T01:00:00Z","reason":"","message":""}]"#;
+        let read: Conditions = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    }
+}

@@ -1,0 +1,238 @@
+//! What the typed handle and the mapper do beyond single requests, against the embedded server.
+
+use std::num::NonZeroUsize;
+
+use pintle::apiserver::faults::{Fault, Rule};
+use pintle::meta::{
+    DeleteOptions, DynamicObject, GroupVersionKind, ListOptions, Object, ObjectMeta, Patch, PostOptions, Resource,
+    WatchEvent, WatchOptions,
+};
+use pintle::restreq::{Api, Deletion, MappingError, OperationResult, RestMapper};
+use serde_json::{Value, json};
+
+use crate::support::{ConfigMap, client, create, server, soon};
+
+const WHATEVER: PostOptions =
+    PostOptions { dry_run: false, field_manager: String::new(), field_validation: None, force: false };
+
+fn apply_as(manager: &str, force: bool) -> PostOptions {
+    PostOptions { field_manager: manager.into(), force, ..WHATEVER }
+}
+
+fn with(name: &str, key: &str, value: &str) -> ConfigMap {
+    let mut map = ConfigMap::new(name);
+    map.data.insert(key.into(), value.into());
+    map
+}
+
+#[tokio::test]
+async fn an_applied_field_belongs_to_its_manager_and_what_is_no_longer_applied_goes() {
+    let server = server().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    maps.apply(&with("a", "mine", "1"), &apply_as("me", false)).await.unwrap();
+    maps.apply(&with("a", "yours", "2"), &apply_as("you", false)).await.unwrap();
+    let error = maps.apply(&with("a", "mine", "3"), &apply_as("you", false)).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+
+    let mine = maps.applied("a", "me").await.unwrap().unwrap();
+    let expected = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"mine": "1"},
+        "metadata": {"name": "a", "namespace": "default"},
+    });
+    assert_eq!(mine, expected);
+    assert_eq!(maps.applied("a", "nobody").await.unwrap(), None);
+    // Applied again as it is, nothing changes; with less, the rest goes.
+    let before = maps.get("a").await.unwrap();
+    maps.patch("a", &Patch::Apply(mine), &apply_as("me", false)).await.unwrap();
+    assert_eq!(maps.get("a").await.unwrap(), before);
+    let after = maps.apply(&ConfigMap::new("a"), &apply_as("me", false)).await.unwrap();
+    assert_eq!(after.data.keys().collect::<Vec<_>>(), ["yours"]);
+    let forced = maps.apply(&with("a", "yours", "4"), &apply_as("me", true)).await.unwrap();
+    assert_eq!(forced.data["yours"], "4");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_deletion_waits_for_shows_and_its_end_can_be_waited_for() {
+    let server = server().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    let plain = create(&maps, "plain").await;
+    let Deletion::Status(status) = maps.delete("plain", &DeleteOptions::default()).await.unwrap() else {
+        panic!("nothing holds it")
+    };
+    assert_eq!(status.details.unwrap().uid, plain.metadata.uid);
+
+    let mut held = ConfigMap::new("held");
+    held.metadata.finalizers.push("example.com/hold".into());
+    let held = maps.create(&held, &WHATEVER).await.unwrap();
+    let Deletion::Object(object) = maps.delete("held", &DeleteOptions::default()).await.unwrap() else {
+        panic!("its finalizer holds it")
+    };
+    assert!(object.metadata.deletion_timestamp.is_some());
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let (uid, options) = (&held.metadata.uid, WHATEVER);
+    let both = async { tokio::join!(maps.wait_for_deletion("held", uid), maps.patch("held", &release, &options)) };
+    let (waited, released) = soon(both).await;
+    waited.unwrap();
+    released.unwrap();
+    assert!(maps.get("held").await.unwrap_err().is_not_found());
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn metadata_comes_alone_and_a_table_has_the_columns_of_the_kind() {
+    let server = server().await;
+    let client = client(server.client_config());
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    maps.create(&with("a", "big", &"x".repeat(10_000)), &WHATEVER).await.unwrap();
+    let metadata = maps.metadata_only();
+    let read = metadata.get("a").await.unwrap();
+    assert_eq!((read.kind.as_str(), read.metadata.name.as_str()), ("PartialObjectMetadata", "a"));
+    let list = metadata.list(&ListOptions::default()).await.unwrap();
+    assert!(list.items.iter().any(|map| map.metadata.name == "a"));
+    let from = WatchOptions { resource_version: list.metadata.resource_version, ..WatchOptions::default() };
+    let mut events = metadata.watch(&from).await.unwrap();
+    let label = Patch::Merge(json!({"metadata": {"labels": {"k": "v"}}}));
+    metadata.patch("a", &label, &WHATEVER).await.unwrap();
+    match soon(events.next()).await.unwrap().unwrap() {
+        WatchEvent::Modified(map) => assert_eq!(map.metadata.labels["k"], "v"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(maps.get("a").await.unwrap().data["big"].len(), 10_000, "a patch of metadata leaves the rest");
+
+    let table = maps.table(&ListOptions::default()).await.unwrap();
+    let columns: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(columns[..2], ["Name", "Data"]);
+    let row = table.rows.iter().find(|row| row.object.metadata.name == "a").unwrap();
+    assert_eq!(row.cells[0], json!("a"));
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_object_is_made_changed_or_left_as_it_is() {
+    let server = server().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    let settle = async |value: &str| {
+        let want = |map: &mut ConfigMap| _ = map.data.insert("k".into(), value.into());
+        let (result, map) = maps.create_or_update(&ConfigMap::new("a"), &WHATEVER, want).await.unwrap();
+        assert_eq!(map.data["k"], value);
+        (result, map.metadata.resource_version)
+    };
+    let (created, _) = settle("1").await;
+    let (updated, revision) = settle("2").await;
+    let (unchanged, same) = settle("2").await;
+    assert_eq!(created, OperationResult::Created);
+    assert_eq!((updated, unchanged), (OperationResult::Updated, OperationResult::Unchanged));
+    assert_eq!(revision, same);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn subresources_are_read_written_and_created() {
+    let server = server().await;
+    let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(client(server.client_config()), "default");
+    let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    pods.create(&serde_json::from_value(pod).unwrap(), &WHATEVER).await.unwrap();
+    let status = pods.subresource::<Value>("a", "status");
+    let running = Patch::Merge(json!({"status": {"phase": "Running"}}));
+    assert_eq!(status.patch(&running, &WHATEVER).await.unwrap()["status"]["phase"], "Running");
+    assert_eq!(status.get().await.unwrap()["status"]["phase"], "Running");
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
+    let evicted = pods.subresource::<Value>("a", "eviction").create(&eviction, &WHATEVER).await.unwrap();
+    assert_eq!((&evicted["kind"], &evicted["status"]), (&json!("Status"), &json!("Success")));
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_watch_that_is_cut_goes_on_and_loses_nothing() {
+    let server = server().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    let revision = maps.list(&ListOptions::default()).await.unwrap().metadata.resource_version;
+    let cut = Rule { resource: Some("configmaps".into()), ..Rule::new(Fault::CutMidFrame(2)) };
+    server.faults().add(cut);
+    let from = WatchOptions { resource_version: revision, ..WatchOptions::default() };
+    let mut watch = maps.retry_watch(&from).unwrap();
+    for name in ["a", "b", "c", "d"] {
+        create(&maps, name).await;
+    }
+    let mut names = Vec::new();
+    while names.len() < 4 {
+        match soon(watch.next()).await.unwrap().unwrap() {
+            WatchEvent::Added(map) => names.push(map.metadata.name),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    assert_eq!(server.faults().hits(), 1);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn pages_fetched_ahead_are_the_whole_list() {
+    let server = server().await;
+    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    for at in 0..25 {
+        create(&maps, &format!("map-{at:02}")).await;
+    }
+    let options = ListOptions { limit: 4, ..ListOptions::default() };
+    let mut pages = maps.pages(&options).read_ahead(NonZeroUsize::new(3).unwrap());
+    let mut names = Vec::new();
+    while let Some(page) = pages.next().await {
+        names.extend(page.unwrap().items.into_iter().map(|map| map.metadata.name));
+    }
+    let whole = maps.list(&ListOptions::default()).await.unwrap();
+    assert_eq!(names, whole.items.iter().map(|map| map.name().to_owned()).collect::<Vec<_>>());
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_new_definition_is_waited_for_and_then_found_by_any_of_its_names() {
+    let server = server().await;
+    let client = client(server.client_config());
+    let mapper = RestMapper::new(client.clone());
+    assert_eq!(mapper.named("cm").await.unwrap(), ConfigMap::api_resource());
+    assert_eq!(mapper.named("deploy").await.unwrap().to_string(), "deployments.apps");
+    assert_eq!(mapper.named("events").await.unwrap().group_version.group, "", "the core group comes first");
+    assert_eq!(mapper.named("events.events.k8s.io").await.unwrap().group_version.group, "events.k8s.io");
+    let error = mapper.named("widgets").await.unwrap_err();
+    assert!(matches!(error, MappingError::NoMatch { .. }), "{error}");
+
+    let definitions: Api<DynamicObject> =
+        Api::dynamic(client.clone(), mapper.named("crd").await.unwrap(), None).unwrap();
+    let definition = |group: &str| {
+        json!({
+            "metadata": {"name": format!("widgets.{group}")},
+            "spec": {
+                "group": group, "scope": "Namespaced",
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "shortNames": ["wd"]},
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+                }],
+            },
+        })
+    };
+    let define = async |group: &str| {
+        let definition: DynamicObject = serde_json::from_value(definition(group)).unwrap();
+        definitions.create(&definition, &WHATEVER).await.unwrap();
+        let name = format!("widgets.{group}");
+        let (condition, _) = soon(definitions.wait_for_condition(&*name, &["Established"])).await.unwrap();
+        assert_eq!(condition, "Established");
+    };
+    define("a.example.com").await;
+    let widgets = soon(mapper.named("wd")).await.unwrap();
+    assert_eq!(widgets.to_string(), "widgets.a.example.com");
+    let api: Api<DynamicObject> = Api::dynamic(client, widgets, Some("default")).unwrap();
+    let blog = DynamicObject { metadata: ObjectMeta::new("default", "blog"), ..DynamicObject::default() };
+    let blog = api.apply(&blog, &apply_as("me", false)).await.unwrap();
+    assert_eq!(blog.types.kind, "Widget", "the handle knows the kind");
+
+    define("b.example.com").await;
+    mapper.invalidate().await;
+    let error = mapper.named("widgets").await.unwrap_err();
+    let MappingError::Ambiguous { candidates, .. } = &error else { panic!("{error}") };
+    assert_eq!(candidates.len(), 2, "{error}");
+    let kind = GroupVersionKind::new("b.example.com", "", "Widget");
+    assert_eq!(mapper.kind(&kind).await.unwrap().to_string(), "widgets.b.example.com");
+    server.shutdown().await;
+}

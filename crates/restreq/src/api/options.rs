@@ -1,0 +1,71 @@
+//! Options as the parameters of requests.
+
+use std::time::Duration;
+
+use pintle_meta::{FieldValidation, ListOptions, PostOptions, WatchOptions};
+
+use crate::Request;
+
+pub(super) fn with_list_options(request: Request, options: &ListOptions) -> Request {
+    let limit = if options.limit == 0 { String::new() } else { options.limit.to_string() };
+    params(
+        request,
+        [
+            ("labelSelector", options.label_selector.to_string().as_str()),
+            ("fieldSelector", &options.field_selector.to_string()),
+            ("resourceVersion", &options.resource_version),
+            ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
+            ("limit", &limit),
+            ("continue", &options.continue_token),
+        ],
+    )
+}
+
+pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Request {
+    let seconds = options.timeout.map(|timeout| timeout.as_secs().clamp(1, LONGEST_WATCH));
+    let text = |flag| if flag { "true" } else { "" };
+    let request = params(
+        request,
+        [
+            ("watch", "true"),
+            ("labelSelector", &options.label_selector.to_string()),
+            ("fieldSelector", &options.field_selector.to_string()),
+            ("resourceVersion", &options.resource_version),
+            ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
+            ("allowWatchBookmarks", text(options.allow_bookmarks)),
+            ("sendInitialEvents", text(options.send_initial_events)),
+            ("timeoutSeconds", &seconds.map(|seconds| seconds.to_string()).unwrap_or_default()),
+        ],
+    );
+    match seconds {
+        // The server ends the watch by then. One that rests for longer has lost its server.
+        Some(seconds) => request.idle_timeout(Duration::from_secs(seconds) + WATCH_GRACE),
+        None => request,
+    }
+}
+
+pub(super) fn with_post_options(request: Request, options: &PostOptions) -> Request {
+    params(
+        request,
+        [
+            ("dryRun", if options.dry_run { "All" } else { "" }),
+            ("fieldManager", &options.field_manager),
+            ("fieldValidation", options.field_validation.map_or("", FieldValidation::as_str)),
+            ("force", if options.force { "true" } else { "" }),
+        ],
+    )
+}
+
+/// Sets the parameters that are not empty.
+fn params<const N: usize>(request: Request, pairs: [(&str, &str); N]) -> Request {
+    pairs
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .fold(request, |request, (key, value)| request.param(key, value))
+}
+
+/// In seconds. A server of Go's counts nanoseconds in 63 bits, and ends a watch of more at once.
+const LONGEST_WATCH: u64 = i32::MAX as u64;
+
+/// How long a watch may outlive the time that the server was given for it.
+const WATCH_GRACE: Duration = Duration::from_secs(30);

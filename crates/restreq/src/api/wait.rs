@@ -1,0 +1,189 @@
+//! Waiting for what becomes of an object.
+
+use pintle_meta::{
+    ApiError, FieldSelector, InvalidKey, ListOptions, Metadata, Object, ObjectKey, WatchEvent, WatchOptions,
+};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::Api;
+use crate::error::InvalidRequest;
+
+impl<T: Object + DeserializeOwned> Api<T> {
+    /// Waits until `is_met` holds of an object, or of its absence, and returns what it held of. Each of its states is looked at that the
+    /// server tells of, the present one first.
+    ///
+    /// It lists and watches by name, survives lost connections and expired revisions, and has no deadline: put
+    /// `tokio::time::timeout` around it.
+    ///
+    /// # Errors
+    ///
+    /// However a list fails, or a watch for good: see [`RetryWatch`](crate::RetryWatch).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is left running.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use pintle_meta::{DynamicObject, Object};
+    /// use pintle_restreq::Api;
+    ///
+    /// async fn runs(pods: &Api<DynamicObject>) -> Result<bool, Box<dyn std::error::Error>> {
+    ///     let is_running = |pod: Option<&DynamicObject>| pod.is_some_and(|pod| pod.data["status"]["phase"] == "Running");
+    ///     let pod = tokio::time::timeout(Duration::from_secs(60), pods.wait_for("web", is_running)).await??;
+    ///     Ok(pod.is_some())
+    /// }
+    /// ```
+    pub async fn wait_for(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        mut is_met: impl FnMut(Option<&T>) -> bool,
+    ) -> Result<Option<T>, ApiError> {
+        let key = key.try_into().map_err(|error| InvalidRequest::Key(error.into()))?;
+        let namespace = self.namespace_of(key.namespace())?.map(Into::into);
+        let api = Self { namespace, ..self.clone() };
+        let field_selector = FieldSelector::everything().equals("metadata.name", key.name());
+        let listed = ListOptions { field_selector: field_selector.clone(), ..ListOptions::default() };
+        loop {
+            let mut list = api.list(&listed).await?;
+            let found = list.items.pop();
+            if is_met(found.as_ref()) {
+                return Ok(found);
+            }
+            let mut watch = api.retry_watch(&WatchOptions {
+                field_selector: field_selector.clone(),
+                resource_version: list.metadata.resource_version,
+                ..WatchOptions::default()
+            })?;
+            loop {
+                match watch.next().await {
+                    Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) if is_met(Some(&object)) => {
+                        return Ok(Some(object));
+                    }
+                    Some(Ok(WatchEvent::Deleted(_))) if is_met(None) => return Ok(None),
+                    Some(Ok(_)) => {}
+                    // What happened meanwhile, the next list shows.
+                    Some(Err(error)) if error.is_expired() => break,
+                    Some(Err(error)) => return Err(error),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// Waits until one of an object's conditions is `True`, and says which, with the object: `Established` of a
+    /// CustomResourceDefinition, `Available` of a deployment, `Ready` of a pod, `Complete` or `Failed` of a job. It looks at
+    /// `status.conditions`, whatever `T` keeps of them. One that is of an older generation of the object does not count. An object that
+    /// is not there yet is waited for.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait_for`](Self::wait_for).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is left running.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::{ApiError, DynamicObject};
+    /// use pintle_restreq::Api;
+    ///
+    /// async fn succeeds(jobs: &Api<DynamicObject>, name: &str) -> Result<bool, ApiError> {
+    ///     let (condition, _job) = jobs.wait_for_condition(name, &["Complete", "Failed"]).await?;
+    ///     Ok(condition == "Complete")
+    /// }
+    /// ```
+    pub async fn wait_for_condition<'a>(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        one_of: &[&'a str],
+    ) -> Result<(&'a str, T), ApiError> {
+        let mut met = None;
+        let is_met = |object: Option<&WithConditions<T>>| {
+            met = object.and_then(|object| one_of.iter().find(|condition| object.is_true(condition)));
+            met.is_some()
+        };
+        let object = self.cast::<WithConditions<T>>().wait_for(key, is_met).await?;
+        match (met, object) {
+            (Some(met), Some(object)) => Ok((met, object.object)),
+            // It waits for both.
+            _ => Err(ApiError::decode("an object that had a condition is gone")),
+        }
+    }
+
+    /// Waits until an object is gone: none is there, or, where `uid` is not empty, another one of its name.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait_for`](Self::wait_for).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is left running.
+    pub async fn wait_for_deletion(
+        &self,
+        key: impl TryInto<ObjectKey, Error: Into<InvalidKey>>,
+        uid: &str,
+    ) -> Result<(), ApiError> {
+        let is_met = |object: Option<&T>| object.is_none_or(|object| !uid.is_empty() && object.uid() != uid);
+        self.wait_for(key, is_met).await.map(drop)
+    }
+}
+
+/// An object, and its conditions, of which its type may keep none.
+struct WithConditions<T> {
+    object: T,
+    conditions: Vec<Told>,
+}
+
+/// A condition, read with more patience than [`pintle_meta::Condition`].
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    #[serde(default, rename = "type")]
+    condition_type: String,
+    #[serde(default)]
+    status: String,
+    observed_generation: Option<i64>,
+}
+
+impl<T: Object> WithConditions<T> {
+    fn is_true(&self, condition_type: &str) -> bool {
+        let generation = self.object.metadata().generation();
+        self.conditions.iter().any(|condition| {
+            condition.condition_type == condition_type
+                && condition.status == "True"
+                && condition.observed_generation.is_none_or(|observed| observed >= generation)
+        })
+    }
+}
+
+impl<T: Object> Object for WithConditions<T> {
+    fn metadata(&self) -> &dyn Metadata {
+        self.object.metadata()
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for WithConditions<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        struct Status {
+            conditions: Option<Vec<Told>>,
+        }
+        #[derive(Deserialize)]
+        struct Conditioned {
+            status: Option<Status>,
+        }
+        let json: &RawValue = Deserialize::deserialize(deserializer)?;
+        let object = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        let conditioned: Conditioned = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        let conditions = conditioned.status.unwrap_or_default().conditions.unwrap_or_default();
+        Ok(Self { object, conditions })
+    }
+}

@@ -1,0 +1,202 @@
+//! What of an object belongs to a manager of its fields.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// What a manager has applied of an object and still owns, as its next apply has to begin: client-go's `ExtractInto`. Beside those
+/// fields it has apiVersion, kind, name and namespace. `None` if the manager has applied nothing, to this `subresource`; an empty one
+/// for the object itself.
+///
+/// The object has to be whole: [`ObjectMeta`](pintle_meta::ObjectMeta) and what is made of it skip `managedFields`. Of a server,
+/// [`Api::applied`](crate::Api::applied) gives it.
+///
+/// # Errors
+///
+/// The managed fields are in no form that is known.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_restreq::extract_managed_fields;
+/// use serde_json::json;
+///
+/// let object = json!({
+///     "apiVersion": "v1", "kind": "ConfigMap", "data": {"mine": "1", "other": "2"},
+///     "metadata": {"name": "a", "namespace": "b", "uid": "4f9a", "managedFields": [
+///         {"manager": "me", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:mine": {}}}},
+///     ]},
+/// });
+/// let mine = json!({
+///     "apiVersion": "v1", "kind": "ConfigMap", "data": {"mine": "1"}, "metadata": {"name": "a", "namespace": "b"},
+/// });
+/// assert_eq!(extract_managed_fields(&object, "me", "")?, Some(mine));
+/// assert_eq!(extract_managed_fields(&object, "you", "")?, None);
+/// # Ok::<(), pintle_restreq::InvalidManagedFields>(())
+/// ```
+pub fn extract_managed_fields(
+    object: &Value,
+    manager: &str,
+    subresource: &str,
+) -> Result<Option<Value>, InvalidManagedFields> {
+    let entries = object["metadata"]["managedFields"].as_array();
+    let text = |entry: &Value, member: &str| entry[member].as_str().unwrap_or_default().to_owned();
+    let is_own = |entry: &&Value| {
+        text(entry, "manager") == manager
+            && text(entry, "operation") == "Apply"
+            && text(entry, "subresource") == subresource
+    };
+    let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
+    let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
+    let mut extracted = part(object, fields)?.unwrap_or_else(|| Value::Object(Map::new()));
+    for member in ["apiVersion", "kind"] {
+        if let Some(value) = object.get(member) {
+            extracted[member] = value.clone();
+        }
+    }
+    for member in ["name", "namespace"] {
+        if let Some(value) = object["metadata"].get(member) {
+            extracted["metadata"][member] = value.clone();
+        }
+    }
+    Ok(Some(extracted))
+}
+
+/// The part of a value that `fields` name; none if nothing of it is there.
+fn part(value: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
+    // A leaf: all of it is owned.
+    if fields.is_empty() {
+        return Ok(Some(value.clone()));
+    }
+    match value {
+        Value::Object(members) => {
+            let mut owned = Map::new();
+            for (path, inner) in fields.iter().filter(|(path, _)| *path != ".") {
+                let name = path.strip_prefix("f:").ok_or_else(|| InvalidManagedFields::new(path))?;
+                let inner = inner.as_object().ok_or_else(|| InvalidManagedFields::new(path))?;
+                if let Some(member) = members.get(name)
+                    && let Some(part) = part(member, inner)?
+                {
+                    owned.insert(name.to_owned(), part);
+                }
+            }
+            let is_there = !owned.is_empty() || fields.contains_key(".");
+            Ok(is_there.then_some(Value::Object(owned)))
+        }
+        Value::Array(items) => {
+            let mut owned = Vec::new();
+            for (at, item) in items.iter().enumerate() {
+                for (path, inner) in fields.iter().filter(|(path, _)| *path != ".") {
+                    if names(path, at, item)? {
+                        let inner = inner.as_object().ok_or_else(|| InvalidManagedFields::new(path))?;
+                        owned.extend(keyed_part(path, item, inner)?);
+                    }
+                }
+            }
+            let is_there = !owned.is_empty() || fields.contains_key(".");
+            Ok(is_there.then_some(Value::Array(owned)))
+        }
+        // The object has changed its form since: what is owned is no longer there.
+        _ => Ok(None),
+    }
+}
+
+/// The part of an item of a list, by whose keys it is found again.
+fn keyed_part(path: &str, item: &Value, fields: &Map<String, Value>) -> Result<Option<Value>, InvalidManagedFields> {
+    let mut owned = part(item, fields)?;
+    if let (Some(keys), Some(Value::Object(members))) = (path.strip_prefix("k:"), &mut owned) {
+        let keys: Map<String, Value> = serde_json::from_str(keys).map_err(|_| InvalidManagedFields::new(path))?;
+        keys.into_iter().for_each(|(key, value)| _ = members.entry(key).or_insert(value));
+    }
+    Ok(owned)
+}
+
+/// Whether a path names that item of a list: by its keys, its value or its place.
+fn names(path: &str, at: usize, item: &Value) -> Result<bool, InvalidManagedFields> {
+    let invalid = || InvalidManagedFields::new(path);
+    match path.split_once(':').ok_or_else(invalid)? {
+        ("k", keys) => {
+            let keys: Map<String, Value> = serde_json::from_str(keys).map_err(|_| invalid())?;
+            Ok(keys.iter().all(|(key, value)| item.get(key) == Some(value)))
+        }
+        ("v", value) => Ok(serde_json::from_str::<Value>(value).map_err(|_| invalid())? == *item),
+        ("i", place) => Ok(place.parse::<usize>().map_err(|_| invalid())? == at),
+        _ => Err(invalid()),
+    }
+}
+
+/// Managed fields in a form that is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidManagedFields {
+    path: Box<str>,
+}
+
+impl InvalidManagedFields {
+    fn new(path: &str) -> Self {
+        // What stands behind is a value of the object.
+        let shown = if path.starts_with("k:") || path.starts_with("v:") { &path[..2] } else { path };
+        Self { path: shown.into() }
+    }
+}
+
+impl fmt::Display for InvalidManagedFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the managed fields of the object are in an unknown form at {:?}", self.path)
+    }
+}
+
+impl std::error::Error for InvalidManagedFields {}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(spec: Value, fields: Value, expected: Option<Value>) {
+        let entry = json!({"manager": "me", "operation": "Apply", "fieldsV1": {"f:spec": fields}});
+        let object = json!({"spec": spec, "metadata": {"name": "a", "managedFields": [entry]}});
+        let extracted = extract_managed_fields(&object, "me", "").unwrap().unwrap();
+        assert_eq!(extracted.get("spec"), expected.as_ref(), "{fields}");
+        assert_eq!(extracted["metadata"], json!({"name": "a"}));
+    }
+
+    #[test]
+    fn only_what_is_owned_is_extracted() {
+        check(json!({"a": 1, "b": {"c": 2, "d": 3}}), json!({"f:b": {"f:c": {}}}), Some(json!({"b": {"c": 2}})));
+        check(json!({"a": {"x": 1}}), json!({"f:a": {}}), Some(json!({"a": {"x": 1}})));
+        check(json!({"a": {"x": 1}}), json!({"f:a": {".": {}}}), Some(json!({"a": {}})));
+        check(json!({"a": 1}), json!({"f:gone": {}}), None);
+        check(json!({"a": 1}), json!({"f:a": {"f:was": {}}}), None);
+        let ports = json!([{"port": 1, "protocol": "TCP", "name": "x"}, {"port": 1, "protocol": "UDP", "name": "y"}]);
+        let by_key = json!({"f:p": {"k:{\"port\":1,\"protocol\":\"TCP\"}": {".": {}, "f:name": {}, "f:port": {}}}});
+        let expected = json!({"p": [{"port": 1, "protocol": "TCP", "name": "x"}]});
+        check(json!({"p": ports}), by_key, Some(expected));
+        check(json!({"s": ["a", "b"]}), json!({"f:s": {"v:\"b\"": {}}}), Some(json!({"s": ["b"]})));
+        check(json!({"s": ["a", "b"]}), json!({"f:s": {"i:0": {}}}), Some(json!({"s": ["a"]})));
+    }
+
+    #[test]
+    fn an_entry_is_that_of_the_manager_the_operation_and_the_subresource() {
+        let entry = |operation: &str, subresource: &str, field: &str| json!({"manager": "me", "operation": operation, "subresource": subresource, "fieldsV1": {field: {}}});
+        let entries = json!([entry("Update", "", "f:a"), entry("Apply", "status", "f:b"), entry("Apply", "", "f:c")]);
+        let object = json!({"a": 1, "b": 2, "c": 3, "metadata": {"managedFields": entries}});
+        let extract = |subresource| extract_managed_fields(&object, "me", subresource).unwrap();
+        assert_eq!(extract(""), Some(json!({"c": 3})));
+        assert_eq!(extract("status"), Some(json!({"b": 2})));
+        assert_eq!(extract("scale"), None);
+        assert_eq!(extract_managed_fields(&object, "you", "").unwrap(), None);
+        assert_eq!(extract_managed_fields(&json!({}), "me", "").unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_in_no_known_form_is_refused() {
+        for fields in
+            [json!([]), json!({"x:a": {}}), json!({"f:l": {"k:{": {}}}), json!({"f:l": {"i:x": {}}}), json!({"f:a": 1})]
+        {
+            let entry = json!({"manager": "me", "operation": "Apply", "fieldsV1": fields});
+            let object = json!({"a": 1, "l": [1], "metadata": {"managedFields": [entry]}});
+            assert!(extract_managed_fields(&object, "me", "").is_err(), "{fields}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Asking a server what it has.
+
+use std::collections::BTreeMap;
+
+use pintle_meta::{ApiError, GroupVersion};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::documents::{Resources, Root};
+use super::{DiscoveredResource, Known};
+use crate::{Error, RestClient};
+
+/// A server chooses the first that it has.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList, \
+    application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList, application/json";
+
+/// So many groups are asked at once.
+const AT_ONCE: usize = 10;
+
+/// `turn` is when, among the callers.
+pub(super) async fn ask(client: &RestClient, turn: u64) -> Result<Known, ApiError> {
+    let asked = Instant::now();
+    let (core, groups) = tokio::join!(part(client, "/api"), part(client, "/apis"));
+    let mut known = Known { resources: Vec::new(), missing: Vec::new(), asked, turn };
+    for (resources, missing) in [core?, groups?] {
+        known.resources.extend(resources);
+        known.missing.extend(missing);
+    }
+    Ok(known)
+}
+
+type Part = (Vec<DiscoveredResource>, Vec<GroupVersion>);
+
+/// What is beneath `/api` or `/apis`.
+async fn part(client: &RestClient, path: &str) -> Result<Part, ApiError> {
+    let root = client.get().abs_path([path]).header("accept", AGGREGATED).object().await;
+    let group_versions = match root {
+        Ok(Root::Aggregated(document)) => return Ok(document.resources()),
+        Ok(Root::Core(document)) => document.group_versions(),
+        Ok(Root::Groups(document)) => document.group_versions(),
+        // A server may have one half only, or show only one.
+        Err(error) => match ApiError::from(error) {
+            error if error.is_not_found() || error.is_forbidden() => Vec::new(),
+            error => return Err(error),
+        },
+    };
+    Ok(one_by_one(client, group_versions).await)
+}
+
+/// Group by group. One that does not answer is missing, and the others are not.
+async fn one_by_one(client: &RestClient, group_versions: Vec<GroupVersion>) -> Part {
+    let mut requests = JoinSet::new();
+    let mut answers = BTreeMap::new();
+    let mut waiting = group_versions.iter().enumerate();
+    loop {
+        while requests.len() < AT_ONCE
+            && let Some((at, group_version)) = waiting.next()
+        {
+            let request = client.get().abs_path([group_version.path()]);
+            requests.spawn(async move { (at, request.object::<Resources>().await) });
+        }
+        match requests.join_next().await {
+            Some(Ok((at, answer))) => _ = answers.insert(at, answer),
+            // Nothing in it panics, and nobody aborts it; it would be missing.
+            Some(Err(_)) => {}
+            None => break,
+        }
+    }
+    let (mut resources, mut missing) = (Vec::new(), Vec::new());
+    for (at, group_version) in group_versions.into_iter().enumerate() {
+        match answers.remove(&at) {
+            Some(Ok(document)) => resources.extend(document.resources(&group_version)),
+            failed => {
+                if let Some(Err(error)) = failed {
+                    report(&group_version, &error);
+                }
+                missing.push(group_version);
+            }
+        }
+    }
+    (resources, missing)
+}
+
+fn report(group_version: &GroupVersion, error: &Error) {
+    tracing::warn!(%group_version, "the resources of a group are not known: {error}");
+}

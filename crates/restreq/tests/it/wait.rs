@@ -1,0 +1,238 @@
+//! Watches that are taken up again, and waiting for what becomes of an object.
+
+use std::time::Duration;
+
+use pintle_meta::{ApiError, DynamicObject, ErrorKind, ObjectMeta, WatchEvent, WatchOptions};
+use pintle_restreq::{Api, RetryWatch};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::support::{End, Reply, Server, soon, steady_clock};
+
+/// A type that keeps nothing but metadata.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+struct Widget {
+    metadata: ObjectMeta,
+}
+pintle_meta::resource!(Widget, "example.com/v1", "Widget", "widgets", Namespaced);
+
+fn api(server: &Server) -> Api<Widget> {
+    Api::namespaced(server.client(), "ns")
+}
+
+fn from(revision: &str) -> WatchOptions {
+    WatchOptions { resource_version: revision.into(), ..WatchOptions::default() }
+}
+
+fn watch(server: &Server) -> RetryWatch<Widget> {
+    api(server).retry_watch(&from("3")).unwrap()
+}
+
+/// An event of widget `a` at a revision.
+fn frame(event: &str, revision: &str) -> &'static str {
+    let object = json!({"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": revision}});
+    json!({"type": event, "object": object}).to_string().leak()
+}
+
+fn failing(code: u16) -> &'static str {
+    let status = json!({"kind": "Status", "status": "Failure", "code": code});
+    json!({"type": "ERROR", "object": status}).to_string().leak()
+}
+
+/// The revisions that were watched from.
+fn revisions(server: &Server) -> Vec<String> {
+    let uris = server.seen().into_iter().map(|seen| seen.uri);
+    let revision =
+        |uri: String| uri.split("resourceVersion=").nth(1).map(|rest| rest.split('&').next().unwrap().into());
+    uris.filter_map(revision).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_goes_on_where_it_was_whatever_ended_it() {
+    let _clock = steady_clock();
+    let server = Server::start([
+        Reply::watch(&[frame("ADDED", "5"), frame("MODIFIED", "7")], End::Proper),
+        Reply::json(500, "{}"),
+        Reply::json(404, "{}"),
+        Reply::watch(&[], End::Proper),
+        Reply::watch(&[frame("BOOKMARK", "20")], End::Cut),
+        Reply::watch(&[failing(504)], End::Proper),
+        Reply::watch(&[failing(666)], End::Proper),
+        Reply::watch(&[frame("DELETED", "30"), "{"], End::Proper),
+        Reply::watch(&[failing(410)], End::Proper),
+    ])
+    .await;
+    let mut watch = watch(&server);
+    let mut told = Vec::new();
+    let error = loop {
+        match watch.next().await.unwrap() {
+            Ok(WatchEvent::Added(it) | WatchEvent::Modified(it) | WatchEvent::Deleted(it)) => {
+                told.push(it.metadata.resource_version);
+            }
+            Ok(other) => panic!("{other:?} is not told"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(told, ["5", "7", "30"]);
+    assert!(error.is_expired(), "{error}");
+    assert!(watch.next().await.is_none());
+    assert_eq!(revisions(&server), ["3", "7", "7", "7", "7", "20", "20", "20", "30"]);
+    assert!(server.seen().iter().all(|seen| seen.uri.contains("allowWatchBookmarks=true")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_would_be_the_same_the_next_time_ends_the_watch() {
+    let _clock = steady_clock();
+    let nameless = r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#;
+    let foreign = r#"{"type":"ADDED","object":{"metadata":7}}"#;
+    type Check = fn(&ApiError) -> bool;
+    let is_unreadable: Check = |error| matches!(error.kind, ErrorKind::Decode(_));
+    for (reply, expected) in [
+        (Reply::json(410, "{}"), ApiError::is_expired as Check),
+        (Reply::json(403, "{}"), ApiError::is_forbidden),
+        (Reply::json(401, "{}"), ApiError::is_unauthorized),
+        (Reply::json(400, "{}"), ApiError::is_bad_request),
+        (Reply::json(405, "{}"), ApiError::is_method_not_allowed),
+        (Reply::watch(&[failing(403)], End::Proper), ApiError::is_forbidden),
+        (Reply::watch(&[nameless], End::Stall), is_unreadable),
+        (Reply::watch(&[foreign], End::Stall), is_unreadable),
+    ] {
+        let server = Server::always(reply.clone()).await;
+        let mut watch = watch(&server);
+        let error = watch.next().await.unwrap().unwrap_err();
+        assert!(expected(&error), "{reply:?}: {error}");
+        assert!(watch.next().await.is_none());
+        assert_eq!(server.seen().len(), 1, "{reply:?}");
+        assert!(watch.until(|_| true).await.is_err(), "and there is nothing more to wait for");
+    }
+    let server = Server::always(Reply::ok()).await;
+    for revision in ["", "0"] {
+        assert!(api(&server).retry_watch(&from(revision)).is_err(), "{revision:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_begin_a_second_apart_and_failing_ones_later() {
+    let _clock = steady_clock();
+    let waited = Reply::json(429, "{}").header("retry-after", "70");
+    for (reply, most) in [(Reply::watch(&[], End::Proper), 11), (Reply::json(500, "{}"), 5), (waited, 1)] {
+        let server = Server::always(reply.clone()).await;
+        let mut watch = watch(&server);
+        let told = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;
+        assert!(told.is_err(), "{reply:?}: there is nothing to tell");
+        assert!((1..=most).contains(&server.seen().len()), "{reply:?}: {}", server.seen().len());
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_is_given_up_between_events_loses_none() {
+    let frames = [frame("ADDED", "5"), frame("MODIFIED", "6"), frame("MODIFIED", "7"), frame("MODIFIED", "8")];
+    let server = Server::always(Reply::watch(&frames, End::Stall)).await;
+    let mut watch = watch(&server);
+    let is_at = |event: &WatchEvent<Widget>, revision: &str| matches!(event, WatchEvent::Modified(it) if it.metadata.resource_version == revision);
+    // Each is polled once and dropped until there is something.
+    let mut told = 0;
+    while told < 2 {
+        tokio::select! {
+            biased;
+            event = watch.next() => {
+                event.unwrap().unwrap();
+                told += 1;
+            }
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    soon(watch.until(|event| is_at(event, "7"))).await.unwrap();
+    soon(watch.until(|event| is_at(event, "8"))).await.unwrap();
+    assert_eq!(server.seen().len(), 1);
+}
+
+fn list(revision: &str, items: Value) -> Reply {
+    Reply::json(
+        200,
+        json!({"kind": "WidgetList", "metadata": {"resourceVersion": revision}, "items": items}).to_string(),
+    )
+}
+
+fn object(revision: &str, more: Value) -> Value {
+    let mut object = json!({"metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": revision}});
+    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object
+}
+
+fn event(event: &str, object: Value) -> &'static str {
+    json!({"type": event, "object": object}).to_string().leak()
+}
+
+fn dynamic(server: &Server) -> Api<DynamicObject> {
+    Api::dynamic(server.client(), api(server).resource().clone(), None).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_is_waited_for_by_name_across_expired_revisions() {
+    let _clock = steady_clock();
+    let phase = |revision: &str, phase: &str| object(revision, json!({"phase": phase}));
+    let server = Server::start([
+        list("3", json!([])),
+        Reply::watch(&[event("ADDED", phase("4", "Pending"))], End::Proper),
+        Reply::json(410, "{}"),
+        list("9", json!([phase("8", "Pending")])),
+        Reply::watch(&[event("MODIFIED", phase("10", "Running")), event("MODIFIED", phase("11", "Late"))], End::Stall),
+    ])
+    .await;
+    let mut seen = Vec::new();
+    let is_running = |it: Option<&DynamicObject>| {
+        seen.push(it.map(|it| it.data["phase"].clone()));
+        it.is_some_and(|it| it.data["phase"] == "Running")
+    };
+    let found = dynamic(&server).wait_for("ns/a", is_running).await.unwrap().unwrap();
+    assert_eq!(found.metadata.resource_version, "10");
+    assert_eq!(seen, [None, Some(json!("Pending")), Some(json!("Pending")), Some(json!("Running"))]);
+    assert_eq!(revisions(&server), ["3", "4", "9"]);
+    for seen in server.seen() {
+        assert!(seen.uri.starts_with("/apis/example.com/v1/namespaces/ns/widgets?"), "{}", seen.uri);
+        assert!(seen.uri.contains("fieldSelector=metadata.name%3Da"), "{}", seen.uri);
+    }
+    let server = Server::start([list("3", json!([phase("2", "Running")]))]).await;
+    assert!(dynamic(&server).wait_for("ns/a", |it| it.is_some()).await.unwrap().is_some(), "it may be so already");
+    assert_eq!(server.seen().len(), 1);
+    let server = Server::always(Reply::json(403, "{}")).await;
+    assert!(dynamic(&server).wait_for("ns/a", |it| it.is_some()).await.unwrap_err().is_forbidden());
+    assert!(dynamic(&server).wait_for("a", |it| it.is_some()).await.is_err(), "without a namespace");
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_are_waited_for_whatever_the_type_keeps() {
+    let _clock = steady_clock();
+    let with = |revision: &str, generation: i64, conditions: Value| {
+        let mut object = object(revision, json!({"status": {"conditions": conditions}}));
+        object["metadata"]["generation"] = generation.into();
+        object
+    };
+    let is = |status: &str, observed: i64| json!([{"type": "Failed", "status": "False"}, {"type": "Complete", "status": status, "observedGeneration": observed}]);
+    let frames = [
+        event("ADDED", object("4", json!({}))),
+        event("MODIFIED", with("5", 1, Value::Null)),
+        event("MODIFIED", with("6", 1, is("Odd", 1))),
+        event("MODIFIED", with("7", 2, is("True", 1))),
+        event("MODIFIED", with("8", 2, is("True", 2))),
+    ];
+    let server = Server::start([list("3", json!([])), Reply::watch(&frames, End::Stall)]).await;
+    let (met, widget) = api(&server).wait_for_condition("a", &["Failed", "Complete"]).await.unwrap();
+    assert_eq!((met, widget.metadata.resource_version.as_str()), ("Complete", "8"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_object_is_waited_for_even_if_another_takes_its_name() {
+    let _clock = steady_clock();
+    let server = Server::always(list("3", json!([]))).await;
+    soon(api(&server).wait_for_deletion("a", "")).await.unwrap();
+    let there = || list("3", json!([object("2", json!({}))]));
+    let gone = Reply::watch(&[frame("MODIFIED", "4"), frame("DELETED", "5")], End::Stall);
+    let server = Server::start([there(), gone]).await;
+    api(&server).wait_for_deletion("a", "u").await.unwrap();
+    // The deletion happened while nobody watched.
+    let server = Server::start([there(), Reply::json(410, "{}"), there()]).await;
+    let other = api(&server).wait_for_deletion("a", "other").await;
+    assert!(other.is_ok() && server.seen().len() == 1, "the one that is there is another one");
+}
