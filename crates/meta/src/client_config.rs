@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use zeroize::{ZeroizeOnDrop, Zeroizing};
+
 use crate::redacted_url;
 
 /// All that a client has to know to reach one API server: client-go's `rest.Config`.
@@ -41,6 +43,8 @@ pub struct ClientConfig {
     pub basic: Option<BasicAuth>,
     /// A program that prints credentials.
     pub exec: Option<ExecConfig>,
+    /// Which programs may be run for that.
+    pub plugin_policy: PluginPolicy,
     /// As whom to act, where the credentials' own user may.
     pub impersonate: Option<Impersonate>,
     /// A proxy for all requests: `http`, `https` or `socks5`. None: as the environment says.
@@ -80,7 +84,8 @@ impl ClientConfig {
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { server, namespace, tls, token, token_file, basic, exec, impersonate, .. } = self;
-        let Self { proxy_url, disable_compression, user_agent, qps, burst, timeout, max_object, .. } = self;
+        let Self { plugin_policy, proxy_url, disable_compression, user_agent, qps, burst, timeout, .. } = self;
+        let Self { max_object, .. } = self;
         f.debug_struct("ClientConfig")
             .field("server", &redacted_url(server))
             .field("namespace", namespace)
@@ -89,6 +94,7 @@ impl fmt::Debug for ClientConfig {
             .field("token_file", token_file)
             .field("basic", basic)
             .field("exec", exec)
+            .field("plugin_policy", plugin_policy)
             .field("impersonate", impersonate)
             .field("proxy_url", &proxy_url.as_deref().map(redacted_url))
             .field("disable_compression", disable_compression)
@@ -143,7 +149,7 @@ pub struct BasicAuth {
     pub password: Secret,
 }
 
-/// A text that is never printed.
+/// A text that is never printed, and whose memory is wiped when it is dropped.
 ///
 /// # Examples
 ///
@@ -155,12 +161,14 @@ pub struct BasicAuth {
 /// assert_eq!(format!("Bearer {}", token.expose()), "Bearer s3cret");
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(Box<str>);
+pub struct Secret(Zeroizing<Box<str>>);
+
+impl ZeroizeOnDrop for Secret {}
 
 impl Secret {
     /// Hides `text`.
     pub fn new(text: impl Into<Box<str>>) -> Self {
-        Self(text.into())
+        Self(Zeroizing::new(text.into()))
     }
 
     /// The text, for the one place that has to send it.
@@ -219,6 +227,30 @@ pub enum InteractiveMode {
     IfAvailable,
     /// It never does.
     Never,
+}
+
+/// Which credential programs may run, so that a kubeconfig from elsewhere cannot start what it likes: client-go's policy of the same
+/// name.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::{ClientConfig, PluginPolicy};
+///
+/// let mut config = ClientConfig::new("https://10.0.0.1:6443");
+/// config.plugin_policy = PluginPolicy::Allowlist(vec!["aws".into(), "/opt/corp/bin/login".into()]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PluginPolicy {
+    /// Any.
+    #[default]
+    AllowAll,
+    /// None.
+    DenyAll,
+    /// These alone: names to look up on `PATH`, or paths. A program is allowed if the configuration names it as it stands here, or if
+    /// both lead to the same file. The list may not be empty, and a path has no `.`, `..` or double slash in it.
+    Allowlist(Vec<PathBuf>),
 }
 
 /// As whom to act.

@@ -60,7 +60,7 @@ mod watch_event_type;
 mod openapi;
 
 pub use client_config::{
-    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, Secret, TlsClientConfig,
+    BasicAuth, ClientConfig, ExecConfig, Impersonate, InteractiveMode, PemSource, PluginPolicy, Secret, TlsClientConfig,
 };
 pub use condition::{Condition, ConditionStatus, Conditions};
 pub use dynamic::{DynamicObject, PartialObject};

@@ -2,6 +2,7 @@
 
 mod exec;
 mod impersonate;
+mod policy;
 mod token;
 
 use base64::Engine;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
-use pintle_meta::{ClientConfig, ExecConfig, InteractiveMode, PemSource, Time};
+use pintle_meta::{ClientConfig, ExecConfig, InteractiveMode, PemSource, PluginPolicy, Time};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::{Login, secret};
+use super::{Login, policy, secret};
 use crate::error::{AuthError, ConfigError};
 use crate::transport::ClientPair;
 
@@ -29,6 +29,7 @@ pub(crate) struct ExecPlugin(Arc<Plugin>);
 
 struct Plugin {
     config: ExecConfig,
+    policy: PluginPolicy,
     /// What the program is told about the cluster, if it asks for that.
     cluster: Option<serde_json::Value>,
     state: Mutex<State>,
@@ -79,8 +80,10 @@ impl ExecPlugin {
         if config.command.is_empty() {
             return Err(ConfigError::Value { field: "exec.command", why: "no program is named".into() });
         }
+        let policy = client.plugin_policy.clone();
+        policy::check(&policy)?;
         let cluster = config.provide_cluster_info.then(|| cluster_info(&config, client)).transpose()?;
-        Ok(Self(Arc::new(Plugin { config, cluster, state: Mutex::default() })))
+        Ok(Self(Arc::new(Plugin { config, policy, cluster, state: Mutex::default() })))
     }
 
     /// The present credentials; those of a run of the program if there are none that last.
@@ -162,7 +165,8 @@ impl Plugin {
             InteractiveMode::Always if terminal => true,
             InteractiveMode::Always => return Err(self.fault("it needs a terminal, and standard input is none")),
         };
-        let mut command = Command::new(&self.config.command);
+        let program = policy::allowed(&self.policy, &self.config.command, std::env::var_os("PATH").as_deref());
+        let mut command = Command::new(program.map_err(|why| self.fault(why))?);
         command
             .args(&self.config.args)
             .envs(&self.config.env)
@@ -197,14 +201,8 @@ impl Plugin {
     }
 
     fn read(&self, stdout: &[u8]) -> Result<Credential, AuthError> {
-        // serde's message could quote what was printed, and that holds the credentials.
-        let credential: ExecCredential = serde_json::from_slice(stdout).map_err(|error| {
-            self.fault(format!(
-                "what it printed is no ExecCredential (line {}, column {})",
-                error.line(),
-                error.column()
-            ))
-        })?;
+        let credential =
+            decode(stdout).map_err(|place| self.fault(format!("what it printed is no ExecCredential ({place})")))?;
         if credential.kind != "ExecCredential" || credential.api_version != self.config.api_version {
             return Err(self.fault(format!(
                 "it printed {:?} of {:?}; expected an ExecCredential of {:?}",
@@ -266,6 +264,21 @@ struct ExecStatus {
     client_certificate_data: Option<String>,
     client_key_data: Option<String>,
     expiration_timestamp: Option<Time>,
+}
+
+/// Reads what a program printed. The error says where it is wrong, and not more: serde's message could quote the credentials.
+fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
+    let place = |line: usize, column: usize| format!("line {line}, column {column}");
+    let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
+    // A text without a brace at its start may be YAML. The library takes quadratic time for what nests, which is harmless up to here.
+    #[cfg(feature = "yaml")]
+    if json.is_err() && printed.len() <= 64 << 10 && !printed.trim_ascii_start().starts_with(b"{") {
+        let told = |error: serde_yaml::Error| {
+            error.location().map_or("no place is known".into(), |at| place(at.line(), at.column()))
+        };
+        return serde_yaml::from_slice(printed).map_err(told);
+    }
+    json
 }
 
 /// Runs a program to its end. Both of its pipes are read at once: it would wait for ever on a full one.

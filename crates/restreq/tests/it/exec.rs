@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, Secret};
+use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, PluginPolicy, Secret};
 use pintle_restreq::{AuthError, Error, RestClient};
 use tempfile::TempDir;
 
@@ -323,4 +323,42 @@ async fn an_old_version_is_refused_when_the_client_is_made() {
     config.exec.as_mut().unwrap().api_version = "client.authentication.k8s.io/v1alpha1".into();
     let error = RestClient::new(config).unwrap_err().to_string();
     assert!(error.contains("exec.api_version"), "{error}");
+}
+
+#[tokio::test]
+async fn a_program_that_the_policy_does_not_allow_is_never_run() {
+    let program = Program::token("");
+    let allowed = PluginPolicy::Allowlist(vec![program.path()]);
+    let other = PluginPolicy::Allowlist(vec!["login".into(), "/opt/other/login".into()]);
+    for (policy, runs) in [(PluginPolicy::DenyAll, 0), (other, 0), (allowed, 1)] {
+        let server = Server::start([Reply::ok()]).await;
+        let mut config = program.config(&server);
+        config.plugin_policy = policy.clone();
+        let outcome = soon(RestClient::new(config).unwrap().get().send()).await;
+        assert_eq!((program.runs(), server.seen().len()), (runs, runs), "{policy:?}");
+        if let Err(error) = outcome {
+            assert!(error.to_string().contains("plugin_policy"), "{error}");
+        }
+    }
+    let mut config = program.config(&Server::start([]).await);
+    config.plugin_policy = PluginPolicy::Allowlist(Vec::new());
+    assert!(RestClient::new(config).unwrap_err().to_string().contains("DenyAll"));
+}
+
+#[cfg(feature = "yaml")]
+#[tokio::test]
+async fn a_program_may_print_yaml() {
+    let printing = |status: &str| format!("cat <<END\napiVersion: {V1}\nkind: ExecCredential\nstatus:\n{status}\nEND");
+    let program = Program::new(&printing("  token: t$n\n  expirationTimestamp: \"2126-11-20T08:30:00Z\""));
+    let server = Server::start([Reply::ok()]).await;
+    soon(RestClient::new(program.config(&server)).unwrap().get().send()).await.unwrap();
+    assert_eq!(shown(&server), ["t1"]);
+    for (script, word) in [
+        (printing("  token: [hush]"), "line 4"),
+        (printing("  token: 'hush"), "(line"),
+        (printing(&format!("  token: &a {}", "hush".repeat(20_000))), "no ExecCredential"),
+    ] {
+        let said = why(&Program::new(&script), |_| {}).await;
+        assert!(said.contains(word) && !said.contains("hush"), "{word}: {said}");
+    }
 }

@@ -1,0 +1,138 @@
+//! Which credential programs may run.
+
+use std::env::consts::EXE_SUFFIX;
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::path::{Component, Path, PathBuf};
+
+use pintle_meta::PluginPolicy;
+
+use crate::error::ConfigError;
+
+/// Refuses a list that allows less, or more, than who wrote it may think.
+pub(super) fn check(policy: &PluginPolicy) -> Result<(), ConfigError> {
+    let PluginPolicy::Allowlist(list) = policy else { return Ok(()) };
+    let fault = |why: String| Err(ConfigError::Value { field: "plugin_policy", why });
+    if list.is_empty() {
+        return fault("the allow-list is empty; use DenyAll to allow none".into());
+    }
+    match list.iter().find(|entry| !is_normal(entry)) {
+        None => Ok(()),
+        Some(entry) => fault(format!("{entry:?} is neither the name of a program nor a path without detours")),
+    }
+}
+
+/// The program to run for `command`, as an absolute path where there is one, or why it may not be run. `path` is `PATH`.
+pub(super) fn allowed(policy: &PluginPolicy, command: &str, path: Option<&OsStr>) -> Result<PathBuf, String> {
+    let list = match policy {
+        PluginPolicy::DenyAll => return Err("plugin_policy allows no credential program".into()),
+        PluginPolicy::Allowlist(list) => list,
+        _ => return Ok(command.into()),
+    };
+    let resolved = look_path(Path::new(command), path);
+    let is_listed = |program: &Path| list.iter().any(|entry| entry == program);
+    if is_listed(Path::new(command)) {
+        // One that is missing is told as such by whoever runs it.
+        return Ok(resolved.unwrap_or_else(|| command.into()));
+    }
+    let Some(resolved) = resolved else {
+        return Err("it is not found, so whether plugin_policy allows it cannot be told".into());
+    };
+    let is_same_file = |entry: &PathBuf| {
+        entry.file_name() == resolved.file_name() && look_path(entry, path).is_some_and(|entry| entry == resolved)
+    };
+    match is_listed(&resolved) || list.iter().any(is_same_file) {
+        true => Ok(resolved),
+        false => Err(format!("{} is not on the allow-list of plugin_policy", resolved.display())),
+    }
+}
+
+/// Whether a path is written the one way that it is compared by.
+fn is_normal(entry: &Path) -> bool {
+    let plain = |part: Component<'_>| !matches!(part, Component::CurDir | Component::ParentDir);
+    let rebuilt: PathBuf = entry.components().collect();
+    !entry.as_os_str().is_empty() && entry.components().all(plain) && rebuilt.as_os_str() == entry.as_os_str()
+}
+
+/// The file that a command means: a name without a directory is looked up on `PATH`, whose relative entries do not count.
+fn look_path(command: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
+    if command.parent().is_some_and(|parent| !parent.as_os_str().is_empty()) {
+        return executable(command);
+    }
+    let folders = std::env::split_paths(path?).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(command)).find_map(|file| executable(&file))
+}
+
+fn executable(file: &Path) -> Option<PathBuf> {
+    let mut suffixed = file.as_os_str().to_owned();
+    suffixed.push(EXE_SUFFIX);
+    let is_program = |file: &PathBuf| file.metadata().is_ok_and(|found| found.is_file() && may_be_run(&found));
+    [file.to_owned(), suffixed.into()].into_iter().find(is_program)
+}
+
+#[cfg(unix)]
+fn may_be_run(file: &Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    file.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn may_be_run(_: &Metadata) -> bool {
+    true
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_list_that_cannot_be_meant_is_refused() {
+        let list = |entries: &[&str]| PluginPolicy::Allowlist(entries.iter().map(PathBuf::from).collect());
+        for entries in [&["aws"][..], &["/opt/login", "aws"], &["bin/login"]] {
+            check(&list(entries)).unwrap();
+        }
+        for entries in [&[][..], &[""], &["aws", ""], &["/opt/../login"], &["./login"], &["/opt//login"], &["/opt/"]] {
+            let error = check(&list(entries)).unwrap_err().to_string();
+            assert!(error.contains("plugin_policy"), "{entries:?}: {error}");
+        }
+        check(&PluginPolicy::AllowAll).unwrap();
+        check(&PluginPolicy::DenyAll).unwrap();
+    }
+
+    /// The rows of client-go's tests of its allow-list.
+    #[test]
+    fn a_program_is_allowed_as_it_is_named_or_if_both_lead_to_one_file() {
+        let root = tempfile::tempdir().unwrap();
+        let file = |name: &str, mode: u32| {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let (first, second) = (file("first/login", 0o755), file("second/login", 0o755));
+        let hidden = file("second/other", 0o755);
+        file("first/other", 0o644);
+        let path = std::env::join_paths([Path::new("first"), &root.path().join("first"), &root.path().join("second")])
+            .unwrap();
+        let run = |entry: &Path, command: &Path| {
+            allowed(&PluginPolicy::Allowlist(vec![entry.into()]), command.to_str().unwrap(), Some(&path)).ok()
+        };
+        let login = Path::new("login");
+        assert_eq!(run(login, login), Some(first.clone()), "what runs is what was looked up");
+        assert_eq!(run(login, &first), Some(first.clone()), "the name leads to that file");
+        assert_eq!(run(&first, login), Some(first.clone()), "the command leads to that file");
+        assert_eq!(run(&first, &first), Some(first.clone()));
+        assert_eq!(run(&second, login), None, "PATH leads to another one");
+        assert_eq!(run(login, &second), None, "the same name, another file");
+        assert_eq!(run(Path::new("other"), &hidden), Some(hidden), "a file that cannot be run is passed over");
+        assert_eq!(run(Path::new("gone"), login), None);
+        assert_eq!(run(login, Path::new("gone")), None);
+        let gone = Path::new("gone");
+        assert_eq!(run(gone, gone), Some(gone.into()), "and running it tells that it is missing");
+        assert_eq!(allowed(&PluginPolicy::AllowAll, "login", Some(&path)), Ok(login.into()));
+        allowed(&PluginPolicy::DenyAll, "login", Some(&path)).unwrap_err();
+    }
+}
