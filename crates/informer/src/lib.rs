@@ -50,6 +50,7 @@
 //! - An [`Overlay`] is a lister that sees its own writes at once.
 //! - A [`Cache`] is the store below, a [`Reflector`](reflector::Reflector) the state machine that lists and watches to fill it.
 //! - A [`Projection`] says what of each object is kept. Mind it where objects of the cache are written back.
+//! - A [`Compact`] object is kept compressed, and decoded when it is read.
 //! - A [`Recorder`] writes down what a source tells, and a [`Recording`] tells it once more, to an informer in a test.
 //! - [`InformerConfig::metrics`] says who is told of all that, by client-go's names.
 //!
@@ -87,6 +88,7 @@
 //!    here on it is on the listener's time, and nobody waits for anybody. What was there at its beginning, it reads as it goes.
 
 mod cache;
+mod compact;
 mod config;
 mod decode;
 mod decoder;
@@ -114,6 +116,7 @@ mod subscription;
 mod sync;
 
 pub use cache::{AddIndexError, Cache, IndexFailed, IndexValues, NAMESPACE_INDEX, Remembered};
+pub use compact::Compact;
 pub use config::{ErrorHandler, InformerConfig, Transform};
 pub use decode::Undecodable;
 pub use error::{NotReached, NotSynced, ReflectorError, UnknownIndex};
