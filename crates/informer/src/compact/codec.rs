@@ -274,6 +274,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_too_far_back_is_not_copied() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let letters: String = (0..101).map(|_| random.uppercase()).collect();
+        let far = letters + &"-".repeat(REACH - 100);
+        assert_eq!(there_and_back(&far, "", &far[1..101]), 3);
+        assert!(there_and_back(&far, "", &far[..8]) > 3);
+    }
+
     /// Texts in which much comes again, near and far.
     fn text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
@@ -281,9 +290,9 @@ mod tests {
             ".{0,9}",
             proptest::sample::select(vec![r#""namespace":"a""#, r#""status":"True","#, "zzzzzzzz", "T08:30:07Z"])
                 .prop_map(str::to_owned),
-            (0_usize..9000).prop_map(|n| "far ".repeat(n / 100 * 100)),
+            (0_usize..3000).prop_map(|n| "far ".repeat(n / 100 * 100)),
         ];
-        vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+        vec(piece, 0..20).prop_map(|pieces| pieces.concat())
     }
 
     proptest! {
