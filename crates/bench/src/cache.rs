@@ -14,6 +14,7 @@ mod sync;
 use std::process::ExitCode;
 
 use k8s_openapi::api::core::v1::Pod;
+use pintle_informer::Compact;
 use tokio::runtime::Runtime;
 
 use crate::feed::Feed;
@@ -46,6 +47,8 @@ const WORKS: &[(&str, Work)] = &[
     ("held", |how, runtime| held::held::<Pod>(how, runtime, Kept::All)),
     ("held-default", |how, runtime| held::held::<Pod>(how, runtime, Kept::Unmanaged)),
     ("held-slim", |how, runtime| held::held::<SlimPod>(how, runtime, Kept::All)),
+    ("held-compact", |how, runtime| held::held::<Compact<Pod>>(how, runtime, Kept::Unmanaged)),
+    ("read-compact", held::read_compact),
     ("subscribe", subscribe::subscribe),
     ("stall", |how, _| stall::stall(how)),
 ];

@@ -1,6 +1,8 @@
 //! From the bytes of an object to the object, or to what can be said of one that cannot be decoded.
 
 use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 
 use pintle_meta::{DecodeError, Metadata, Object, ObjectKey, ObjectMeta, Oversized, RawObject};
@@ -135,6 +137,14 @@ pub(crate) fn identity(object: &RawObject) -> ObjectMeta {
         ..ObjectMeta::new(namespace, name)
     }
 }
+
+impl fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be decoded: {}", self.key, self.error)
+    }
+}
+
+impl Error for Undecodable {}
 
 impl<T> Decoded<T> {
     /// An entry for the object that goes by this metadata.

@@ -366,7 +366,8 @@ impl<T> PartialEq for Scope<T> {
     }
 }
 
-/// `Pod` of `k8s_openapi::api::core::v1::Pod`.
+/// `Pod` of `k8s_openapi::api::core::v1::Pod`, and `Compact<Pod>` of such pods.
 fn short_name(type_name: &str) -> String {
-    type_name.rsplit("::").next().unwrap_or(type_name).to_owned()
+    let paths = type_name.split_inclusive(['<', '>', ',', ' ']);
+    paths.map(|path| path.rsplit_once("::").map_or(path, |(_, name)| name)).collect()
 }

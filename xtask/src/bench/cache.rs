@@ -126,10 +126,21 @@ pub(crate) const AREA: Area = Area {
                     &["held-slim"],
                     &[(RESIDENT, &[AtMost(80e6)]), (LIVE, &[]), (AllocationsPerOp, &[]), (Cpu, &[])],
                 ),
+                counted(
+                    "compressed",
+                    &["held-compact"],
+                    &[(RESIDENT, &[AtMost(150e6)]), (LIVE, &[]), (AllocationsPerOp, &[])],
+                ),
             ],
             peers: &[client_go(&["held"]), ("kube-rs", Run { program: Program::Kube("counted"), args: &["held"] })],
             around: Around::Pods(100_000),
             runs: 1,
+        },
+        Work {
+            name: "100 k pods held compressed: each read once, at random",
+            ours: &[informer("", &["read-compact"], &[(WallPerOp, &[AtMost(40_000.0)]), (CpuPerOp, &[])])],
+            peers: &[],
+            around: Around::Pods(100_000),
         },
         Work {
             name: "one who subscribes at 100 k",

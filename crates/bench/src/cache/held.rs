@@ -1,5 +1,7 @@
-//! What a full store takes.
+//! What a full store takes, and what it takes to read one that is compressed.
 
+use k8s_openapi::api::core::v1::Pod;
+use pintle_informer::Compact;
 use tokio::runtime::Runtime;
 
 use super::Setting;
@@ -17,4 +19,16 @@ pub(super) fn held<T: Kind>(how: &Setting, runtime: &Runtime, kept: Kept) -> Sam
         Tally::operations(informer.lister().len())
     });
     sample.with("bytes live", live() - live_before).with("bytes resident", resident() - resident_before)
+}
+
+/// Each pod once, at random: nearly none of them was decoded a short while ago.
+pub(super) fn read_compact(how: &Setting, runtime: &Runtime) -> Sample {
+    let informer = informer::<Compact<Pod>>(how, Kept::Unmanaged, false);
+    runtime.block_on(start_and_settle(how, &informer));
+    let mut pods = informer.lister().list();
+    fastrand::Rng::with_seed(1).shuffle(&mut pods);
+    measure(|| {
+        pods.iter().for_each(|pod| assert!(pod.get().expect("it is a pod").metadata.name.is_some()));
+        Tally::operations(pods.len())
+    })
 }

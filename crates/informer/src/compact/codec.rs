@@ -1,0 +1,327 @@
+//! A compressor for texts of a few kilobytes that are much like some that are known: LZ77, with a dictionary that is hashed once.
+//!
+//! What it has beyond that makes it fit for objects of an API. Where two differ in a field, its value is mostly as long in both: to copy
+//! on behind it, at the distance of the last copy, takes one byte. And of hexadecimal digits, which uids and digests consist of, two
+//! take one.
+//!
+//! The compressed form is a sequence of items. The first byte of each says what it is, and how much:
+//!
+//! | first byte | n from | the item |
+//! |---|---|---|
+//! | 0 to 47 | 1 | n bytes, which follow |
+//! | 48 to 79 | 4 | 2n hexadecimal digits, two in each of the n bytes that follow |
+//! | 80 to 143 | 2 | a copy of n bytes, at the distance of the last copy |
+//! | 144 to 255 | 5 | a copy of n bytes; the distance follows, in two bytes |
+//!
+//! The greatest n of a copy is followed by what is to be added to it, seven bits in a byte, the lowest first.
+
+const HEX: u8 = 48;
+const AGAIN: u8 = 80;
+const COPY: u8 = 144;
+
+const MIN_HEX: usize = 4;
+const MAX_HEX: usize = (AGAIN - HEX) as usize - 1 + MIN_HEX;
+const MIN_AGAIN: usize = 2;
+const MIN_COPY: usize = 5;
+
+/// No copy is from farther back.
+const REACH: usize = u16::MAX as usize;
+
+/// Where some bytes were last seen: by a hash of as many as make a copy.
+#[derive(Clone)]
+pub(super) struct Places {
+    /// One more than the place; 0 stands for none.
+    places: Box<[u32]>,
+    shift: u32,
+}
+
+impl Places {
+    pub(super) fn new(bits: u32) -> Self {
+        Self { places: vec![0; 1 << bits].into(), shift: u64::BITS - bits }
+    }
+
+    /// Enters a place, and says where the same bytes may have been before.
+    pub(super) fn enter(&mut self, text: &[u8], at: usize) -> Option<usize> {
+        let slot = self.slot(text, at)?;
+        let before = std::mem::replace(&mut self.places[slot], at as u32 + 1);
+        (before as usize).checked_sub(1)
+    }
+
+    fn find(&self, text: &[u8], at: usize) -> Option<usize> {
+        (self.places[self.slot(text, at)?] as usize).checked_sub(1)
+    }
+
+    fn slot(&self, text: &[u8], at: usize) -> Option<usize> {
+        let &[a, b, c, d, e] = text.get(at..)?.first_chunk::<MIN_COPY>()?;
+        let hash = u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Some((hash >> self.shift) as usize)
+    }
+}
+
+/// Compresses what `text` has from `begin` on. It opens with a dictionary of so many bytes, whose places are `known`. What stands between
+/// them is known as well.
+pub(super) fn compress(text: &[u8], known: &Places, dictionary: usize, begin: usize) -> Vec<u8> {
+    let mut own = Places::new(12);
+    (dictionary..begin).for_each(|at| _ = own.enter(text, at));
+    let mut out = Vec::with_capacity((text.len() - begin) / 4);
+    // Up to `done`, it is in `out`.
+    let (mut done, mut at, mut distance) = (begin, begin, usize::MAX);
+    while at < text.len() {
+        let again = at.checked_sub(distance).map_or(0, |from| common(text, from, at));
+        // What stands in between is an item of its own, whose first byte counts.
+        let length = if again >= MIN_AGAIN + usize::from(done < at) {
+            put_bytes(&text[done..at], &mut out);
+            put_length(AGAIN, COPY - 1, again - MIN_AGAIN, &mut out);
+            again
+        } else if let Some((length, from)) = longest(text, at, [own.enter(text, at), known.find(text, at)]) {
+            let before = text[done..at].iter().rev().zip(text[..from].iter().rev()).take_while(|(a, b)| a == b).count();
+            put_bytes(&text[done..at - before], &mut out);
+            put_length(COPY, u8::MAX, before + length - MIN_COPY, &mut out);
+            distance = at - from;
+            out.extend_from_slice(&(distance as u16).to_le_bytes());
+            length
+        } else {
+            // What is long like nothing is looked at in larger and larger steps.
+            at += 1 + (at - done) / 32;
+            continue;
+        };
+        // Some of its places will do to find it again.
+        (at..at + length).step_by(3).for_each(|at| _ = own.enter(text, at));
+        at += length;
+        done = at;
+    }
+    put_bytes(&text[done..], &mut out);
+    out
+}
+
+/// Appends to `text` what was compressed, of which it is known how long it was, behind what it had before it then. `None`: it is nothing
+/// that was.
+pub(super) fn decompress(mut data: &[u8], length: usize, text: &mut Vec<u8>) -> Option<()> {
+    let end = text.len() + length;
+    let mut distance = 0;
+    while let Some(first) = take(&mut data) {
+        let fits = |n: usize| (n <= end - text.len()).then_some(n);
+        match first {
+            ..HEX => {
+                let (bytes, rest) = data.split_at_checked(fits(usize::from(first) + 1)?)?;
+                text.extend_from_slice(bytes);
+                data = rest;
+            }
+            HEX..AGAIN => {
+                let digits = fits(2 * (usize::from(first - HEX) + MIN_HEX))?;
+                let (bytes, rest) = data.split_at_checked(digits / 2)?;
+                let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+                text.extend(digits.map(|digit| b"0123456789abcdef"[usize::from(digit)]));
+                data = rest;
+            }
+            AGAIN.. => {
+                let length = if first < COPY {
+                    take_length(first, AGAIN, COPY - 1, &mut data)? + MIN_AGAIN
+                } else {
+                    let length = take_length(first, COPY, u8::MAX, &mut data)? + MIN_COPY;
+                    distance = usize::from(u16::from_le_bytes([take(&mut data)?, take(&mut data)?]));
+                    length
+                };
+                let from = text.len().checked_sub(distance)?;
+                match fits(length)? {
+                    length if length <= distance => text.extend_from_within(from..from + length),
+                    _ if distance == 0 => return None,
+                    // It copies what it has just made.
+                    length => (from..from + length).for_each(|at| text.push(text[at])),
+                }
+            }
+        }
+    }
+    (text.len() == end).then_some(())
+}
+
+/// The longest copy that can be made here, of those places.
+fn longest(text: &[u8], at: usize, places: [Option<usize>; 2]) -> Option<(usize, usize)> {
+    let in_reach = places.into_iter().flatten().filter(|from| at - from <= REACH);
+    in_reach.map(|from| (common(text, from, at), from)).max().filter(|&(length, _)| length >= MIN_COPY)
+}
+
+/// How many bytes are the same at both places, of which `from` is the earlier.
+fn common(text: &[u8], from: usize, at: usize) -> usize {
+    let (earlier, later) = (&text[from..from + text.len() - at], &text[at..]);
+    let (words, rest) = later.as_chunks::<8>();
+    let mut length = 0;
+    for (word, earlier) in words.iter().zip(earlier.as_chunks::<8>().0) {
+        let differs = u64::from_le_bytes(*word) ^ u64::from_le_bytes(*earlier);
+        if differs != 0 {
+            return length + differs.trailing_zeros() as usize / 8;
+        }
+        length += 8;
+    }
+    length + rest.iter().zip(&earlier[length..]).take_while(|(a, b)| a == b).count()
+}
+
+/// Bytes that are no copy.
+fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    let (mut done, mut at) = (0, 0);
+    while at < bytes.len() {
+        let digits = bytes[at..].iter().map_while(|&byte| digit(byte)).count() / 2 * 2;
+        if digits < 2 * MIN_HEX {
+            at += digits.max(1);
+            continue;
+        }
+        put_plain(&bytes[done..at], out);
+        for some in bytes[at..at + digits].chunks(2 * MAX_HEX) {
+            let Some(n) = (some.len() / 2).checked_sub(MIN_HEX) else {
+                put_plain(some, out);
+                continue;
+            };
+            out.push(HEX + n as u8);
+            let pairs = some.as_chunks().0.iter().map(|&[high, low]| (digit(high), digit(low)));
+            out.extend(pairs.map(|(high, low)| high.unwrap_or(0) << 4 | low.unwrap_or(0)));
+        }
+        at += digits;
+        done = at;
+    }
+    put_plain(&bytes[done..], out);
+}
+
+fn put_plain(bytes: &[u8], out: &mut Vec<u8>) {
+    for some in bytes.chunks(usize::from(HEX)) {
+        out.push(some.len() as u8 - 1);
+        out.extend_from_slice(some);
+    }
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    }
+}
+
+/// The first byte of a copy, and what follows it of a long one.
+fn put_length(least: u8, greatest: u8, n: usize, out: &mut Vec<u8>) {
+    let Some(mut more) = n.checked_sub(usize::from(greatest - least)) else { return out.push(least + n as u8) };
+    out.push(greatest);
+    while more >= 0x80 {
+        out.push(more as u8 | 0x80);
+        more >>= 7;
+    }
+    out.push(more as u8);
+}
+
+fn take_length(first: u8, least: u8, greatest: u8, data: &mut &[u8]) -> Option<usize> {
+    let mut length = usize::from(first - least);
+    if first < greatest {
+        return Some(length);
+    }
+    for shift in (0..35).step_by(7) {
+        let byte = take(data)?;
+        length += usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(length);
+        }
+    }
+    None
+}
+
+fn take(data: &mut &[u8]) -> Option<u8> {
+    let (&first, rest) = data.split_first()?;
+    *data = rest;
+    Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn places(dictionary: &[u8]) -> Places {
+        let mut places = Places::new(14);
+        (0..dictionary.len()).for_each(|at| _ = places.enter(dictionary, at));
+        places
+    }
+
+    /// How large it becomes.
+    #[track_caller]
+    fn there_and_back(dictionary: &str, head: &str, text: &str) -> usize {
+        let all = [dictionary, head, text].concat();
+        let begin = all.len() - text.len();
+        let compressed = compress(all.as_bytes(), &places(dictionary.as_bytes()), dictionary.len(), begin);
+        let mut back = all.as_bytes()[..begin].to_vec();
+        assert_eq!(decompress(&compressed, text.len(), &mut back), Some(()));
+        assert_eq!(back, all.as_bytes());
+        compressed.len()
+    }
+
+    #[test]
+    fn what_is_known_takes_no_room() {
+        let known = r#"{"kind":"Pod","created":"2026-08-05","phase":"Running"}"#;
+        assert_eq!(there_and_back(known, "", known), 3);
+        assert_eq!(there_and_back("", known, known), 3);
+        // Another date of the same length: the date and two items.
+        let other = known.replace("2026-08-05", "1999-12-31");
+        assert_eq!(there_and_back(known, "", &other), 3 + 1 + 10 + 1);
+        assert_eq!(there_and_back("", "", &"a".repeat(1000)), 1 + 1 + 1 + 2 + 2);
+        assert_eq!(there_and_back("", "", ""), 0);
+    }
+
+    #[test]
+    fn digests_take_half_their_room() {
+        let digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+        assert_eq!(there_and_back("", "", digest), 1 + 32);
+        for digits in 0..digest.len() {
+            there_and_back("", "", &digest[..digits]);
+        }
+    }
+
+    #[test]
+    fn what_is_too_far_back_is_not_copied() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let letters: String = (0..101).map(|_| random.uppercase()).collect();
+        let far = letters + &"-".repeat(REACH - 100);
+        assert_eq!(there_and_back(&far, "", &far[1..101]), 3);
+        assert!(there_and_back(&far, "", &far[..8]) > 3);
+    }
+
+    /// Texts in which much comes again, near and far.
+    fn text() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            "[0-9a-f]{1,90}",
+            ".{0,9}",
+            proptest::sample::select(vec![r#""namespace":"a""#, r#""status":"True","#, "zzzzzzzz", "T08:30:07Z"])
+                .prop_map(str::to_owned),
+            (0_usize..3000).prop_map(|n| "far ".repeat(n / 100 * 100)),
+        ];
+        vec(piece, 0..20).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_text_comes_back(dictionary in text(), head in text(), text in text()) {
+            there_and_back(&dictionary, &head, &text);
+        }
+
+        /// Whatever it is given, it does not panic and makes no more than it was asked for.
+        #[test]
+        fn what_was_never_compressed_is_refused(before in vec(any::<u8>(), 0..50), data in vec(any::<u8>(), 0..200), length in 0_usize..500) {
+            let mut text = before.clone();
+            let whole = decompress(&data, length, &mut text).is_some();
+            prop_assert!(text.starts_with(&before) && text.len() <= before.len() + length);
+            prop_assert_eq!(whole && text.len() != before.len() + length, false);
+        }
+
+        #[test]
+        fn what_was_damaged_is_refused_or_another_text(text in text(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+            let mut data = compress(text.as_bytes(), &Places::new(14), 0, 0);
+            if !data.is_empty() {
+                let at = at.index(data.len());
+                data[at] = byte;
+                let mut back = Vec::new();
+                let whole = decompress(&data, text.len(), &mut back);
+                prop_assert!(whole.is_none() || back.len() == text.len());
+            }
+        }
+    }
+}

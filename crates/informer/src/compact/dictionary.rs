@@ -1,0 +1,157 @@
+//! What the objects of a type share.
+
+use std::any::TypeId;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Weak};
+
+use pintle_meta::ObjectMeta;
+
+use super::codec::{Places, compress, decompress};
+use super::common::{Common, Commons};
+use super::recent::Recent;
+use crate::sync::{Mutex, RwLock};
+
+/// For as long as there is an object of its type: the text that helps to compress them, and what of them is in memory once for several.
+pub(super) struct Dictionary {
+    learnt: RwLock<Arc<Learnt>>,
+    commons: Commons,
+    pub(super) recent: Recent,
+}
+
+/// A text that only grows: what was compressed under less of it is decompressed with its beginning.
+#[derive(Clone)]
+struct Learnt {
+    text: Vec<u8>,
+    places: Places,
+}
+
+/// How large a dictionary becomes. More would find little more.
+const MOST: usize = 32 << 10;
+
+/// How much of one object it takes in.
+const MOST_OF_ONE: usize = 8 << 10;
+
+/// An object is to become so many times smaller. One that does not is new to the dictionary. Of pods, this takes in about one of each
+/// sort: at 7 it is content too early.
+const RATIO: usize = 8;
+
+/// The dictionaries in use. A type has one in a process, since a `Deserialize` does not know for which informer it works.
+static DICTIONARIES: LazyLock<Mutex<BTreeMap<TypeId, Weak<Dictionary>>>> = LazyLock::new(Mutex::default);
+
+impl Dictionary {
+    /// That of a type.
+    pub(super) fn of<T: 'static>() -> Arc<Self> {
+        let mut dictionaries = DICTIONARIES.lock();
+        let dictionary = dictionaries.entry(TypeId::of::<T>()).or_default();
+        dictionary.upgrade().unwrap_or_else(|| {
+            let new = Arc::new(Self::new());
+            *dictionary = Arc::downgrade(&new);
+            new
+        })
+    }
+
+    fn new() -> Self {
+        let learnt = Learnt { text: Vec::new(), places: Places::new(14) };
+        Self { learnt: RwLock::new(Arc::new(learnt)), commons: Commons::default(), recent: Recent::default() }
+    }
+
+    pub(super) fn common(&self, metadata: &ObjectMeta) -> serde_json::Result<Arc<Common>> {
+        self.commons.share(metadata)
+    }
+
+    /// Compresses an object, and says under how much of the dictionary. `before` is known to whoever decompresses it.
+    pub(super) fn compress(&self, before: &str, json: &str) -> (Vec<u8>, u32) {
+        let learnt = self.learnt.read().clone();
+        let known = learnt.text.len();
+        let text = [&learnt.text, before.as_bytes(), json.as_bytes()].concat();
+        let compressed = compress(&text, &learnt.places, known, known + before.len());
+        if known < MOST && compressed.len() * RATIO > json.len() {
+            self.learn(&learnt, json);
+        }
+        (compressed, known as u32)
+    }
+
+    /// The JSON that was compressed to this.
+    pub(super) fn decompress(
+        &self,
+        before: [&[u8]; 2],
+        compressed: &[u8],
+        learnt: usize,
+        size: usize,
+    ) -> Option<String> {
+        let mut text = Vec::with_capacity(learnt + before[0].len() + before[1].len() + size);
+        text.extend_from_slice(self.learnt.read().text.get(..learnt)?);
+        before.iter().for_each(|part| text.extend_from_slice(part));
+        let begin = text.len();
+        decompress(compressed, size, &mut text)?;
+        String::from_utf8(text.split_off(begin)).ok()
+    }
+
+    /// Takes an object in. If others have been meanwhile, it is let go: it may be one of theirs.
+    fn learn(&self, before: &Arc<Learnt>, json: &str) {
+        let mut learnt = Learnt::clone(before);
+        let begin = learnt.text.len();
+        let more = json.len().min(MOST_OF_ONE).min(MOST - begin);
+        learnt.text.extend_from_slice(&json.as_bytes()[..more]);
+        for at in begin..learnt.text.len() {
+            learnt.places.enter(&learnt.text, at);
+        }
+        let mut current = self.learnt.write();
+        if Arc::ptr_eq(&current, before) {
+            *current = Arc::new(learnt);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Some kilobytes without a likeness to those of another seed.
+    fn text(seed: u64, size: usize) -> String {
+        let mut random = fastrand::Rng::with_seed(seed);
+        (0..size).map(|_| random.alphanumeric()).collect()
+    }
+
+    fn learnt(dictionary: &Dictionary) -> usize {
+        dictionary.learnt.read().text.len()
+    }
+
+    #[test]
+    fn it_learns_what_is_new_up_to_its_size_and_what_was_compressed_before_stays_readable() {
+        let dictionary = Dictionary::new();
+        let texts: Vec<String> = (0..9).flat_map(|seed| [text(seed, 6000), text(seed, 6000)]).collect();
+        let compressed: Vec<_> = texts.iter().map(|text| dictionary.compress("", text)).collect();
+        for (pair, new) in compressed.chunks(2).zip([true, true, true, true, true, false, false, false, false]) {
+            assert!(pair[0].0.len() > 6000, "nothing was known of it");
+            assert_eq!(pair[1].0.len() < 100, new, "it was learnt");
+        }
+        assert_eq!(learnt(&dictionary), MOST);
+        for (text, (compressed, learnt)) in texts.iter().zip(&compressed) {
+            let back = dictionary.decompress([b"", b""], compressed, *learnt as usize, text.len());
+            assert_eq!(back.as_ref(), Some(text));
+        }
+        assert_eq!(dictionary.decompress([b"", b""], &compressed[0].0, MOST + 1, 6000), None);
+    }
+
+    #[test]
+    fn one_large_object_does_not_fill_it() {
+        let dictionary = Dictionary::new();
+        dictionary.compress("", &text(1, 100_000));
+        assert_eq!(learnt(&dictionary), MOST_OF_ONE);
+        dictionary.compress("", &text(2, 1_000));
+        assert_eq!(learnt(&dictionary), MOST_OF_ONE + 1_000);
+    }
+
+    #[test]
+    fn it_goes_with_the_last_object_of_its_type() {
+        struct Kind;
+        let first = Dictionary::of::<Kind>();
+        assert!(Arc::ptr_eq(&first, &Dictionary::of::<Kind>()));
+        assert!(!Arc::ptr_eq(&first, &Dictionary::of::<&Kind>()));
+        let gone = Arc::downgrade(&first);
+        drop(first);
+        assert!(gone.upgrade().is_none());
+        Dictionary::of::<Kind>();
+    }
+}

@@ -1,0 +1,171 @@
+//! One object, compressed.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem::take;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use pintle_meta::{Metadata, ObjectMeta, OwnerRef};
+use serde::Deserialize;
+use serde::de::Error as _;
+
+use super::common::Common;
+use super::dictionary::Dictionary;
+
+/// An object, whichever type it is to have.
+pub(super) struct Record {
+    dictionary: Arc<Dictionary>,
+    common: Arc<Common>,
+    /// Name, namespace, uid and resourceVersion, then the compressed JSON. One piece, since allocators round each up.
+    data: Box<[u8]>,
+    /// Where these four end.
+    ends: [u32; 4],
+    /// How long the JSON is.
+    size: u32,
+    /// How much of the dictionary there was.
+    learnt: u32,
+    generation: i64,
+    is_terminating: bool,
+    /// Whether it may be among the recently decoded ones.
+    was_decoded: AtomicBool,
+    #[expect(clippy::box_collection, reason = "it is hardly ever there")]
+    annotations: OnceLock<Box<BTreeMap<String, String>>>,
+}
+
+/// An object of which all but the metadata is skipped.
+#[derive(Deserialize)]
+struct Skim {
+    #[serde(default)]
+    metadata: ObjectMeta,
+}
+
+/// What is larger is not taken, so that all places in it and in what stands before it are known in 32 bits.
+const MOST: u32 = 1 << 30;
+
+impl Record {
+    pub(super) fn new<T: 'static>(json: &str) -> serde_json::Result<Self> {
+        let Skim { mut metadata } = serde_json::from_str(json)?;
+        let dictionary = Dictionary::of::<T>();
+        let common = dictionary.common(&ObjectMeta {
+            labels: take(&mut metadata.labels),
+            owner_references: take(&mut metadata.owner_references),
+            finalizers: take(&mut metadata.finalizers),
+            ..ObjectMeta::default()
+        })?;
+        let ObjectMeta { name, namespace, uid, resource_version, generation, deletion_timestamp, .. } = metadata;
+        let head = [name, namespace, uid, resource_version];
+        let mut ends = [0; 4];
+        let size = u32::try_from(json.len()).ok().filter(|&size| size <= MOST);
+        let size = size.ok_or_else(|| serde_json::Error::custom("it is larger than 1 GiB"))?;
+        let mut end = 0;
+        for (text, at) in head.iter().zip(&mut ends) {
+            end += text.len() as u32;
+            *at = end;
+        }
+        let head = head.concat();
+        let (compressed, learnt) = dictionary.compress(&[common.text(), &head].concat(), json);
+        Ok(Self {
+            data: [head.as_bytes(), &compressed].concat().into(),
+            dictionary,
+            common,
+            ends,
+            size,
+            learnt,
+            generation,
+            is_terminating: deletion_timestamp.is_some(),
+            was_decoded: AtomicBool::new(false),
+            annotations: OnceLock::new(),
+        })
+    }
+
+    /// The JSON that it was made of. `None` cannot be, unless there is a mistake here.
+    pub(super) fn json(&self) -> Option<String> {
+        let (head, compressed) = self.data.split_at_checked(self.ends[3] as usize)?;
+        let before = [self.common.text().as_bytes(), head];
+        self.dictionary.decompress(before, compressed, self.learnt as usize, self.size as usize)
+    }
+
+    /// What it was decoded to a short while ago.
+    pub(super) fn recent<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.dictionary.recent.find(self.place())?.downcast().ok()
+    }
+
+    /// Keeps what it was decoded to for a short while.
+    pub(super) fn keep(&self, decoded: Arc<dyn Any + Send + Sync>) {
+        self.was_decoded.store(true, Ordering::Relaxed);
+        self.dictionary.recent.put(self.place(), decoded);
+    }
+
+    /// Of all that there are at a time, no other has its data there.
+    fn place(&self) -> usize {
+        self.data.as_ptr().addr()
+    }
+
+    fn head(&self, n: usize) -> &str {
+        let begin = n.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        str::from_utf8(&self.data[begin..self.ends[n] as usize]).unwrap_or_default()
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if *self.was_decoded.get_mut() {
+            self.dictionary.recent.forget(self.place());
+        }
+    }
+}
+
+impl Metadata for Record {
+    fn name(&self) -> &str {
+        self.head(0)
+    }
+
+    fn namespace(&self) -> &str {
+        self.head(1)
+    }
+
+    fn uid(&self) -> &str {
+        self.head(2)
+    }
+
+    fn resource_version(&self) -> &str {
+        self.head(3)
+    }
+
+    fn generation(&self) -> i64 {
+        self.generation
+    }
+
+    fn is_terminating(&self) -> bool {
+        self.is_terminating
+    }
+
+    fn labels(&self) -> &BTreeMap<String, String> {
+        &self.common.metadata().labels
+    }
+
+    fn annotations(&self) -> &BTreeMap<String, String> {
+        self.annotations.get_or_init(|| {
+            // It was read in the same way when it came.
+            let skim = self.json().and_then(|json| serde_json::from_str::<Skim>(&json).ok());
+            skim.map(|skim| skim.metadata.annotations).unwrap_or_default().into()
+        })
+    }
+
+    fn finalizers(&self) -> &[String] {
+        &self.common.metadata().finalizers
+    }
+
+    fn owners(&self) -> Vec<OwnerRef<'_>> {
+        self.common.metadata().owners()
+    }
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (namespace, name) = (self.namespace(), self.name());
+        write!(f, "{namespace}/{name}, {} bytes for {}", self.data.len(), self.size)
+    }
+}
