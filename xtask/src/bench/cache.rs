@@ -141,6 +141,7 @@ pub(crate) const AREA: Area = Area {
             ours: &[informer("", &["read-compact"], &[(WallPerOp, &[AtMost(40_000.0)]), (CpuPerOp, &[])])],
             peers: &[],
             around: Around::Pods(100_000),
+            runs: 1,
         },
         Work {
             name: "one who subscribes at 100 k",
