@@ -42,11 +42,11 @@ pub(crate) const AREA: Area = Area {
         },
         Work {
             name: "20 k pods whole: first list",
-            ours: &[informer(
-                "",
-                &["sync"],
-                &[(SYNCED, &[over_go(5.0), over_kube(2.5)]), (Cpu, &[]), (PeakBytes, &[])],
-            )],
+            ours: &[
+                informer("", &["sync"], &[(SYNCED, &[over_go(5.0), over_kube(2.5)]), (Cpu, &[]), (PeakBytes, &[])]),
+                informer(BY_DEFAULT, &["sync-default"], SYNC),
+                informer(COMPRESSED, &["sync-compact"], SYNC),
+            ],
             peers: &[client_go(&["sync"]), kube_rs(&["sync"])],
             around: Around::Pods(20_000),
             runs: 5,
@@ -68,16 +68,20 @@ pub(crate) const AREA: Area = Area {
         },
         Work {
             name: "200 k updates of 20 k pods whole",
-            ours: &[informer(
-                "",
-                &["events"],
-                &[
-                    (Told("events/s"), &[over_go(8.0), over_kube(3.0)]),
-                    (CpuPerOp, &[AtMost(25_000.0)]),
-                    (PeakBytes, &[]),
-                    (Told("of the events told"), &[]),
-                ],
-            )],
+            ours: &[
+                informer(
+                    "",
+                    &["events"],
+                    &[
+                        (Told("events/s"), &[over_go(8.0), over_kube(3.0)]),
+                        (CpuPerOp, &[AtMost(25_000.0)]),
+                        (PeakBytes, &[]),
+                        (Told("of the events told"), &[]),
+                    ],
+                ),
+                informer(BY_DEFAULT, &["events-default"], EVENTS),
+                informer(COMPRESSED, &["events-compact"], EVENTS),
+            ],
             peers: &[client_go(&["events"]), kube_rs(&["events"])],
             around: Around::Pods(20_000),
             runs: 2,
@@ -127,7 +131,7 @@ pub(crate) const AREA: Area = Area {
                     &[(RESIDENT, &[AtMost(80e6)]), (LIVE, &[]), (AllocationsPerOp, &[]), (Cpu, &[])],
                 ),
                 counted(
-                    "compressed",
+                    COMPRESSED,
                     &["held-compact"],
                     &[(RESIDENT, &[AtMost(150e6)]), (LIVE, &[]), (AllocationsPerOp, &[])],
                 ),
@@ -302,6 +306,8 @@ pub(crate) const AREA: Area = Area {
 
 /// As informers are where nobody says what they are to keep.
 const BY_DEFAULT: &str = "ours without managedFields, as by default";
+/// Nothing is decoded but where a handler reads it, and that of the bench does not.
+const COMPRESSED: &str = "ours compressed, not read";
 const SYNCED: Measure = Told("s until synced");
 const TIMES: Measure = Told("times the CPU of one");
 const LIVE: Measure = Told("bytes live");
@@ -310,6 +316,7 @@ const ADDING: Row = (Told("adding, ns/object"), &[]);
 const POPPING: Row = (Told("popping, ns/object"), &[]);
 const COST: Rows = &[(WallPerOp, &[]), (CpuPerOp, &[])];
 const SYNC: Rows = &[(SYNCED, &[]), (Cpu, &[]), (PeakBytes, &[])];
+const EVENTS: Rows = &[(Told("events/s"), &[]), (CpuPerOp, &[]), (PeakBytes, &[]), (Told("of the events told"), &[])];
 const HELD: Rows = &[(RESIDENT, &[]), (LIVE, &[]), (AllocationsPerOp, &[]), (Cpu, &[])];
 
 const fn over_go(times: f64) -> Goal {

@@ -7,15 +7,15 @@ use pintle_informer::SharedInformer;
 use tokio::runtime::Runtime;
 
 use super::Setting;
-use super::informer::{Counted, Counter, Kept, informer};
+use super::informer::{Counted, Counter, Kept, Kind, informer};
 use super::sync::start_and_settle;
 use crate::Sample;
 use crate::meter::{Tally, measure};
 
 /// From the moment at which the server is asked for 200,000 updates until each of so many handlers knows the last state of each pod. What
 /// comes faster than a handler takes it may be merged: how many a handler was told is told.
-pub(super) fn events(how: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
-    let informer = informer::<Pod>(how, kept, false);
+pub(super) fn events<T: Kind>(how: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
+    let informer = informer::<T>(how, kept, false);
     runtime.block_on(start_and_settle(how, &informer));
     round(how, runtime, &informer, 1, 0)
 }
@@ -31,7 +31,13 @@ pub(super) fn events_to(how: &Setting, runtime: &Runtime, handlers: usize) -> Sa
 }
 
 /// `before`: how many rounds there were.
-fn round(how: &Setting, runtime: &Runtime, informer: &SharedInformer<Pod>, handlers: usize, before: usize) -> Sample {
+fn round<T: Kind>(
+    how: &Setting,
+    runtime: &Runtime,
+    informer: &SharedInformer<T>,
+    handlers: usize,
+    before: usize,
+) -> Sample {
     let (stats, n) = (how.feed.stats(), how.size(200_000));
     let changed = n.min(stats.pods);
     // The versions of the second round are to be other ones.
