@@ -49,7 +49,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["sync"]), kube_rs(&["sync"])],
             around: Around::Pods(20_000),
-            runs: 5,
+            runs: 3,
         },
         Work {
             name: "100 k pods whole: list anew, 1 % changed",
@@ -64,7 +64,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["relist"]), kube_rs(&["relist"])],
             around: Around::Pods(100_000),
-            runs: 2,
+            runs: 1,
         },
         Work {
             name: "200 k updates of 20 k pods whole",
@@ -84,7 +84,7 @@ pub(crate) const AREA: Area = Area {
             ],
             peers: &[client_go(&["events"]), kube_rs(&["events"])],
             around: Around::Pods(20_000),
-            runs: 2,
+            runs: 1,
         },
         Work {
             name: "200 k updates of 20 k pods stripped",
@@ -100,17 +100,17 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["events-stripped"]), kube_rs(&["events-stripped"])],
             around: Around::Pods(20_000),
-            runs: 2,
+            runs: 1,
         },
         Work {
-            name: "200 k updates to 8 handlers",
+            name: "50 k updates to 8 handlers",
             ours: &[informer("", &["events-8"], &[(TIMES, &[AtMost(1.3)]), (Told("events/s"), &[]), (CpuPerOp, &[])])],
             peers: &[client_go(&["events-8"]), kube_rs(&["events-8"])],
             around: Around::Pods(20_000),
             runs: 1,
         },
         Work {
-            name: "200 k updates to 64 handlers",
+            name: "50 k updates to 64 handlers",
             ours: &[informer("", &["events-64"], &[(TIMES, &[AtMost(2.5)]), (Told("events/s"), &[]), (CpuPerOp, &[])])],
             peers: &[client_go(&["events-64"]), kube_rs(&["events-64"])],
             around: Around::Pods(20_000),

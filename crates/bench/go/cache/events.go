@@ -8,19 +8,21 @@ import (
 	"pintle.dev/bench/internal/meter"
 )
 
-func events(how meter.Setting, kept kept) meter.Sample { return round(how, settled(how, kept), 1, 0) }
+func events(how meter.Setting, kept kept) meter.Sample {
+	return round(how, settled(how, kept), 200_000, 1, 0)
+}
 
 func eventsTo(how meter.Setting, handlers int) meter.Sample {
 	informer := settled(how, keepAll)
-	one := round(how, informer, 1, 0)
-	all := round(how, informer, handlers-1, 1)
+	one := round(how, informer, 50_000, 1, 0)
+	all := round(how, informer, 50_000, handlers-1, 1)
 	all.Figures["times the CPU of one"] = all.CPUNs / one.CPUNs
 	return all
 }
 
-// round adds so many handlers to those of the rounds before, and then has updates come.
-func round(how meter.Setting, informer cache.SharedIndexInformer, added, before int) meter.Sample {
-	n := how.Size(200_000)
+// round adds so many handlers to those of the rounds before, and then has n updates come.
+func round(how meter.Setting, informer cache.SharedIndexInformer, n, added, before int) meter.Sample {
+	n = how.Size(n)
 	handlers := make([]*counter, added)
 	for i := range handlers {
 		handlers[i] = count(informer, n)

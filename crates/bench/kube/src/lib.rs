@@ -116,7 +116,7 @@ impl Setting {
 
     fn events(&self, runtime: &Runtime, strip: bool) -> Sample {
         let (_store, counts) = self.settled(runtime, strip);
-        self.round(runtime, &[counts])
+        self.round(runtime, 200_000, &[counts])
     }
 
     /// Each handler is a subscriber of a shared reflector, whose own stream only has to be polled. They cannot come later than the
@@ -144,11 +144,11 @@ impl Setting {
             self.settle().await;
         });
         self.feed.wait_for_watch();
-        self.round(runtime, &handlers)
+        self.round(runtime, 50_000, &handlers)
     }
 
-    fn round(&self, runtime: &Runtime, handlers: &[Arc<Counts>]) -> Sample {
-        let n = self.size(200_000);
+    fn round(&self, runtime: &Runtime, n: usize, handlers: &[Arc<Counts>]) -> Sample {
+        let n = self.size(n);
         let told: Vec<usize> = handlers.iter().map(|counts| counts.updates.load(Ordering::Acquire)).collect();
         let mut took = Duration::ZERO;
         let sample = measure(|| {

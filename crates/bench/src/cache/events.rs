@@ -17,28 +17,29 @@ use crate::meter::{Tally, measure};
 pub(super) fn events<T: Kind>(how: &Setting, runtime: &Runtime, kept: Kept) -> Sample {
     let informer = informer::<T>(how, kept, false);
     runtime.block_on(start_and_settle(how, &informer));
-    round(how, runtime, &informer, 1, 0)
+    round(how, runtime, &informer, 200_000, 1, 0)
 }
 
-/// The same to one handler, and then to so many.
+/// The same with 50,000 updates to one handler, and then to so many.
 pub(super) fn events_to(how: &Setting, runtime: &Runtime, handlers: usize) -> Sample {
     let informer = informer::<Pod>(how, Kept::All, false);
     runtime.block_on(start_and_settle(how, &informer));
-    let one = round(how, runtime, &informer, 1, 0);
-    let all = round(how, runtime, &informer, handlers, 1);
+    let one = round(how, runtime, &informer, 50_000, 1, 0);
+    let all = round(how, runtime, &informer, 50_000, handlers, 1);
     let times = all.cpu_ns / one.cpu_ns;
     all.with("times the CPU of one", times)
 }
 
-/// `before`: how many rounds there were.
+/// So many updates. `before`: how many rounds there were.
 fn round<T: Kind>(
     how: &Setting,
     runtime: &Runtime,
     informer: &SharedInformer<T>,
+    updates: usize,
     handlers: usize,
     before: usize,
 ) -> Sample {
-    let (stats, n) = (how.feed.stats(), how.size(200_000));
+    let (stats, n) = (how.feed.stats(), how.size(updates));
     let changed = n.min(stats.pods);
     // The versions of the second round are to be other ones.
     let first = n * before;
