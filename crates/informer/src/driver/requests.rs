@@ -8,11 +8,10 @@ use pintle_meta::{
     ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, RawObject, RequestLine, TypeMeta, WatchEvent,
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout_at};
 
+use super::States;
 use super::decoding::{Decode, Decoding};
-use crate::InformerState;
 use crate::decode::Told;
 use crate::decoder::Decoder;
 use crate::reflector::{Command, Input};
@@ -26,7 +25,7 @@ pub(super) struct Requests<T, L: ListWatch> {
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
     /// The same, of a stream that begins with all objects that are there.
     decode_initial: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    state: watch::Sender<InformerState>,
+    states: States,
     /// The watch that is open.
     events: Option<Events<T, L>>,
 }
@@ -44,7 +43,7 @@ enum Part<T> {
 }
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
-    pub(super) fn new(list_watch: L, decoder: &Arc<Decoder<T>>, state: watch::Sender<InformerState>) -> Self {
+    pub(super) fn new(list_watch: L, decoder: &Arc<Decoder<T>>, states: States) -> Self {
         let url = list_watch.api_resource().path(list_watch.namespace());
         let request = Arc::new(RequestLine { method: "GET".into(), url: url.into() });
         let page = decoder.clone();
@@ -68,7 +67,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             decode_page: Arc::new(decode_page),
             decode_event: Arc::new(decode_event),
             decode_initial: Arc::new(decode_initial),
-            state,
+            states,
             events: None,
         }
     }
@@ -121,7 +120,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         let mut page = Decoding::new(self.list_watch.list(options).await?, self.decode_page.clone());
         let mut items = Vec::new();
         let mut metadata: Option<ListMeta> = None;
-        let before = self.state.borrow().received();
+        let before = self.states.borrow().received();
         while let Some(part) = poll_fn(|context| page.poll_next(context)).await {
             match part? {
                 Part::Item(told) => {
@@ -131,7 +130,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                     }
                     items.push(told);
                     if items.len().is_multiple_of(PROGRESS) {
-                        self.tell_progress(before + items.len());
+                        // Of a page that is being read, the reflector does not know yet.
+                        self.states.tell_progress(before + items.len());
                     }
                 }
                 Part::Metadata(told) => metadata = Some(told),
@@ -141,16 +141,6 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         }
         let metadata = metadata.ok_or_else(|| unreadable(&self.request, "the list ended without its metadata"))?;
         Ok(List { types: TypeMeta::default(), metadata, items })
-    }
-
-    /// Of a page that is being read, the reflector does not know yet.
-    fn tell_progress(&self, received: usize) {
-        self.state.send_if_modified(|state| {
-            if let InformerState::Listing { progress } = state {
-                progress.received = received;
-            }
-            false
-        });
     }
 }
 
