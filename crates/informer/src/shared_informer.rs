@@ -157,6 +157,8 @@ impl<T: Object> SharedInformer<T> {
     pub fn start(&self) {
         // First of all, so that a start outside of a runtime leaves it as it was.
         let runtime = tokio::runtime::Handle::current();
+        // For who shuts it down between these two.
+        let _starting = self.owner.tasks.token();
         let launch = self.owner.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(launch) = launch {
             self.owner.tasks.spawn_on(launch(self.owner.stop.child_token()), &runtime);

@@ -122,6 +122,9 @@ impl<T: Object> Queue<T> {
     /// these objects before.
     pub(crate) fn begin(&self, walk: Walk<T>) {
         self.change(|state| {
+            if state.is_closed && state.has_begun {
+                return;
+            }
             state.has_begun = true;
             match state.beginning {
                 None => state.go_on(walk),
@@ -132,6 +135,10 @@ impl<T: Object> Queue<T> {
 
     pub(crate) fn tell(&self, news: &[(ObjectKey, News<T>)]) {
         self.change(|state| {
+            // Who was told of the end is told nothing after it. A write that was under way as the runtime went may end later.
+            if state.is_closed {
+                return;
+            }
             for (key, news) in news {
                 state.push(key.clone(), news);
                 if let Some(reminder) = &mut state.reminder {
@@ -145,7 +152,7 @@ impl<T: Object> Queue<T> {
     pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
         let rest = Walk::of(snapshot);
         self.change(|state| {
-            if state.beginning.is_none() && state.reminder.is_none() && rest.left > 0 {
+            if !state.is_closed && state.beginning.is_none() && state.reminder.is_none() && rest.left > 0 {
                 state.reminder = Some(Reminder { rest, changed: HashSet::new() });
             }
         });
