@@ -144,7 +144,7 @@ impl<T: Object> Publisher<T> {
     /// From now on this is all there is to follow: what is elsewhere is gone. Only in one's [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
-        self.lock_parts().set(&places(followed), &resource_version);
+        self.lock_parts().set(&places(followed));
         let is_gone = |key: &ObjectKey| match (followed, key.namespace()) {
             (Some(names), Some(namespace)) => !names.contains(namespace),
             (Some(_), None) => true,
@@ -204,9 +204,11 @@ impl<T: Object> Publisher<T> {
                 }
             }
         }
-        let (is_first, revision) = {
+        let (is_first, goes_back, revision) = {
             let mut parts = self.lock_parts();
-            (!self.has_synced() && parts.is_first(place), parts.reach(place, Reached::List(resource_version)))
+            let is_first = !self.has_synced() && parts.is_first(place);
+            let goes_back = parts.is_ahead(place, resource_version);
+            (is_first, goes_back, parts.reach(place, Reached::List(resource_version)))
         };
         let ((replacement, refused), queues) =
             self.write(|cache| cache.replace_all(place.as_deref(), objects, undecodable, &revision));
@@ -219,7 +221,8 @@ impl<T: Object> Publisher<T> {
             let deleted = replacement.deleted.into_iter().map(|object| (object.key(), gone_unseen(object)));
             let present = replacement.present.into_iter().filter_map(|(old, new)| {
                 let key = new.key();
-                let is_relisted = true;
+                // By versions of before, nothing is known of what is there now; but this very object is.
+                let is_relisted = !goes_back || old.as_ref().is_some_and(|old| Arc::ptr_eq(old, &new));
                 Some((key, Next::Present { object: new, is_relisted }.news(old)?))
             });
             tell(&queues, deleted.chain(present));

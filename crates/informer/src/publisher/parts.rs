@@ -8,8 +8,8 @@ use crate::namespaces::Place;
 
 /// The parts of a store: one, or one for each of several namespaces.
 ///
-/// The store is as far as the part that is furthest behind, one that has not been listed included, which begins where the store is
-/// when it comes. So the store has all changes up to its revision, in every part.
+/// The store is as far as the part that is furthest behind, and stays where it is while one has not been listed. So it has all changes up
+/// to its revision, in every part.
 #[derive(Default)]
 pub(super) struct Parts {
     parts: BTreeMap<Place, Part>,
@@ -18,6 +18,7 @@ pub(super) struct Parts {
 }
 
 struct Part {
+    /// Empty before the first list.
     resource_version: String,
     has_listed: bool,
 }
@@ -31,12 +32,12 @@ pub(super) enum Told<'a> {
 }
 
 impl Parts {
-    /// From now on there are these. Those that come begin at that revision.
-    pub(super) fn set(&mut self, places: &BTreeSet<Place>, resource_version: &str) {
+    /// From now on there are these.
+    pub(super) fn set(&mut self, places: &BTreeSet<Place>) {
         self.has_changed = !self.parts.is_empty();
         self.parts.retain(|place, _| places.contains(place));
         for place in places {
-            let begun = || Part { resource_version: resource_version.into(), has_listed: false };
+            let begun = || Part { resource_version: String::new(), has_listed: false };
             self.parts.entry(place.clone()).or_insert_with(begun);
         }
     }
@@ -54,12 +55,15 @@ impl Parts {
             return told.into();
         }
         let versions = || self.parts.values().map(|part| part.resource_version.as_str());
-        if versions().any(str::is_empty) {
-            return Revision { whole: String::new(), newest: told.into() };
-        }
         let order = |one: &&str, other: &&str| version::compare(one, other).unwrap_or(Ordering::Equal);
-        let (least, newest) = (versions().min_by(order), versions().max_by(order));
-        Revision { whole: least.unwrap_or(told).into(), newest: newest.unwrap_or(told).into() }
+        let known = || versions().filter(|version| !version.is_empty());
+        let least = if versions().any(str::is_empty) { "" } else { known().min_by(order).unwrap_or(told) };
+        Revision { whole: least.into(), newest: known().max_by(order).unwrap_or(told).into() }
+    }
+
+    /// Whether a part has come further than that.
+    pub(super) fn is_ahead(&self, place: &Place, of: &str) -> bool {
+        self.parts.get(place).is_some_and(|part| version::is_older(of, &part.resource_version))
     }
 
     /// Whether a list of that part is the first, so that it belongs to the beginning of all subscriptions: nobody was told of a state
