@@ -357,6 +357,7 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
         f.debug_struct("SharedInformer")
             .field("name", &self.owner.name)
             .field("state", &self.state())
+            .field("states_by_namespace", &self.states_by_namespace())
             .field("has_synced", &self.has_synced())
             .field("objects", &self.owner.publisher.cache.len())
             .field("resource_version", &self.owner.publisher.cache.resource_version())

@@ -348,3 +348,79 @@ async fn what_comes_and_goes_at_once_ends_as_it_was_set_last() {
         assert_eq!(held(&informer), expected.iter().filter_map(ObjectKey::namespace).collect::<String>());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_during_a_change_leaves_no_watch_behind() {
+    for moment in 0..20 {
+        let source = source("abcd");
+        let namespaces = Namespaces::new(set("ab"));
+        let informer = informer(&source, &namespaces, moment % 2 == 0);
+        let mut events = informer.subscribe();
+        informer.start();
+        for _ in 0..moment {
+            tokio::task::yield_now().await;
+        }
+        namespaces.set(set("bcd"));
+        for _ in 0..moment {
+            tokio::task::yield_now().await;
+        }
+        informer.shutdown().await;
+        assert_eq!(source.open_watches(), 0);
+        while events.next().await.is_some() {}
+        requests(&source);
+        namespaces.set(set("a"));
+        long().await;
+        assert!(requests(&source).is_empty() && informer.state().has_ended());
+        informer.wait_for_sync().await.unwrap_err();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_made_a_namespace_unwell_goes_with_it() {
+    let source = source("ab");
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
+    source.break_watches(Break::expired());
+    long().await;
+    assert!(informer.state().cause().is_some() && informer.has_synced(), "{:?}", informer.state());
+    assert!(format!("{informer:?}").contains("403"), "the dump says which one: {informer:?}");
+    namespaces.set(set("a"));
+    let mut states = informer.states();
+    states.wait_for(InformerState::is_synced).await.unwrap();
+    assert_eq!(informer.states_by_namespace().into_keys().collect::<Vec<_>>(), ["a"]);
+}
+
+/// Whatever threads do to the set, all that share it end up with what it was set to last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn informers_that_share_a_set_follow_it_whoever_changes_it() {
+    let source = source("abcd");
+    let namespaces = Namespaces::new(set("a"));
+    let informers = [informer(&source, &namespaces, false), informer(&source, &namespaces, true)];
+    informers.iter().for_each(SharedInformer::start);
+    let changers = [1_u64, 2].map(|seed| {
+        let namespaces = namespaces.clone();
+        std::thread::spawn(move || {
+            let mut chance = fastrand::Rng::with_seed(seed);
+            for _ in 0..100 {
+                namespaces.set("abcd".chars().filter(|_| chance.bool()).map(String::from));
+                std::thread::yield_now();
+            }
+        })
+    });
+    changers.into_iter().for_each(|changer| changer.join().unwrap());
+    namespaces.set(set("bd"));
+    for informer in &informers {
+        let as_wanted = async {
+            while held(informer) != "bd" {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), as_wanted).await.expect("it holds what it is to");
+        informer.wait_for_sync().await.unwrap();
+        informer.shutdown().await;
+    }
+    assert_eq!(source.open_watches(), 0);
+}
