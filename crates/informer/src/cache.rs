@@ -5,6 +5,7 @@ mod history;
 mod indices;
 mod moved;
 pub(crate) mod version;
+mod writes;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,8 +13,6 @@ use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
@@ -21,12 +20,15 @@ use crate::publisher::is_succeeded;
 use crate::store::{self, Write, Writer};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
-use history::{History, Step};
+use history::{History, Step, is_same};
 use moved::Moved;
+use version::Revision;
+use writes::{Refused, last_of_each, take};
 
 pub use history::Remembered;
 pub use indices::{AddIndexError, IndexFailed, IndexValues};
 pub(crate) use indices::{Index, find};
+pub(crate) use writes::Written;
 
 /// The index that each [`Cache`] has from the start: objects by namespace.
 pub const NAMESPACE_INDEX: &str = "namespace";
@@ -79,7 +81,9 @@ impl<T: Object> Cache<T> {
     /// An empty store with the namespace index.
     pub fn new() -> Self {
         // Readers meet in a lock the less often the more there are; a read of an index visits all of them.
-        let shards = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+        // loom wants each run to go to the same locks, and which shard a key is in is for chance to say.
+        let shards =
+            if cfg!(pintle_loom) { 1 } else { 2 * std::thread::available_parallelism().map_or(1, usize::from) };
         Self {
             store: Arc::new(store::Store::new(shards)),
             indices: RwLock::new(Arc::new(vec![Index::namespaces()])),
@@ -161,14 +165,15 @@ impl<T: Object> Cache<T> {
             Ok(write) => {
                 let before = writer.write(write, |current| version::advance(current, version));
                 self.note([&key], []);
-                let forgotten = self.record(|| [(key.clone(), before.clone(), Some(object.clone()))].into_iter());
+                let steps = || [(key.clone(), before.clone(), Some(object.clone()))].into_iter();
+                let forgotten = self.record(version, steps);
                 (Ok(before), forgotten)
             }
             Err(refused) => {
                 let Refused { error, entry, is_succeeded } = *refused;
                 let gone = if is_succeeded { writer.write(take(&key), |_| {}) } else { None };
                 self.note([], [entry]);
-                (Err(error), self.record(|| [(key.clone(), gone, None)].into_iter()))
+                (Err(error), self.record(version, || [(key.clone(), gone, None)].into_iter()))
             }
         });
         self.moved.announce();
@@ -182,7 +187,7 @@ impl<T: Object> Cache<T> {
         let mut writer = self.store.writer();
         let before = writer.write(take(key), |current| version::advance(current, resource_version));
         self.note([key], []);
-        let _forgotten = self.record(|| [(key.clone(), before.clone(), None)].into_iter());
+        let _forgotten = self.record(resource_version, || [(key.clone(), before.clone(), None)].into_iter());
         drop(writer);
         self.moved.announce();
         before
@@ -201,7 +206,7 @@ impl<T: Object> Cache<T> {
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
         resource_version: &str,
     ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
-        let written = self.write_all(changes, Vec::new(), resource_version).into_iter();
+        let written = self.write_all(changes, Vec::new(), &resource_version.into()).into_iter();
         written.map(|written| written.refused.map_or(Ok(written.before), Err)).collect()
     }
 
@@ -213,7 +218,7 @@ impl<T: Object> Cache<T> {
     ///
     /// An object on which an index function fails or panics is as one that [`upsert`](Self::upsert) refuses.
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
-        self.replace_all(objects, Vec::new(), resource_version).0
+        self.replace_all(None, objects, Vec::new(), &resource_version.into()).0
     }
 
     /// Notes that the store is up to date as of `resource_version`, though nothing changed.
@@ -373,7 +378,7 @@ impl<T: Object> Cache<T> {
         &self,
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
         undecodable: Vec<Undecodable>,
-        resource_version: &str,
+        revision: &Revision,
     ) -> Vec<Written<T>> {
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             let one = |(key, object): &(ObjectKey, Option<_>)| match object {
@@ -397,7 +402,7 @@ impl<T: Object> Cache<T> {
                 written.push((write.is_some(), Written { before: None, refused }));
                 writes.extend(write);
             }
-            let tell = |current: &mut String| version::advance(current, resource_version);
+            let tell = |current: &mut String| version::advance(current, &revision.whole);
             let mut before = writer.write_all(writes, tell).into_iter();
             let written = written.into_iter().map(|(is_write, written)| match is_write {
                 true => Written { before: before.next().flatten(), ..written },
@@ -405,7 +410,7 @@ impl<T: Object> Cache<T> {
             });
             let written: Vec<Written<T>> = written.collect();
             self.note(changes.iter().map(|(key, _)| key), undecodable.into_iter().chain(entries));
-            let forgotten = self.record(|| {
+            let forgotten = self.record(&revision.newest, || {
                 let steps = changes.iter().zip(&written);
                 steps.map(|((key, new), Written { before, refused })| {
                     (key.clone(), before.clone(), new.clone().filter(|_| refused.is_none()))
@@ -417,12 +422,14 @@ impl<T: Object> Cache<T> {
         written
     }
 
-    /// As [`replace`](Self::replace), and these could not be decoded. Tells what could not be indexed, too.
+    /// As [`replace`](Self::replace), and these could not be decoded. Tells what could not be indexed, too. What is not `within` that
+    /// namespace stays as it is.
     pub(crate) fn replace_all(
         &self,
+        within: Option<&str>,
         objects: Vec<Arc<T>>,
         undecodable: Vec<Undecodable>,
-        resource_version: &str,
+        revision: &Revision,
     ) -> (Replacement<Arc<T>>, Vec<IndexFailed>) {
         let objects = last_of_each(objects);
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
@@ -448,15 +455,29 @@ impl<T: Object> Cache<T> {
             let present: Vec<Arc<T>> = writes.iter().filter_map(|write| write.value.clone()).collect();
             let keys: Vec<ObjectKey> = writes.iter().map(|write| write.key.clone()).collect();
             writes.extend(kept);
-            let replaced = writer.replace(writes, Arc::ptr_eq, |current| version::set(current, resource_version));
-            self.has_undecodable.store(!entries.is_empty(), atomic::Ordering::Relaxed);
-            let before = std::mem::replace(&mut *self.lock_undecodable(), entries);
+            let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
+            let tell = |current: &mut String| version::set(current, &revision.whole);
+            let earlier = self.resource_version();
+            let replaced = writer.replace(writes, is_within, Arc::ptr_eq, tell);
+            let before = {
+                let mut undecodable = self.lock_undecodable();
+                let mut before = std::mem::replace(&mut *undecodable, entries);
+                undecodable.extend(before.extract_if(.., |key, _| !is_within(key)));
+                self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
+                before
+            };
             let present: Vec<(Option<Arc<T>>, Arc<T>)> = replaced.before.into_iter().zip(present).collect();
-            let forgotten = self.record(|| {
+            let forgotten = self.record(&revision.newest, || {
                 let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
                 let present = present.iter().zip(keys);
                 deleted.chain(present.map(|((old, new), key)| (key, old.clone(), Some(new.clone()))))
             });
+            let has_changed =
+                !replaced.deleted.is_empty() || present.iter().any(|(old, new)| !is_same(old.as_ref(), Some(new)));
+            // Of what had that revision already, nobody could be told that it has changed.
+            let is_at_rest =
+                has_changed && version::compare(&earlier, &self.resource_version()) == Some(Ordering::Equal);
+            let forgotten = (forgotten, is_at_rest.then(|| self.forget(&revision.newest)));
             (Replacement { deleted: Vec::new(), present }, replaced.deleted, errors, (before, forgotten))
         });
         let (mut replacement, mut deleted, errors, _) = replacement;
@@ -529,11 +550,20 @@ impl<T: Object> Cache<T> {
     }
 
     /// Takes up what was just written, if it is to be remembered. What it gives is not any more, and may be dropped under no lock.
-    fn record<S: Iterator<Item = Step<T>>>(&self, steps: impl FnOnce() -> S) -> VecDeque<Remembered<T>> {
-        match self.has_history.load(atomic::Ordering::Relaxed) {
-            true => self.lock_history().note(steps(), &self.resource_version()),
-            false => VecDeque::new(),
+    fn record<S: Iterator<Item = Step<T>>>(&self, newest: &str, steps: impl FnOnce() -> S) -> VecDeque<Remembered<T>> {
+        if !self.has_history.load(atomic::Ordering::Relaxed) {
+            return VecDeque::new();
         }
+        let mut resource_version = self.resource_version();
+        version::advance(&mut resource_version, newest);
+        self.lock_history().note(steps(), &resource_version)
+    }
+
+    /// Remembers nothing of what was before, nor of how that revision came about.
+    pub(crate) fn forget(&self, newest: &str) -> VecDeque<Remembered<T>> {
+        let mut resource_version = self.resource_version();
+        version::advance(&mut resource_version, newest);
+        self.lock_history().forget(&resource_version)
     }
 
     fn lock_history(&self) -> MutexGuard<'_, History<T>> {
@@ -543,43 +573,6 @@ impl<T: Object> Cache<T> {
     fn lock_undecodable(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Undecodable>> {
         self.undecodable.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What came of a change.
-pub(crate) struct Written<T> {
-    /// What was there, if something else is there now, or nothing is.
-    pub(crate) before: Option<Arc<T>>,
-    /// Why the object was not taken up.
-    pub(crate) refused: Option<IndexFailed>,
-}
-
-/// An object that cannot be indexed.
-struct Refused {
-    error: IndexFailed,
-    entry: Undecodable,
-    /// What is there for its key is another object, which is gone.
-    is_succeeded: bool,
-}
-
-fn take<T>(key: &ObjectKey) -> Write<Arc<T>> {
-    Write { key: key.clone(), value: None, values: Vec::new() }
-}
-
-/// In the order in which the keys come first.
-fn last_of_each<T: Object>(objects: Vec<Arc<T>>) -> Vec<(ObjectKey, Arc<T>)> {
-    let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
-    let mut last: Vec<(ObjectKey, Arc<T>)> = Vec::with_capacity(objects.len());
-    for object in objects {
-        let key = object.key();
-        match places.entry(key.clone()) {
-            Entry::Occupied(place) => last[*place.get()].1 = object,
-            Entry::Vacant(place) => {
-                place.insert(last.len());
-                last.push((key, object));
-            }
-        }
-    }
-    last
 }
 
 impl<T: Object> Default for Cache<T> {

@@ -30,10 +30,11 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// An object that a list tells, by pages or as a stream. If the cache has that very state of it, it is taken from there, as it was
-    /// cut down and transformed before.
-    pub(crate) fn listed(&self, object: &RawObject) -> Decoded<Arc<T>> {
+    /// cut down and transformed before: unless the list `is_anew`, so that its versions may be those of another history.
+    pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Arc<T>> {
         let outline = self.outline(object);
-        match self.known(object, outline.as_ref()) {
+        let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
+        match known {
             Some(known) => Decoded::Object(known),
             None => self.decode(object, outline.as_ref()),
         }

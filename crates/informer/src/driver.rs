@@ -1,18 +1,18 @@
-//! The task of an informer: it owns the requests, the clock and the batches.
+//! The work of an informer: it owns the requests, the clock and the batches.
 
 mod decoding;
+mod followers;
 mod requests;
+mod states;
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::panic::resume_unwind;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_delta_fifo::{Item, RealFifo, RealFifoConfig, StoreError};
 use pintle_meta::{ListWatch, Object, ObjectKey};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
@@ -21,21 +21,27 @@ use self::requests::Requests;
 use crate::decode::Told;
 use crate::decoder::Decoder;
 use crate::metrics::Metrics;
+use crate::namespaces::Place;
 use crate::panic::{catch, caught};
 use crate::publisher::Publisher;
 use crate::reflector::{Command, Input, Output, Reflector};
-use crate::{ErrorHandler, InformerState, Projection, ReflectorError, StopCause, Transform};
+use crate::{ErrorHandler, Projection, ReflectorError, StopCause, Transform};
 
-/// What drives a reflector: it owns the requests, the clock and the task.
+pub(crate) use self::followers::Followers;
+pub(crate) use self::states::{States, Whole};
+
+/// What drives a reflector: it owns the requests and the clock.
 pub(crate) struct Driver<T, L> {
     pub(crate) name: String,
+    /// The part of the store that it fills.
+    pub(crate) place: Place,
     pub(crate) list_watch: L,
     pub(crate) reflector: Reflector<Told<Arc<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
-    pub(crate) state: watch::Sender<InformerState>,
+    pub(crate) states: States,
     pub(crate) projection: Projection,
     pub(crate) transform: Option<Transform<T>>,
-    pub(crate) on_error: Option<ErrorHandler>,
+    pub(crate) on_error: Option<Arc<ErrorHandler>>,
     pub(crate) metrics: Option<Metrics>,
 }
 
@@ -46,45 +52,29 @@ type Fifo<T> = RealFifo<ObjectKey, Told<Arc<T>>>;
 const BATCH: usize = 500;
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
-    /// Runs until told to stop. However it ends, the subscriptions end with it: by a panic, or as its runtime goes, be it before the
-    /// first poll.
-    pub(crate) fn run(self, stop: CancellationToken) -> impl Future<Output = ()> + Send {
-        let (publisher, state) = (self.publisher.clone(), self.state.clone());
-        let end = End { publisher, state, cause: StopCause::RuntimeGone };
-        async move {
-            let (name, mut end) = (self.name.clone(), end);
-            end.cause = match caught(self.drive(stop)).await {
-                Ok(()) => StopCause::ShutDown,
-                Err(message) => {
-                    tracing::error!(informer = name, panic = message, "the informer panicked, and has ended");
-                    StopCause::Panicked { message }
-                }
-            };
-        }
-    }
-
-    async fn drive(self, stop: CancellationToken) {
-        let Self { name, list_watch, reflector, publisher, state, projection, transform, on_error, metrics } = self;
+    /// Follows its source until told to stop.
+    pub(crate) async fn drive(self, stop: CancellationToken) {
+        let Self { name, place, list_watch, reflector, publisher, states, projection, transform, on_error, metrics } =
+            self;
         let cache = publisher.cache.clone();
         let decoder = Arc::new(Decoder::new(name.clone(), &projection, transform, cache));
-        let mut requests = Requests::new(list_watch, &decoder, state.clone());
+        let mut requests = Requests::new(list_watch, &decoder, states.clone());
         let mut steps = Steps {
             name,
+            place,
             reflector,
-            publisher: publisher.clone(),
+            publisher,
             fifo: RealFifo::new(|told: &Told<Arc<T>>| Ok(told.key()), RealFifoConfig::default()),
-            state,
+            states,
             on_error,
             metrics,
         };
-        let mut resyncs = pin!(resync(&publisher));
         let mut command = steps.start();
         loop {
-            steps.publish_state();
+            steps.states.publish(&steps.name, steps.reflector.state());
             let input = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                never = &mut resyncs => match never {},
                 input = requests.carry_out(command) => input,
             };
             command = steps.step(input);
@@ -106,11 +96,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
 /// What follows from what has come.
 struct Steps<T> {
     name: String,
+    place: Place,
     reflector: Reflector<Told<Arc<T>>>,
     publisher: Arc<Publisher<T>>,
     fifo: Fifo<T>,
-    state: watch::Sender<InformerState>,
-    on_error: Option<ErrorHandler>,
+    states: States,
+    on_error: Option<Arc<ErrorHandler>>,
     metrics: Option<Metrics>,
 }
 
@@ -148,7 +139,7 @@ impl<T: Object> Steps<T> {
 
     /// Each trouble once, since a resource that is missing for good fails twice a minute for good.
     fn log(&self, error: &ReflectorError) {
-        let is_known = self.state.borrow().cause().is_some_and(|known| known.is_like(error));
+        let is_known = self.states.borrow().cause().is_some_and(|known| known.is_like(error));
         match is_known {
             true => tracing::debug!(informer = %self.name, %error, "still not up to date"),
             false => tracing::warn!(informer = %self.name, %error, "not up to date"),
@@ -184,9 +175,13 @@ impl<T: Object> Steps<T> {
                 metrics.queued(self.fifo.len());
             }
             let begun = now();
-            let publisher = self.publisher.clone();
+            let (publisher, place) = (self.publisher.clone(), self.place.clone());
             let is_large = batch.items.iter().any(|item| len(item) > BATCH);
-            let apply = move || publisher.apply(batch);
+            let turn = publisher.turn().await;
+            let apply = move || {
+                publisher.apply(&place, batch);
+                drop(turn);
+            };
             if is_large {
                 off_the_runtime(apply).await;
             } else {
@@ -195,19 +190,6 @@ impl<T: Object> Steps<T> {
             if let Some(metrics) = &mut self.metrics {
                 metrics.processed(begun);
             }
-        }
-    }
-
-    fn publish_state(&self) {
-        let next = self.reflector.state();
-        let has_recovered = next.is_synced() && self.state.borrow().cause().is_some();
-        self.state.send_if_modified(|state| {
-            let is_news = !state.is_like(&next);
-            *state = next;
-            is_news
-        });
-        if has_recovered {
-            tracing::info!(informer = %self.name, "up to date again");
         }
     }
 }
@@ -241,7 +223,10 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
         let changed = publisher.resyncs_changed.notified();
         match publisher.next_resync() {
             Some(next) => tokio::select! {
-                () = sleep_until(next.into()) => publisher.resync(now()),
+                () = sleep_until(next.into()) => {
+                    let _turn = publisher.turn().await;
+                    publisher.resync(now());
+                }
                 () = changed => {}
             },
             None => changed.await,
@@ -249,16 +234,44 @@ async fn resync<T: Object>(publisher: &Publisher<T>) -> std::convert::Infallible
     }
 }
 
-/// Ends what depends on a driver.
+/// Runs what fills the store of an informer, until that ends by itself, and reminds subscribers meanwhile. However it ends, the
+/// subscriptions end with it: by a panic, or as its runtime goes, be it before the first poll.
+pub(crate) fn run<T: Object>(
+    name: String,
+    publisher: Arc<Publisher<T>>,
+    whole: Arc<Whole>,
+    work: impl Future<Output = ()> + Send,
+) -> impl Future<Output = ()> + Send {
+    let end = End { publisher: publisher.clone(), whole, cause: StopCause::RuntimeGone };
+    async move {
+        let mut end = end;
+        let work = async {
+            tokio::select! {
+                biased;
+                () = work => {}
+                never = resync(&publisher) => match never {},
+            }
+        };
+        end.cause = match caught(work).await {
+            Ok(()) => StopCause::ShutDown,
+            Err(message) => {
+                tracing::error!(informer = name, panic = message, "the informer panicked, and has ended");
+                StopCause::Panicked { message }
+            }
+        };
+    }
+}
+
+/// Ends what depends on an informer.
 struct End<T: Object> {
     publisher: Arc<Publisher<T>>,
-    state: watch::Sender<InformerState>,
+    whole: Arc<Whole>,
     cause: StopCause,
 }
 
 impl<T: Object> Drop for End<T> {
     fn drop(&mut self) {
-        self.state.send_replace(InformerState::Stopped { cause: self.cause.clone() });
+        self.whole.stop(self.cause.clone());
         self.publisher.close();
     }
 }

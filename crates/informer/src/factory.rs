@@ -6,12 +6,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pintle_meta::{ListWatch, Object};
+use pintle_meta::{ApiResource, ListWatch, Object};
 use serde::de::DeserializeOwned;
 
 use crate::selection::Selectors;
-use crate::shared_informer::Scope;
-use crate::{InformerConfig, NotSynced, SharedInformer};
+use crate::shared_informer::{Covered, Scope};
+use crate::{InformerConfig, Namespaces, NotSynced, SharedInformer};
 
 /// Shares informers: whoever asks for a type, a resource, a namespace, selectors, a projection and a transform that somebody asked for
 /// before gets the same one.
@@ -80,10 +80,24 @@ impl InformerFactory {
         list_watch: impl ListWatch<Object = T>,
         config: InformerConfig<T>,
     ) -> SharedInformer<T> {
-        let scope = Scope::new(&list_watch, config.projection.clone(), config.transform.clone());
-        let wanted = Wanted { scope, selectors: Selectors::of(&config.reflector) };
-        let found = self.lock().find(&wanted);
-        found.unwrap_or_else(|| self.share(&wanted, SharedInformer::new(list_watch, config)))
+        let wanted = Wanted::new(list_watch.api_resource(), Covered::of(&list_watch), &config);
+        self.share(&wanted, || SharedInformer::new(list_watch, config))
+    }
+
+    /// As [`informer`](Self::informer), the informer [of these namespaces](SharedInformer::of_namespaces), which are the same for who asks
+    /// with a clone of that set, whatever is in it; `source` counts for nothing where there is one.
+    ///
+    /// # Panics
+    ///
+    /// If `source` does.
+    pub fn informer_of_namespaces<T: Object + DeserializeOwned, L: ListWatch<Object = T>>(
+        &self,
+        namespaces: &Namespaces,
+        source: impl Fn(Option<&str>) -> L + Send + 'static,
+        config: InformerConfig<T>,
+    ) -> SharedInformer<T> {
+        let wanted = Wanted::new(source(None).api_resource(), Covered::Several(namespaces.clone()), &config);
+        self.share(&wanted, || SharedInformer::of_namespaces(namespaces, source, config))
     }
 
     /// Starts all informers that do not run yet. After a shutdown it starts nothing.
@@ -152,9 +166,14 @@ impl InformerFactory {
         }
     }
 
-    /// Takes an informer in, unless another was quicker. It is neither made nor dropped under the lock, since its source, its
-    /// transform and its provider of metrics are a user's.
-    fn share<T: Object>(&self, wanted: &Wanted<T>, made: SharedInformer<T>) -> SharedInformer<T> {
+    /// The informer that is wanted; one that is made, unless there is one. It is neither made nor dropped under the lock, since its
+    /// source, its transform and its provider of metrics are a user's.
+    fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
+        let found = self.lock().find(wanted);
+        if let Some(found) = found {
+            return found;
+        }
+        let made = make();
         let mut inner = self.lock();
         if let Some(quicker) = inner.find(wanted) {
             return quicker;
@@ -189,6 +208,12 @@ impl Inner {
 }
 
 impl<T: Object> Wanted<T> {
+    fn new(resource: ApiResource, covered: Covered, config: &InformerConfig<T>) -> Self {
+        let (projection, transform) = (config.projection.clone(), config.transform.clone());
+        let scope = Scope { resource, covered, projection, transform };
+        Self { scope, selectors: Selectors::of(&config.reflector) }
+    }
+
     /// That informer, if it is what is wanted.
     fn is<'a>(&self, informer: &'a dyn AnyInformer) -> Option<&'a SharedInformer<T>> {
         let informer = informer.as_any().downcast_ref::<SharedInformer<T>>()?;

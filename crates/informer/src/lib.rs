@@ -45,6 +45,7 @@
 //!
 //! - A [`SharedInformer`] keeps the copy of one resource. An [`InformerFactory`] shares informers between those who want
 //!   the same resource. [`InformerState`] tells what keeps one from being up to date.
+//! - [`Namespaces`] are a set that may change while informers follow it.
 //! - A [`Subscription`] yields [`ResourceEvent`]s: what changed, after it has changed. A [`ResourceEventHandler`] is called with them.
 //! - A [`Lister`] reads the copy: by key, namespace, [`LabelSelector`](pintle_meta::LabelSelector) or index, or as a [`Snapshot`].
 //! - An [`Overlay`] is a lister that sees its own writes at once.
@@ -57,7 +58,8 @@
 //! # What is guaranteed
 //!
 //! - The cache comes to hold what the server holds, whatever fails in between; and at each moment it is what the server held
-//!   at some revision, and at no earlier one than before. A list takes its place in one step.
+//!   at some revision, and at no earlier one than before. A list takes its place in one step. Of several namespaces that are [followed one
+//!   by one](SharedInformer::of_namespaces), this holds for each.
 //! - The cache and its indices change first, and then subscribers hear.
 //! - A reader waits for no write, and a writer for no reader, but for the moment in which one record is changed or a few are read. A
 //!   [`Snapshot`] costs the same however much there is; all that it shows is of one moment, and a [`View`] is of several caches at one.
@@ -101,7 +103,7 @@
 //!
 //! # The way of a change
 //!
-//! 1. The driver of an informer, which is its only task, carries out what the [`Reflector`](reflector::Reflector) asks for: list, watch, wait.
+//! 1. The driver of an informer, which is its only task unless it follows several namespaces, each of which has one, carries out what the [`Reflector`](reflector::Reflector) asks for: list, watch, wait.
 //! 2. The bytes of each object are looked through once, for who it is and for what its [`Projection`] leaves out. What is left is decoded
 //!    and transformed: a little at once, much in batches on blocking threads, so that a large list holds up nobody on the runtime. An
 //!    object that a list brings in the state in which the cache has it is taken from there. The reflector makes what comes of it into
@@ -126,6 +128,7 @@ mod factory;
 mod handler;
 mod lister;
 mod metrics;
+mod namespaces;
 mod overlay;
 mod panic;
 mod projection;
@@ -151,6 +154,7 @@ pub use event::ResourceEvent;
 pub use factory::InformerFactory;
 pub use handler::{FilteringResourceEventHandler, HandlerGuard, ResourceEventHandler};
 pub use lister::{Lister, NamespaceLister};
+pub use namespaces::Namespaces;
 pub use overlay::{Overlay, OverlayConfig};
 pub use projection::Projection;
 pub use recorder::{Recorded, Recorder, Recording, Replayed};

@@ -66,7 +66,7 @@ const fn metric(kind: MetricKind, name: &'static str, help: &'static str) -> Met
     Metric { name, help, kind, labels: LABELS }
 }
 
-/// The instruments of one informer. Its driver has them, so no lock is held that others want.
+/// The instruments of a driver. It has them to itself, so no lock is held that others want.
 pub(crate) struct Metrics {
     lists: Box<dyn Counter>,
     list_duration: Box<dyn Histogram>,
@@ -78,8 +78,6 @@ pub(crate) struct Metrics {
     last_resource_version: Level,
     queued: Level,
     processing_latency: Box<dyn Histogram>,
-    /// Read whenever somebody wants to know, for as long as the driver is there.
-    _pulled: [Box<dyn Any + Send + Sync>; 5],
     /// When the list under way was begun.
     list: Option<Instant>,
     /// When the watch was opened that is open, and how many events it has brought.
@@ -87,19 +85,11 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new<T: Object>(
-        provider: &dyn Provider,
-        name: &str,
-        resource: &ApiResource,
-        publisher: &Arc<Publisher<T>>,
-        state: watch::Receiver<InformerState>,
-    ) -> Self {
-        let labels = [name, &resource.group_version.group, &resource.group_version.version, &resource.plural];
+    pub(crate) fn new(provider: &dyn Provider, name: &str, resource: &ApiResource) -> Self {
+        let labels = labels(name, resource);
         let counter = |metric| provider.counter(metric, &labels);
         let histogram = |metric| provider.histogram(metric, &labels);
         let level = |metric| Level { gauge: provider.gauge(metric, &labels), value: 0 };
-        let [versions, pending, undecodable] = std::array::from_fn(|_| publisher.clone());
-        let trouble = state.clone();
         Self {
             lists: counter(&LISTS),
             list_duration: histogram(&LIST_DURATION),
@@ -111,17 +101,6 @@ impl Metrics {
             last_resource_version: level(&LAST_RESOURCE_VERSION),
             queued: level(&QUEUED),
             processing_latency: histogram(&PROCESSING_LATENCY),
-            _pulled: [
-                provider.pulled(
-                    &STORE_RESOURCE_VERSION,
-                    &labels,
-                    Box::new(move || last_digits(&versions.cache.resource_version()) as f64),
-                ),
-                provider.pulled(&PENDING, &labels, Box::new(move || pending.pending() as f64)),
-                provider.pulled(&UNDECODABLE, &labels, Box::new(move || undecodable.cache.undecodable_len() as f64)),
-                provider.pulled(&DEGRADED, &labels, Box::new(move || seconds_of_trouble(&trouble.borrow()))),
-                provider.pulled(&SYNCED, &labels, Box::new(move || f64::from(u8::from(state.borrow().is_synced())))),
-            ],
             list: None,
             watch: None,
         }
@@ -181,6 +160,38 @@ impl Metrics {
         self.lists.add(1);
         self.list = Some(now);
     }
+}
+
+/// What is read of an informer whenever somebody wants to know, for as long as its work goes on.
+pub(crate) struct Pulled {
+    _pulled: [Box<dyn Any + Send + Sync>; 5],
+}
+
+impl Pulled {
+    pub(crate) fn new<T: Object>(
+        provider: &dyn Provider,
+        name: &str,
+        resource: &ApiResource,
+        publisher: &Arc<Publisher<T>>,
+        state: watch::Receiver<InformerState>,
+    ) -> Self {
+        let labels = labels(name, resource);
+        let [versions, pending, undecodable] = std::array::from_fn(|_| publisher.clone());
+        let trouble = state.clone();
+        let pulled = |metric, read| provider.pulled(metric, &labels, read);
+        let _pulled = [
+            pulled(&STORE_RESOURCE_VERSION, Box::new(move || last_digits(&versions.cache.resource_version()) as f64)),
+            pulled(&PENDING, Box::new(move || pending.pending() as f64)),
+            pulled(&UNDECODABLE, Box::new(move || undecodable.cache.undecodable_len() as f64)),
+            pulled(&DEGRADED, Box::new(move || seconds_of_trouble(&trouble.borrow()))),
+            pulled(&SYNCED, Box::new(move || f64::from(u8::from(state.borrow().is_synced())))),
+        ];
+        Self { _pulled }
+    }
+}
+
+fn labels<'a>(name: &'a str, resource: &'a ApiResource) -> [&'a str; 4] {
+    [name, &resource.group_version.group, &resource.group_version.version, &resource.plural]
 }
 
 /// A gauge that is told what the number is.

@@ -94,6 +94,8 @@ struct Writes<T> {
 struct Write<T> {
     /// What was written, or the last state of what was deleted.
     object: Arc<T>,
+    /// Its own, so that no user's code is asked for it under the lock.
+    uid: Arc<str>,
     version: u64,
     is_deleted: bool,
     at: Instant,
@@ -101,7 +103,7 @@ struct Write<T> {
 
 impl<T> Clone for Write<T> {
     fn clone(&self) -> Self {
-        Self { object: self.object.clone(), ..*self }
+        Self { object: self.object.clone(), uid: self.uid.clone(), ..*self }
     }
 }
 
@@ -115,7 +117,7 @@ impl<T> Write<T> {
         if !self.is_deleted {
             return is_behind.then_some(Some(&self.object));
         }
-        let is_there = cached.is_some_and(|cached| cached.uid() == self.object.uid());
+        let is_there = cached.is_some_and(|cached| cached.uid() == &*self.uid);
         (is_behind || is_there).then_some(None)
     }
 }
@@ -144,18 +146,18 @@ impl<T: Object> Overlay<T> {
 
     fn take_up(&self, object: Arc<T>, is_deleted: bool) -> bool {
         let Ok(version) = object.resource_version().parse() else { return false };
-        let key = object.key();
+        let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
         let cache_version = self.cache_version();
         // The objects are a user's, and are dropped under no lock.
         let mut done = Vec::new();
         let mut writes = self.write();
         let is_stale = writes.by_key.get(&key).is_some_and(|known| {
-            let is_same = known.object.uid() == object.uid();
+            let is_same = known.uid == uid;
             if is_same && known.is_deleted != is_deleted { known.is_deleted } else { known.version > version }
         });
         if !is_stale {
-            done.extend(writes.by_key.insert(key, Write { object, version, is_deleted, at }));
+            done.extend(writes.by_key.insert(key, Write { object, uid, version, is_deleted, at }));
         }
         done.extend(writes.make_room(at, cache_version));
         drop(writes);
@@ -164,11 +166,8 @@ impl<T: Object> Overlay<T> {
 
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        let writes = self.read();
-        let Some(write) = writes.current(key, now()) else {
-            drop(writes);
-            return self.lister.get(key);
-        };
+        let write = self.read().current(key, now()).cloned();
+        let Some(write) = write else { return self.lister.get(key) };
         // The version first: what is read after that is of that version, or later.
         let version = self.cache_version();
         let cached = self.lister.get(key);
@@ -182,11 +181,7 @@ impl<T: Object> Overlay<T> {
     pub fn list(&self) -> Vec<Arc<T>> {
         let now = now();
         // Before the cache is read, so that it has what is given up meanwhile.
-        let mut writes: HashMap<ObjectKey, Write<T>> = {
-            let writes = self.read();
-            let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));
-            current.map(|(key, write)| (key.clone(), write.clone())).collect()
-        };
+        let mut writes: HashMap<ObjectKey, Write<T>> = self.current(now).into_iter().collect();
         let snapshot = self.lister.snapshot();
         let version = number(snapshot.resource_version());
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
@@ -226,16 +221,21 @@ impl<T: Object> Overlay<T> {
     /// Of how many keys the cache may not have caught up with the last write.
     pub fn len(&self) -> usize {
         let (now, version) = (now(), self.cache_version());
-        let writes = self.read();
-        let ahead = |(key, write): &(&ObjectKey, &Write<T>)| {
-            writes.is_current(write, now) && write.shown(version, self.lister.get(key).as_deref()).is_some()
-        };
-        writes.by_key.iter().filter(ahead).count()
+        let ahead =
+            |(key, write): &(ObjectKey, Write<T>)| write.shown(version, self.lister.get(key).as_deref()).is_some();
+        self.current(now).iter().filter(|write| ahead(write)).count()
     }
 
     /// Whether the cache has caught up with all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// What was written of late. The objects are a user's, and are looked at under no lock.
+    fn current(&self, now: Instant) -> Vec<(ObjectKey, Write<T>)> {
+        let writes = self.read();
+        let current = writes.by_key.iter().filter(|(_, write)| writes.is_current(write, now));
+        current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
     fn cache_version(&self) -> u64 {

@@ -1,21 +1,26 @@
 //! The store of an informer and its audience: what is popped is stored, and then told.
 
+mod parts;
+
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use pintle_delta_fifo::{Batch, Delivery, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
+use self::parts::{Parts, Told as Reached};
 use crate::cache::Written;
 use crate::decode::{Decoded, Told};
+use crate::namespaces::{Followed, Place, places};
 use crate::subscription::{News, Queue, Walk};
 use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
 
 /// The store of an informer, and those who want to hear of it.
 ///
-/// Its driver alone writes, and reminds: one change after the other. A change goes to the store first, and then to all who
+/// Its drivers alone write, and remind, [in turns](Publisher::turn): one change after the other. A change goes to the store first, and then to all who
 /// subscribed before. Who subscribes begins with a snapshot of the store: at once, or as soon as a write under way is done.
 /// So everybody gets the store's content and then each later change, none of them twice; and no lock is held for longer than it
 /// takes to go through the subscribers, however much there is to write or to tell.
@@ -24,6 +29,8 @@ pub(crate) struct Publisher<T> {
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
+    parts: Mutex<Parts>,
+    turns: Arc<Turns<()>>,
     /// Changed under the lock of `audience`, and read without: an index function may ask.
     has_synced: AtomicBool,
     /// A subscriber came whose resync may be due before all others.
@@ -106,6 +113,8 @@ impl<T: Object> Publisher<T> {
             name,
             cache: Arc::default(),
             audience: Mutex::new(audience),
+            parts: Mutex::default(),
+            turns: Arc::default(),
             has_synced: AtomicBool::new(false),
             resyncs_changed: Arc::default(),
         }
@@ -127,15 +136,49 @@ impl<T: Object> Publisher<T> {
         queue
     }
 
-    /// Takes up what was popped from the queue: first the store, all of it in one step, and then the subscribers.
-    pub(crate) fn apply(&self, batch: Batch<ObjectKey, Told<Arc<T>>>) {
+    /// The right to change what is there. Who waits first comes first.
+    pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
+        self.turns.clone().lock_owned().await
+    }
+
+    /// From now on this is all there is to follow: what is elsewhere is gone. Only in one's [turn](Self::turn).
+    pub(crate) fn follow(&self, followed: &Followed) {
+        let resource_version = self.cache.resource_version();
+        self.lock_parts().set(&places(followed));
+        let is_gone = |key: &ObjectKey| match (followed, key.namespace()) {
+            (Some(names), Some(namespace)) => !names.contains(namespace),
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        let undecodable = self.cache.undecodable().into_iter().map(|entry| entry.key);
+        let keys = self.cache.list_keys().into_iter().chain(undecodable);
+        let gone: BTreeSet<ObjectKey> = keys.filter(is_gone).collect();
+        if !gone.is_empty() {
+            let changes = gone.iter().map(|key| (key.clone(), None)).collect();
+            let revision = resource_version.as_str().into();
+            let ((written, _forgotten), queues) = self.write(|cache| {
+                let written = cache.write_all(changes, Vec::new(), &revision);
+                (written, cache.forget(&revision.newest))
+            });
+            let news = gone.into_iter().zip(written);
+            tell(&queues, news.filter_map(|(key, written)| Some((key, gone_unseen(written.before?)))));
+        }
+        self.sync();
+    }
+
+    /// Takes up what was popped from the queue of a part: first the store, all of it in one step, and then the subscribers. Only in one's
+    /// [turn](Self::turn).
+    pub(crate) fn apply(&self, place: &Place, batch: Batch<ObjectKey, Told<Arc<T>>>) {
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
                 // These come alone.
-                Item::ReplacedAll { objects, resource_version } => self.replace(objects, &resource_version),
-                Item::Bookmark { resource_version } => self.cache.bookmark(&resource_version),
+                Item::ReplacedAll { objects, resource_version } => self.replace(place, objects, &resource_version),
+                Item::Bookmark { resource_version } => {
+                    let revision = self.lock_parts().reach(place, Reached::Change(&resource_version));
+                    self.cache.bookmark(&revision.whole);
+                }
                 Item::SyncAll => {
                     let queues = self.lock().present();
                     queues.iter().for_each(|queue| queue.remind(self.cache.snapshot()));
@@ -143,11 +186,11 @@ impl<T: Object> Publisher<T> {
             }
         }
         if !deltas.is_empty() {
-            self.apply_deltas(deltas);
+            self.apply_deltas(place, deltas);
         }
     }
 
-    fn replace(&self, listed: Vec<Told<Arc<T>>>, resource_version: &str) {
+    fn replace(&self, place: &Place, listed: Vec<Told<Arc<T>>>, resource_version: &str) {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
         for told in listed {
@@ -161,22 +204,37 @@ impl<T: Object> Publisher<T> {
                 }
             }
         }
-        let is_first = !self.has_synced() && self.cache.is_empty();
+        let (is_first, goes_back, revision) = {
+            let mut parts = self.lock_parts();
+            let is_first = !self.has_synced() && parts.is_first(place);
+            let goes_back = parts.is_ahead(place, resource_version);
+            (is_first, goes_back, parts.reach(place, Reached::List(resource_version)))
+        };
         let ((replacement, refused), queues) =
-            self.write(|cache| cache.replace_all(objects, undecodable, resource_version));
+            self.write(|cache| cache.replace_all(place.as_deref(), objects, undecodable, &revision));
         refused.iter().for_each(|error| self.log(error));
         if is_first {
-            // Of an empty store nobody was told anything, so that everybody begins here, with what the list was.
+            // Of this part nobody was told anything, so that everybody begins here, with what the list was.
             let listed: Arc<[Arc<T>]> = replacement.present.into_iter().map(|(_, new)| new).collect();
             queues.iter().for_each(|queue| queue.begin(Walk::listed(listed.clone())));
         } else {
             let deleted = replacement.deleted.into_iter().map(|object| (object.key(), gone_unseen(object)));
             let present = replacement.present.into_iter().filter_map(|(old, new)| {
                 let key = new.key();
-                let is_relisted = true;
+                // By versions of before, nothing is known of what is there now; but this very object is.
+                let is_relisted = !goes_back || old.as_ref().is_some_and(|old| Arc::ptr_eq(old, &new));
                 Some((key, Next::Present { object: new, is_relisted }.news(old)?))
             });
             tell(&queues, deleted.chain(present));
+        }
+        self.lock_parts().listed(place);
+        self.sync();
+    }
+
+    /// The store has held all there is to follow, once all parts have been listed.
+    fn sync(&self) {
+        if self.has_synced() || !self.lock_parts().have_listed() {
+            return;
         }
         let queues = {
             let mut audience = self.lock();
@@ -186,9 +244,10 @@ impl<T: Object> Publisher<T> {
         queues.iter().for_each(|queue| queue.upstream_synced());
     }
 
-    fn apply_deltas(&self, deltas: Vec<(ObjectKey, Change<T>)>) {
+    fn apply_deltas(&self, place: &Place, deltas: Vec<(ObjectKey, Change<T>)>) {
         let last = deltas.last().and_then(|(_, delta)| delta.object());
         let resource_version = last.map(|told| told.resource_version().to_owned()).unwrap_or_default();
+        let revision = self.lock_parts().reach(place, Reached::Change(&resource_version));
         let mut writes = Vec::with_capacity(deltas.len());
         let mut undecodable = Vec::new();
         for (key, delta) in deltas {
@@ -203,7 +262,7 @@ impl<T: Object> Publisher<T> {
             }
         }
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
-        let (written, queues) = self.write(|cache| cache.write_all(changes, undecodable, &resource_version));
+        let (written, queues) = self.write(|cache| cache.write_all(changes, undecodable, &revision));
         written.iter().filter_map(|written| written.refused.as_ref()).for_each(|error| self.log(error));
         let news = writes.into_iter().zip(written).filter_map(|((key, next), Written { before, refused })| {
             let news = match refused {
@@ -262,6 +321,11 @@ impl<T: Object> Publisher<T> {
         self.has_synced.load(Ordering::Acquire)
     }
 
+    /// Whether it has held all of these parts since they came.
+    pub(crate) fn has_held(&self, places: &BTreeSet<Place>) -> bool {
+        self.lock_parts().have_all_listed(places)
+    }
+
     /// How many events wait for subscribers, of all of them together.
     pub(crate) fn pending(&self) -> usize {
         let queues = self.lock().present();
@@ -295,6 +359,10 @@ impl<T: Object> Publisher<T> {
         drop(audience);
         queues.iter().for_each(|queue| queue.close());
         self.cache.close();
+    }
+
+    fn lock_parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing panics under this lock but what has changed nothing yet, so poison says nothing.

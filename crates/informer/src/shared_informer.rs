@@ -1,5 +1,8 @@
 //! The shared informer, as its users hold it.
 
+mod work;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -8,21 +11,20 @@ use std::time::Duration;
 
 use pintle_delta_fifo::Delivery;
 use pintle_meta::{ApiResource, FieldSelector, LabelSelector, ListWatch, Object};
-use pintle_metrics::CatchPanic;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::driver::Driver;
-use crate::metrics::Metrics;
+use self::work::Work;
+use crate::driver::{Followers, Whole};
+use crate::namespaces::{Followed, Place, places};
 use crate::publisher::Publisher;
-use crate::reflector::Reflector;
-use crate::selection::{Selected, Selection, Selectors};
+use crate::selection::{Selection, Selectors};
 use crate::subscription::{Queue, at_least_the_shortest};
 use crate::{
-    AddIndexError, IndexValues, InformerConfig, InformerState, Lister, NewestSubscription, NotSynced, Projection,
-    StopCause, Subscription, SubscriptionStatus, Transform,
+    AddIndexError, IndexValues, InformerConfig, InformerState, Lister, Namespaces, NewestSubscription, NotSynced,
+    Projection, StopCause, Subscription, SubscriptionStatus, Transform,
 };
 
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
@@ -65,9 +67,10 @@ type Launch = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = (
 
 struct Owner<T: Object> {
     name: String,
-    scope: Scope<T>,
+    scope: Arc<Scope<T>>,
     selection: Arc<Selection>,
     publisher: Arc<Publisher<T>>,
+    whole: Arc<Whole>,
     state: watch::Sender<InformerState>,
     resync: Option<Duration>,
     /// Taken by the first start, or by a shutdown before it.
@@ -79,9 +82,17 @@ struct Owner<T: Object> {
 /// What makes two informers of one type the same, but for the selectors, which may change.
 pub(crate) struct Scope<T> {
     pub(crate) resource: ApiResource,
-    pub(crate) namespace: Option<String>,
+    pub(crate) covered: Covered,
     pub(crate) projection: Projection,
     pub(crate) transform: Option<Transform<T>>,
+}
+
+/// Which namespaces it covers.
+#[derive(PartialEq)]
+pub(crate) enum Covered {
+    /// One, or all there is.
+    Fixed(Option<String>),
+    Several(Namespaces),
 }
 
 impl<T: Object> SharedInformer<T> {
@@ -90,49 +101,51 @@ impl<T: Object> SharedInformer<T> {
     where
         T: DeserializeOwned,
     {
-        let holds_all_secrets = config.holds_all_secrets(&list_watch);
-        let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
-        let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
-        if holds_all_secrets {
-            tracing::warn!(
-                informer = name,
-                "it will hold all Secrets of the cluster in memory: name a namespace or a selector, or leave out their data"
-            );
-        }
-        let publisher = Arc::new(Publisher::new(name.clone()));
-        let state = watch::Sender::new(InformerState::Starting);
-        let scope = Scope::new(&list_watch, projection.clone(), transform.clone());
-        let selection = Arc::new(Selection::new(Selectors::of(&reflector)));
-        let metrics = metrics.map(|provider| {
-            let provider = CatchPanic::new(provider, |panic| {
-                tracing::error!(panic, "the metrics of an informer panicked, and are told nothing more");
-            });
-            Metrics::new(&provider, &name, &scope.resource, &publisher, state.subscribe())
-        });
-        let driver = Driver {
-            name: name.clone(),
-            list_watch: Selected::new(list_watch, selection.clone()),
-            reflector: Reflector::new(reflector, seed.unwrap_or_else(|| fastrand::u64(..))),
-            publisher: publisher.clone(),
-            state: state.clone(),
-            projection,
-            transform,
-            on_error,
-            metrics,
+        let work = Work::new(&list_watch, Covered::of(&list_watch), config);
+        work.publisher.follow(&None);
+        let driver = work.driver(&None, list_watch, String::new());
+        work.informer(|stop| driver.drive(stop))
+    }
+
+    /// An informer of what the sources of these namespaces give: `source` gives that of a namespace, or of all, by one list and one watch
+    /// each. It does not run yet.
+    ///
+    /// The set [may change](Namespaces::set) at any time. What is in a namespace that leaves is told as deleted; one that comes is listed,
+    /// and what is in it is told as added; the watches of the others go on. [`wait_for_sync`](Self::wait_for_sync) waits for those that
+    /// have come, and [`states_by_namespace`](Self::states_by_namespace) tells how each is getting on; the informer's
+    /// [`state`](Self::state) is synced when all are, and tells the trouble that has lasted longest.
+    ///
+    /// Namespaces come independently: each is as the server held it at some revision, and what the cache holds of several may be of
+    /// several. Its revision is that of the namespace that is furthest behind, so that a [wait](Lister::wait_for) for one's own write may
+    /// have to wait for a quiet namespace's next bookmark; a namespace that cannot be listed keeps it where it is.
+    ///
+    /// Who needs many of them of a large cluster asks for less by a selector over all: each costs the server a watch.
+    ///
+    /// # Panics
+    ///
+    /// If `source` does. A source that is of another namespace than it was asked for ends the informer, as a
+    /// [panic](StopCause::Panicked) of it does.
+    pub fn of_namespaces<L: ListWatch<Object = T>>(
+        namespaces: &Namespaces,
+        source: impl Fn(Option<&str>) -> L + Send + 'static,
+        config: InformerConfig<T>,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+    {
+        let one = source(None);
+        let work = Arc::new(Work::new(&one, Covered::Several(namespaces.clone()), config));
+        let make = {
+            let work = work.clone();
+            move |place: &Place, not_older_than| {
+                let source = source(place.as_deref());
+                assert_eq!(source.namespace(), place.as_deref(), "the source of a namespace is of that namespace");
+                work.driver(place, source, not_older_than)
+            }
         };
-        let launch: Launch = Box::new(|stop| Box::pin(driver.run(stop)));
-        let owner = Owner {
-            name,
-            scope,
-            selection,
-            publisher,
-            state,
-            resync,
-            launch: Mutex::new(Some(launch)),
-            stop: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-        };
-        Self { owner: Arc::new(owner) }
+        let (publisher, whole) = (work.publisher.clone(), work.whole.clone());
+        let followers = Followers::new(namespaces.subscribe(), Box::new(make), publisher, whole);
+        work.informer(|stop| followers.follow(stop))
     }
 
     /// Starts it, in a task of its own. Without effect if it was started or shut down before. When its runtime goes, it ends, as after
@@ -144,6 +157,8 @@ impl<T: Object> SharedInformer<T> {
     pub fn start(&self) {
         // First of all, so that a start outside of a runtime leaves it as it was.
         let runtime = tokio::runtime::Handle::current();
+        // For who shuts it down between these two.
+        let _starting = self.owner.tasks.token();
         let launch = self.owner.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(launch) = launch {
             self.owner.tasks.spawn_on(launch(self.owner.stop.child_token()), &runtime);
@@ -222,8 +237,9 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.has_synced()
     }
 
-    /// Waits until the cache has held the whole resource once. It waits for as long as the server refuses: look at
-    /// [`state`](Self::state) for the reason, or put a timeout around it.
+    /// Waits until the cache has held the whole resource once; of an informer of several [namespaces](Self::of_namespaces), those that have
+    /// come since included. It waits for as long as the server refuses: look at [`state`](Self::state) for the reason, or put a timeout
+    /// around it.
     ///
     /// # Errors
     ///
@@ -234,8 +250,10 @@ impl<T: Object> SharedInformer<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
+        let followed = self.followed();
+        let has_synced = || self.has_synced() && self.owner.publisher.has_held(&places(&followed));
         // The sender is in our hands, so this cannot fail.
-        let _ = states.wait_for(|state| self.has_synced() || state.has_ended()).await;
+        let _ = states.wait_for(|state| has_synced() || state.has_ended()).await;
         match self.state() {
             InformerState::Stopped { cause } => Err(NotSynced { informer: self.owner.name.clone(), cause }),
             _ => Ok(()),
@@ -286,6 +304,24 @@ impl<T: Object> SharedInformer<T> {
         self.owner.selection.set(Selectors { labels, fields });
     }
 
+    /// The namespaces that it is [of](Self::of_namespaces), to look at them or to change them. `None`: those of its source.
+    pub fn namespaces(&self) -> Option<&Namespaces> {
+        match &self.owner.scope.covered {
+            Covered::Several(namespaces) => Some(namespaces),
+            Covered::Fixed(_) => None,
+        }
+    }
+
+    /// How each namespace is getting on that it [follows](Self::of_namespaces) one by one, from its start on. One that was just put in or
+    /// taken out may not show yet.
+    pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
+        self.owner.whole.by_namespace()
+    }
+
+    fn followed(&self) -> Followed {
+        self.namespaces().and_then(Namespaces::followed)
+    }
+
     pub(crate) fn selectors(&self) -> Selectors {
         self.owner.selection.selectors()
     }
@@ -321,6 +357,7 @@ impl<T: Object> fmt::Debug for SharedInformer<T> {
         f.debug_struct("SharedInformer")
             .field("name", &self.owner.name)
             .field("state", &self.state())
+            .field("states_by_namespace", &self.states_by_namespace())
             .field("has_synced", &self.has_synced())
             .field("objects", &self.owner.publisher.cache.len())
             .field("resource_version", &self.owner.publisher.cache.resource_version())
@@ -347,10 +384,16 @@ impl<T: Object> Drop for Owner<T> {
     }
 }
 
-impl<T> Scope<T> {
-    pub(crate) fn new(source: &impl ListWatch, projection: Projection, transform: Option<Transform<T>>) -> Self {
-        let namespace = source.namespace().map(str::to_owned);
-        Self { resource: source.api_resource(), namespace, projection, transform }
+impl Covered {
+    pub(crate) fn of(source: &impl ListWatch) -> Self {
+        Self::Fixed(source.namespace().map(str::to_owned))
+    }
+
+    fn is_all(&self) -> bool {
+        match self {
+            Self::Fixed(namespace) => namespace.is_none(),
+            Self::Several(namespaces) => namespaces.names().is_none(),
+        }
     }
 }
 
@@ -361,8 +404,10 @@ impl<T> PartialEq for Scope<T> {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
         };
-        let place = |scope: &Self| (scope.resource.clone(), scope.namespace.clone(), scope.projection.clone());
-        is_one && place(self) == place(other)
+        is_one
+            && self.resource == other.resource
+            && self.covered == other.covered
+            && self.projection == other.projection
     }
 }
 

@@ -1,8 +1,10 @@
-//! The door of the store to locks: std's, or shuttle's under `--cfg pintle_shuttle`.
+//! The door of the store to locks: std's, shuttle's under `--cfg pintle_shuttle`, or loom's under `--cfg pintle_loom`.
 
+#[cfg(pintle_loom)]
+use loom::sync as imp;
 #[cfg(pintle_shuttle)]
 use shuttle::sync as imp;
-#[cfg(not(pintle_shuttle))]
+#[cfg(not(any(pintle_loom, pintle_shuttle)))]
 use std::sync as imp;
 
 use std::sync::PoisonError;

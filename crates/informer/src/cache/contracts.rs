@@ -1,11 +1,14 @@
 //! A cache by the contracts of stores.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use pintle_delta_fifo::{BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError};
+use pintle_delta_fifo::{
+    BoxError, Indexer, KeyError, KeyGetter, KeyLister, Store, StoreError, Transaction, TransactionError,
+};
 use pintle_meta::{Object, ObjectKey};
 
-use super::Cache;
+use super::{Cache, version};
 
 impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
     type Entry = Arc<T>;
@@ -32,6 +35,31 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
         Ok(())
     }
 
+    /// In one step, unless a key is there again, which begins another.
+    fn transaction(&mut self, writes: Vec<Transaction<Arc<T>>>) -> Result<(), TransactionError> {
+        let total = writes.len();
+        let (mut successful, mut causes) = (Vec::with_capacity(total), Vec::new());
+        let mut writes = writes.into_iter().map(change).peekable();
+        let mut done = 0;
+        while writes.peek().is_some() {
+            let (mut keys, mut step, mut resource_version) = (HashSet::new(), Vec::new(), String::new());
+            while let Some((key, object)) = writes.next_if(|(key, _)| keys.insert(key.clone())) {
+                if let Some(object) = &object {
+                    version::advance(&mut resource_version, object.resource_version());
+                }
+                step.push((key, object));
+            }
+            for written in Self::transaction(self, step, &resource_version) {
+                match written {
+                    Ok(_) => successful.push(done),
+                    Err(error) => causes.push(StoreError::Index(error.into())),
+                }
+                done += 1;
+            }
+        }
+        if causes.is_empty() { Ok(()) } else { Err(TransactionError { successful, total, causes }) }
+    }
+
     fn list(&self) -> Vec<Arc<T>> {
         self.list()
     }
@@ -46,6 +74,13 @@ impl<T: Object> Store<ObjectKey, Arc<T>> for Cache<T> {
 
     fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.get(key)
+    }
+}
+
+fn change<T: Object>(write: Transaction<Arc<T>>) -> (ObjectKey, Option<Arc<T>>) {
+    match write {
+        Transaction::Add(object) | Transaction::Update(object) => (object.key(), Some(object)),
+        Transaction::Delete(object) => (object.key(), None),
     }
 }
 

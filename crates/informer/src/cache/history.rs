@@ -30,13 +30,15 @@ pub(super) struct History<T> {
     changes: VecDeque<Remembered<T>>,
     /// The revision before the first of these.
     since: Arc<str>,
+    /// It changed within that one, so that only later ones can be asked for.
+    is_after: bool,
 }
 
 impl<T> History<T> {
     /// From here on so many changes are remembered. Gives those that are not any more.
     pub(super) fn remember(&mut self, bound: usize, resource_version: &str) -> VecDeque<Remembered<T>> {
         if self.bound == 0 {
-            self.since = resource_version.into();
+            (self.since, self.is_after) = (resource_version.into(), false);
         }
         self.bound = bound;
         self.trim()
@@ -59,13 +61,9 @@ impl<T> History<T> {
         if is_older(&resource_version, last) {
             // The server's history has begun anew, so nothing before can be asked for.
             forgotten = std::mem::take(&mut self.changes);
-            self.since = resource_version.clone();
+            (self.since, self.is_after) = (resource_version.clone(), false);
         }
-        let is_change = |(_, old, new): &Step<T>| match (old, new) {
-            (Some(old), Some(new)) => !Arc::ptr_eq(old, new),
-            (old, new) => old.is_some() || new.is_some(),
-        };
-        let changes = changes.filter(is_change);
+        let changes = changes.filter(|(_, old, new)| !is_same(old.as_ref(), new.as_ref()));
         self.changes.extend(changes.map(|(key, old, new)| {
             let resource_version = resource_version.clone();
             Remembered { key, old, new, resource_version }
@@ -74,9 +72,19 @@ impl<T> History<T> {
         forgotten
     }
 
+    /// Begins anew: what became of that revision, and what was before, cannot be asked for.
+    pub(super) fn forget(&mut self, resource_version: &str) -> VecDeque<Remembered<T>> {
+        (self.since, self.is_after) = (resource_version.into(), true);
+        std::mem::take(&mut self.changes)
+    }
+
     /// What came after a revision. `None`: that is further back than it remembers.
     pub(super) fn since(&self, resource_version: &str) -> Option<Vec<Remembered<T>>> {
-        let is_remembered = self.is_on() && !self.since.is_empty() && !is_older(resource_version, &self.since);
+        let is_known = match self.is_after {
+            true => is_older(&self.since, resource_version),
+            false => !is_older(resource_version, &self.since),
+        };
+        let is_remembered = self.is_on() && !self.since.is_empty() && is_known;
         let later = self.changes.iter().filter(|change| is_older(resource_version, &change.resource_version));
         (is_remembered && is_number(resource_version)).then(|| later.map(Remembered::clone).collect())
     }
@@ -86,15 +94,23 @@ impl<T> History<T> {
         let rest = self.changes.split_off(excess);
         let forgotten = std::mem::replace(&mut self.changes, rest);
         if let Some(last) = forgotten.back() {
-            self.since = last.resource_version.clone();
+            (self.since, self.is_after) = (last.resource_version.clone(), false);
         }
         forgotten
     }
 }
 
+/// Whether nothing has changed.
+pub(super) fn is_same<T>(old: Option<&Arc<T>>, new: Option<&Arc<T>>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+        (old, new) => old.is_none() && new.is_none(),
+    }
+}
+
 impl<T> Default for History<T> {
     fn default() -> Self {
-        Self { bound: 0, changes: VecDeque::new(), since: "".into() }
+        Self { bound: 0, changes: VecDeque::new(), since: "".into(), is_after: false }
     }
 }
 

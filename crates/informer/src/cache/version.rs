@@ -2,6 +2,20 @@
 
 use std::cmp::Ordering;
 
+/// The revision that a cache has with a change.
+pub(crate) struct Revision {
+    /// Up to where it has all changes then.
+    pub(crate) whole: String,
+    /// Up to where it has some of them: that of the part of it that is ahead.
+    pub(crate) newest: String,
+}
+
+impl From<&str> for Revision {
+    fn from(resource_version: &str) -> Self {
+        Self { whole: resource_version.into(), newest: resource_version.into() }
+    }
+}
+
 /// How two compare. `None`: one of them is no number.
 pub(crate) fn compare(one: &str, other: &str) -> Option<Ordering> {
     let (one, other) = (digits(one)?, digits(other)?);

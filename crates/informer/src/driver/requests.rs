@@ -8,11 +8,10 @@ use pintle_meta::{
     ApiError, List, ListMeta, ListOptions, ListPart, ListWatch, Object, RawObject, RequestLine, TypeMeta, WatchEvent,
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout_at};
 
+use super::States;
 use super::decoding::{Decode, Decoding};
-use crate::InformerState;
 use crate::decode::Told;
 use crate::decoder::Decoder;
 use crate::reflector::{Command, Input};
@@ -22,11 +21,11 @@ pub(super) struct Requests<T, L: ListWatch> {
     list_watch: L,
     /// What errors name.
     request: Arc<RequestLine>,
-    decode_page: Arc<Decode<ListPart, Part<T>>>,
+    decoder: Arc<Decoder<T>>,
     decode_event: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    /// The same, of a stream that begins with all objects that are there.
-    decode_initial: Arc<Decode<WatchEvent<RawObject>, Change<T>>>,
-    state: watch::Sender<InformerState>,
+    /// The list under way is of no revision that is known, so that a server which was restored may tell other objects by the same versions.
+    is_anew: bool,
+    states: States,
     /// The watch that is open.
     events: Option<Events<T, L>>,
 }
@@ -44,31 +43,19 @@ enum Part<T> {
 }
 
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
-    pub(super) fn new(list_watch: L, decoder: &Arc<Decoder<T>>, state: watch::Sender<InformerState>) -> Self {
+    pub(super) fn new(list_watch: L, decoder: &Arc<Decoder<T>>, states: States) -> Self {
         let url = list_watch.api_resource().path(list_watch.namespace());
         let request = Arc::new(RequestLine { method: "GET".into(), url: url.into() });
-        let page = decoder.clone();
-        let decode_page = move |part| {
-            Ok(match part {
-                ListPart::Item(object) => Part::Item(page.listed(&object).into()),
-                ListPart::Metadata(metadata) => Part::Metadata(metadata),
-            })
-        };
-        let (initial, of_initial) = (decoder.clone(), request.clone());
         let (later, of_later) = (decoder.clone(), request.clone());
-        let decode_initial = move |event| match event {
-            WatchEvent::Added(object) => Ok(WatchEvent::Added(named(initial.listed(&object).into(), &of_initial)?)),
-            event => event.try_map(|object| named(initial.changed(&object), &of_initial)),
-        };
         let decode_event =
             move |event: WatchEvent<RawObject>| event.try_map(|object| named(later.changed(&object), &of_later));
         Self {
             list_watch,
             request,
-            decode_page: Arc::new(decode_page),
+            decoder: decoder.clone(),
             decode_event: Arc::new(decode_event),
-            decode_initial: Arc::new(decode_initial),
-            state,
+            is_anew: false,
+            states,
             events: None,
         }
     }
@@ -77,13 +64,19 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         match command {
             Command::List(options) => {
                 self.events = None;
+                if options.continue_token.is_empty() {
+                    self.is_anew = options.resource_version.is_empty();
+                }
                 Input::Listed(self.read_page(&options).await)
             }
             Command::Watch(options) => {
                 self.events = None;
-                let decode = if options.send_initial_events { &self.decode_initial } else { &self.decode_event };
+                let decode = match options.send_initial_events {
+                    true => self.decode_initial(options.resource_version.is_empty()),
+                    false => self.decode_event.clone(),
+                };
                 Input::Opened(self.list_watch.watch(&options).await.map(|opened| {
-                    self.events = Some(Decoding::new(opened, decode.clone()));
+                    self.events = Some(Decoding::new(opened, decode));
                 }))
             }
             Command::Read { until } => {
@@ -98,6 +91,27 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                 Input::Woke
             }
         }
+    }
+
+    fn decode_page(&self) -> Arc<Decode<ListPart, Part<T>>> {
+        let (decoder, is_anew) = (self.decoder.clone(), self.is_anew);
+        Arc::new(move |part| {
+            Ok(match part {
+                ListPart::Item(object) => Part::Item(decoder.listed(&object, is_anew).into()),
+                ListPart::Metadata(metadata) => Part::Metadata(metadata),
+            })
+        })
+    }
+
+    /// For a stream that begins with all objects that are there.
+    fn decode_initial(&self, is_anew: bool) -> Arc<Decode<WatchEvent<RawObject>, Change<T>>> {
+        let (decoder, request) = (self.decoder.clone(), self.request.clone());
+        Arc::new(move |event| match event {
+            WatchEvent::Added(object) => {
+                Ok(WatchEvent::Added(named(decoder.listed(&object, is_anew).into(), &request)?))
+            }
+            event => event.try_map(|object| named(decoder.changed(&object), &request)),
+        })
     }
 
     /// What there is to read, if it is there.
@@ -118,10 +132,10 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
 
     /// Reads a page to its end.
     async fn read_page(&mut self, options: &ListOptions) -> Result<List<Told<Arc<T>>>, ApiError> {
-        let mut page = Decoding::new(self.list_watch.list(options).await?, self.decode_page.clone());
+        let mut page = Decoding::new(self.list_watch.list(options).await?, self.decode_page());
         let mut items = Vec::new();
         let mut metadata: Option<ListMeta> = None;
-        let before = self.state.borrow().received();
+        let before = self.states.borrow().received();
         while let Some(part) = poll_fn(|context| page.poll_next(context)).await {
             match part? {
                 Part::Item(told) => {
@@ -131,7 +145,8 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
                     }
                     items.push(told);
                     if items.len().is_multiple_of(PROGRESS) {
-                        self.tell_progress(before + items.len());
+                        // Of a page that is being read, the reflector does not know yet.
+                        self.states.tell_progress(before + items.len());
                     }
                 }
                 Part::Metadata(told) => metadata = Some(told),
@@ -141,16 +156,6 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         }
         let metadata = metadata.ok_or_else(|| unreadable(&self.request, "the list ended without its metadata"))?;
         Ok(List { types: TypeMeta::default(), metadata, items })
-    }
-
-    /// Of a page that is being read, the reflector does not know yet.
-    fn tell_progress(&self, received: usize) {
-        self.state.send_if_modified(|state| {
-            if let InformerState::Listing { progress } = state {
-                progress.received = received;
-            }
-            false
-        });
     }
 }
 

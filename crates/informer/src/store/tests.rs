@@ -95,7 +95,7 @@ impl Model {
                     }
                     _ => self.write(key.clone(), Some(words)),
                 });
-                let replaced = self.store.writer().replace(writes.collect(), Arc::ptr_eq, |_| {});
+                let replaced = self.store.writer().replace(writes.collect(), |_| true, Arc::ptr_eq, |_| {});
                 let known = std::mem::replace(&mut self.state, all.iter().cloned().collect());
                 let deleted: BTreeSet<_> = replaced.deleted.into_iter().map(|(key, _)| key).collect();
                 let gone = known.keys().filter(|key| !self.state.contains_key(*key));

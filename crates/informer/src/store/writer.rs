@@ -87,10 +87,12 @@ impl<'a, V: Value> Writer<'a, V> {
         before
     }
 
-    /// Puts these in place of all that is there, in one step. What `is_same` as what is there stays as it is.
+    /// Puts these in place of all that is there and is `within` what they are all of, in one step. What `is_same` as what is there stays
+    /// as it is.
     pub(crate) fn replace(
         &mut self,
         writes: Vec<Write<V>>,
+        within: impl Fn(&ObjectKey) -> bool,
         is_same: impl Fn(&V, &V) -> bool,
         tell: impl FnOnce(&mut String),
     ) -> Replaced<V> {
@@ -115,7 +117,7 @@ impl<'a, V: Value> Writer<'a, V> {
         for (shard, seen) in seen.iter().enumerate() {
             let mut at = 0;
             while let Some(gone) = self.unseen(shard, at, seen.get(at).copied().unwrap_or_default()) {
-                for key in gone {
+                for key in gone.into_iter().filter(&within) {
                     let write = Write { key: key.clone(), value: None, values: Vec::new() };
                     deleted.extend(self.put(write, stamp, &mut pending).1.map(|value| (key, value)));
                 }

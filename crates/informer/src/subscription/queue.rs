@@ -1,6 +1,6 @@
 //! The shared side of a subscription: an informer puts in, one listener takes out.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -41,6 +41,8 @@ pub(crate) enum News<T> {
 struct State<T> {
     has_begun: bool,
     beginning: Option<Beginning<T>>,
+    /// What follows it.
+    more: VecDeque<Walk<T>>,
     done: Done<T>,
     pending: CoalescingFifo<ObjectKey, Arc<T>>,
     reminder: Option<Reminder<T>>,
@@ -100,6 +102,7 @@ impl<T: Object> Queue<T> {
         let mut state = State {
             has_begun: false,
             beginning: None,
+            more: VecDeque::new(),
             done: Done::default(),
             pending: pending(delivery),
             reminder: None,
@@ -115,16 +118,27 @@ impl<T: Object> Queue<T> {
         Self { state: Mutex::new(state), synced: watch::Sender::new(false) }
     }
 
-    /// Tells the listener what is there, before all changes. Nothing may have been told to it before.
+    /// Tells the listener what is there, before all changes and after what it began with before. Nothing may have been told to it of
+    /// these objects before.
     pub(crate) fn begin(&self, walk: Walk<T>) {
         self.change(|state| {
+            if state.is_closed && state.has_begun {
+                return;
+            }
             state.has_begun = true;
-            state.go_on(walk);
+            match state.beginning {
+                None => state.go_on(walk),
+                Some(_) => state.more.push_back(walk),
+            }
         });
     }
 
     pub(crate) fn tell(&self, news: &[(ObjectKey, News<T>)]) {
         self.change(|state| {
+            // Who was told of the end is told nothing after it. A write that was under way as the runtime went may end later.
+            if state.is_closed {
+                return;
+            }
             for (key, news) in news {
                 state.push(key.clone(), news);
                 if let Some(reminder) = &mut state.reminder {
@@ -138,7 +152,7 @@ impl<T: Object> Queue<T> {
     pub(crate) fn remind(&self, snapshot: Snapshot<T>) {
         let rest = Walk::of(snapshot);
         self.change(|state| {
-            if state.beginning.is_none() && state.reminder.is_none() && rest.left > 0 {
+            if !state.is_closed && state.beginning.is_none() && state.reminder.is_none() && rest.left > 0 {
                 state.reminder = Some(Reminder { rest, changed: HashSet::new() });
             }
         });
@@ -159,7 +173,8 @@ impl<T: Object> Queue<T> {
         let mut left = None;
         self.change(|state| {
             let none = pending(Delivery::Coalesced);
-            left = Some((state.beginning.take(), state.reminder.take(), std::mem::replace(&mut state.pending, none)));
+            let (beginning, more) = (state.beginning.take(), std::mem::take(&mut state.more));
+            left = Some((beginning, more, state.reminder.take(), std::mem::replace(&mut state.pending, none)));
             state.is_gone = true;
         });
         // The objects are a user's, and are dropped here, under no lock.
@@ -302,9 +317,13 @@ impl<T: Object> State<T> {
     }
 
     fn go_on(&mut self, mut rest: Walk<T>) {
-        match rest.next() {
-            Some(next) => self.beginning = Some(Beginning { next, rest }),
-            None => self.done.walks.push(rest),
+        loop {
+            if let Some(next) = rest.next() {
+                return self.beginning = Some(Beginning { next, rest });
+            }
+            self.done.walks.push(rest);
+            let Some(more) = self.more.pop_front() else { return };
+            rest = more;
         }
     }
 
@@ -327,8 +346,9 @@ impl<T: Object> State<T> {
     /// How much waits: an upper bound as long as there is a beginning or a reminder, of which some may have changed.
     fn len(&self) -> usize {
         let beginning = self.beginning.as_ref().map_or(0, |beginning| 1 + beginning.rest.left);
+        let more: usize = self.more.iter().map(|walk| walk.left).sum();
         let reminder = self.reminder.as_ref().map_or(0, |reminder| reminder.rest.left);
-        beginning + self.pending.len() + reminder
+        beginning + more + self.pending.len() + reminder
     }
 }
 

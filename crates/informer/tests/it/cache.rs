@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use pintle_delta_fifo::{Indexer, MemoryStore};
+use pintle_delta_fifo::{Indexer, MemoryStore, Store, Transaction};
 use pintle_informer::{Cache, InformerConfig, InformerFactory, NAMESPACE_INDEX};
 use pintle_meta::{Object, ObjectKey};
 
@@ -323,4 +323,41 @@ fn an_index_function_may_ask_how_the_informer_is_getting_on() {
         tell.send(())
     });
     told.recv_timeout(Duration::from_secs(30)).expect("nobody waits for a lock");
+}
+
+#[test]
+fn a_transaction_by_the_contract_of_stores_is_one_step() {
+    let mut cache: Cache<Pod> = Cache::new();
+    cache
+        .add_index("node", |pod: &Pod| if pod.node == "bad" { Err("wanted") } else { Ok(vec![pod.node.clone()]) })
+        .unwrap();
+    let at = |name: &str, node: &str, revision: u64| Arc::new(Pod { node: node.into(), ..pod_at(name, revision) });
+    Store::transaction(&mut cache, vec![Transaction::Add(at("a", "", 1))]).unwrap();
+    cache.remember(100);
+    let writes = vec![
+        Transaction::Add(at("b", "", 40)),
+        Transaction::Delete(at("a", "", 1)),
+        Transaction::Add(at("c", "bad", 41)),
+        Transaction::Update(at("d", "", 30)),
+    ];
+    let error = Store::transaction(&mut cache, writes).unwrap_err();
+    assert_eq!((error.successful, error.total, error.causes.len()), (vec![0, 1, 3], 4, 1));
+    let told = |cache: &Cache<Pod>, since: &str| -> Vec<String> {
+        let changes = cache.changes_since(since).unwrap_or_default();
+        changes.iter().map(|change| format!("{}@{}", change.key.name(), change.resource_version)).collect()
+    };
+    assert_eq!(told(&cache, "1"), ["b@41", "a@41", "d@41"], "those of one step have one revision");
+    assert_eq!(cache.resource_version(), "41");
+    // What is there twice comes one after the other.
+    Store::transaction(
+        &mut cache,
+        vec![
+            Transaction::Add(at("b", "", 50)),
+            Transaction::Delete(at("b", "", 50)),
+            Transaction::Add(at("b", "x", 51)),
+        ],
+    )
+    .unwrap();
+    assert_eq!(cache.get(&key("b")).unwrap().node, "x");
+    assert_eq!(told(&cache, "50"), ["b@51"]);
 }

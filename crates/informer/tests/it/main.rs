@@ -15,6 +15,7 @@ mod liveness;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;
 mod metrics;
+mod namespaces;
 mod overlay;
 mod panics;
 mod pipeline;

@@ -1,11 +1,11 @@
 //! Reads of one's own writes, before the watch brings them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pintle_informer::{Cache, Lister, Overlay, OverlayConfig};
-use pintle_meta::Object;
+use pintle_meta::{Metadata, Object, ObjectKey, ObjectMeta};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -159,4 +159,56 @@ proptest! {
             }
         }
     }
+}
+
+/// An object whose metadata is asked for by way of the overlay that it is in.
+struct Nosy {
+    metadata: ObjectMeta,
+    overlay: Arc<OnceLock<Overlay<Nosy>>>,
+}
+
+impl Object for Nosy {
+    fn metadata(&self) -> &dyn Metadata {
+        if let Some(overlay) = self.overlay.get() {
+            // Without an object in hand, so that it comes to an end.
+            overlay.get(&ObjectKey::new("ns", "nobody"));
+            overlay.wrote(nobody());
+        }
+        &self.metadata
+    }
+}
+
+/// It knows no overlay.
+fn nobody() -> Nosy {
+    let metadata = ObjectMeta { resource_version: "1".into(), ..ObjectMeta::new("ns", "nobody") };
+    Nosy { metadata, overlay: Arc::default() }
+}
+
+#[test]
+fn objects_are_asked_under_no_lock() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let cache: Arc<Cache<Nosy>> = Arc::new(Cache::new());
+        let overlay =
+            Overlay::new(Lister::new(cache.clone()), OverlayConfig { capacity: 1, ..OverlayConfig::default() });
+        let handle = Arc::new(OnceLock::new());
+        let _ = handle.set(overlay.clone());
+        let at = |name: &str, version: u64| {
+            let metadata =
+                ObjectMeta { uid: "u".into(), resource_version: version.to_string(), ..ObjectMeta::new("ns", name) };
+            Arc::new(Nosy { metadata, overlay: handle.clone() })
+        };
+        for version in 1..4 {
+            overlay.wrote(at("a", version));
+            overlay.deleted(at("a", version));
+            overlay.wrote(at("b", version));
+            cache.upsert(at("b", version)).unwrap();
+            overlay.deleted(at("b", version));
+            assert!(overlay.get(&ObjectKey::new("ns", "b")).is_none());
+            overlay.list();
+            overlay.len();
+        }
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(Duration::from_secs(10)).expect("nobody waits for himself");
 }

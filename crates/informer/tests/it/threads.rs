@@ -4,7 +4,9 @@ use std::sync::mpsc;
 
 use pintle_informer::{HandlerGuard, InformerConfig, ResourceEvent, SharedInformer};
 
-use crate::support::{Pod, pods, settle, shorthand};
+use pintle_testing::Collection;
+
+use crate::support::{Pod, pod, pods, settle, shorthand};
 
 #[tokio::test]
 async fn a_channel_brings_everything_to_several_threads_and_ends_with_the_informer() {
@@ -98,4 +100,64 @@ async fn the_removal_of_a_handler_waits_for_its_call_and_not_for_the_rest_after_
     drop(nobody_lets);
     panics.remove().await;
     assert!(of_panics.recv().is_err());
+}
+
+#[test]
+fn after_the_end_nothing_is_told_even_of_a_write_that_was_under_way() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let source: Collection<Pod> = (0..1000).map(|number| pod(&number.to_string(), "")).collect();
+    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+    let ((begun, has_begun), (lets, let_go)) = (mpsc::channel(), mpsc::channel());
+    let let_go = std::sync::Mutex::new(let_go);
+    let mut events = informer.subscribe();
+    let index = move |pod: &Pod| {
+        if pod.metadata.name == "999" {
+            begun.send(()).unwrap();
+            let _ = let_go.lock().unwrap().recv();
+        }
+        vec![pod.node.clone()]
+    };
+    informer.add_index("node", index).unwrap();
+    runtime.block_on(async { informer.start() });
+    has_begun.recv().unwrap();
+    runtime.shutdown_background();
+    let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+    let ended = |informer: &SharedInformer<Pod>| informer.state().has_ended();
+    until(|| ended(&informer));
+    let mut next = || std::pin::pin!(events.next()).as_mut().poll(context);
+    until(|| matches!(next(), std::task::Poll::Ready(None)));
+    lets.send(()).unwrap();
+    until(|| informer.lister().len() == 1000);
+    // The write is done; what tells of it comes right after.
+    until(|| informer.has_synced());
+    assert!(matches!(next(), std::task::Poll::Ready(None)));
+}
+
+/// Waits for what comes soon, or never.
+#[track_caller]
+fn until(mut check: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !check() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "it does not come");
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_waits_for_a_task_that_is_being_started() {
+    for _ in 0..500 {
+        let informer = SharedInformer::new(pods(&["a"]), InformerConfig::default());
+        let barrier = std::sync::Arc::new(std::sync::Barrier::new(2));
+        let (starts, both) = (informer.clone(), barrier.clone());
+        let runtime = tokio::runtime::Handle::current();
+        let starter = std::thread::spawn(move || {
+            let _runtime = runtime.enter();
+            both.wait();
+            starts.start();
+        });
+        barrier.wait();
+        informer.shutdown().await;
+        assert!(informer.state().has_ended());
+        starter.join().unwrap();
+    }
 }

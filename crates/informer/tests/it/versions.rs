@@ -1,14 +1,17 @@
 //! Revisions: from the server to the cache, and never back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pintle_informer::reflector::Command;
 use pintle_informer::{InformerConfig, ReflectorConfig, ReflectorError, SharedInformer};
-use pintle_meta::{ResourceVersionMatch, WatchEvent};
+use pintle_meta::{Reason, Resource, ResourceVersionMatch, WatchEvent};
+use serde_json::json;
 
 use crate::support::rig::{Rig, config};
-use crate::support::{Pod, expired, key, pod, pod_at, pods, requests, settle, too_large};
+use crate::support::scripted::{Scripted, list, silence};
+use crate::support::{Pod, drain, expired, failure, key, pod, pod_at, pods, requests, settle, too_large};
 
 fn bound(not_older_than: &str) -> ReflectorConfig {
     ReflectorConfig { not_older_than: not_older_than.into(), ..config() }
@@ -233,4 +236,36 @@ async fn the_version_of_the_cache_comes_from_the_server_whatever_a_transform_mak
     assert!(lister.get(&key("b")).is_none());
     assert_eq!(lister.snapshot().resource_version(), "3");
     assert_eq!(requests(&source), ["LIST rv=0 limit=500", "WATCH rv=1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_an_object_of_the_same_version_is_the_one_that_the_server_has_now() {
+    for streaming_list in [false, true] {
+        let pod = |node: &str| json!({"metadata": {"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": "5"}, "node": node});
+        let lists = Arc::new(AtomicUsize::new(0));
+        let watched = lists.clone();
+        let source = Scripted::of(
+            Pod::api_resource(),
+            Some("ns"),
+            move || {
+                let is_first = lists.fetch_add(1, Ordering::Relaxed) == 0;
+                Ok(if is_first { list(&[pod("before")], "10") } else { list(&[pod("after")], "7") })
+            },
+            move |options| match options.send_initial_events {
+                true if watched.load(Ordering::Relaxed) == 0 => Err(failure(400, Reason::Invalid)),
+                false if watched.load(Ordering::Relaxed) > 1 => Ok(silence()),
+                _ => Err(expired()),
+            },
+        );
+        let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
+        let informer = SharedInformer::new(source, InformerConfig { reflector, ..InformerConfig::default() });
+        let mut events = informer.subscribe();
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        assert_eq!(drain(&mut events).await, ["A! a@5"]);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(informer.lister().resource_version(), "7", "it is believed by now");
+        assert_eq!(informer.lister().get(&key("a")).unwrap().node, "after");
+        assert_eq!(drain(&mut events).await, ["U a@5..5"]);
+    }
 }

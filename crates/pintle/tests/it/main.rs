@@ -14,4 +14,5 @@ mod events;
 mod handles;
 mod informer;
 mod metrics;
+mod seeds;
 mod support;

@@ -1,0 +1,98 @@
+//! One driver a namespace, as the set of these changes.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use pintle_meta::{ListWatch, Object};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{Driver, Whole, off_the_runtime};
+use crate::namespaces::{Followed, Place, places};
+use crate::publisher::Publisher;
+
+/// The drivers of an informer that follows namespaces, each in a task of its own.
+pub(crate) struct Followers<T: Object, L> {
+    followed: watch::Receiver<Followed>,
+    /// Makes one, for which nothing is news that is older than that revision.
+    driver: Box<MakeDriver<T, L>>,
+    publisher: Arc<Publisher<T>>,
+    whole: Arc<Whole>,
+    /// What tells those that run to stop.
+    running: BTreeMap<Place, CancellationToken>,
+    tasks: JoinSet<Place>,
+}
+
+pub(crate) type MakeDriver<T, L> = dyn Fn(&Place, String) -> Driver<T, L> + Send;
+
+impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Followers<T, L> {
+    pub(crate) fn new(
+        followed: watch::Receiver<Followed>,
+        driver: Box<MakeDriver<T, L>>,
+        publisher: Arc<Publisher<T>>,
+        whole: Arc<Whole>,
+    ) -> Self {
+        Self { followed, driver, publisher, whole, running: BTreeMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Follows them until told to stop.
+    pub(crate) async fn follow(mut self, stop: CancellationToken) {
+        loop {
+            let followed = self.followed.borrow_and_update().clone();
+            self.turn_to(followed, &stop).await;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                // Whoever changes them is in somebody's hands, or there is no change any more.
+                changed = self.followed.changed() => if changed.is_err() { stop.cancelled().await; },
+                Some(ended) = self.tasks.join_next() => self.ended(ended).await,
+            }
+        }
+        while let Some(ended) = self.tasks.join_next().await {
+            self.ended(ended).await;
+        }
+    }
+
+    /// First those end that are not wanted any more, so that nothing of them comes after their objects are gone.
+    async fn turn_to(&mut self, followed: Followed, stop: &CancellationToken) {
+        let places = places(&followed);
+        let is_gone = |place: &Place| !places.contains(place);
+        self.running.iter().filter(|(place, _)| is_gone(place)).for_each(|(_, stop)| stop.cancel());
+        while self.running.keys().any(is_gone) {
+            let Some(ended) = self.tasks.join_next().await else { break };
+            self.ended(ended).await;
+        }
+        self.whole.set(&places);
+        let (publisher, turn) = (self.publisher.clone(), self.publisher.turn().await);
+        off_the_runtime(move || {
+            publisher.follow(&followed);
+            drop(turn);
+        })
+        .await;
+        self.whole.publish(true);
+        for place in places {
+            if !self.running.contains_key(&place) {
+                let driver = (self.driver)(&place, self.publisher.cache.resource_version());
+                let stop = stop.child_token();
+                self.running.insert(place.clone(), stop.clone());
+                self.tasks.spawn(async move {
+                    driver.drive(stop).await;
+                    place
+                });
+            }
+        }
+    }
+
+    async fn ended(&mut self, ended: Result<Place, JoinError>) {
+        match ended {
+            Ok(place) => _ = self.running.remove(&place),
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            // The runtime is going, and this task with it.
+            Err(_) => pending().await,
+        }
+    }
+}

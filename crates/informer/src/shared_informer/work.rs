@@ -1,0 +1,133 @@
+//! What an informer and its drivers have in common.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pintle_meta::{ListWatch, Object};
+use pintle_metrics::{CatchPanic, Provider};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Covered, Launch, Owner, Scope, SharedInformer, short_name};
+use crate::driver::{Driver, Whole, run};
+use crate::metrics::{Metrics, Pulled};
+use crate::namespaces::Place;
+use crate::publisher::Publisher;
+use crate::reflector::Reflector;
+use crate::selection::{Selected, Selection, Selectors};
+use crate::{ErrorHandler, InformerConfig, InformerState, ReflectorConfig};
+
+/// What an informer and its drivers have in common.
+pub(super) struct Work<T> {
+    name: String,
+    scope: Arc<Scope<T>>,
+    selection: Arc<Selection>,
+    pub(super) publisher: Arc<Publisher<T>>,
+    pub(super) whole: Arc<Whole>,
+    state: watch::Sender<InformerState>,
+    reflector: ReflectorConfig,
+    resync: Option<Duration>,
+    on_error: Option<Arc<ErrorHandler>>,
+    metrics: Option<Box<dyn Provider>>,
+    seed: u64,
+}
+
+impl<T: Object> Work<T> {
+    /// For what there is in `one` source, or in others like it.
+    pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self {
+        let holds_all_secrets = covered.is_all() && config.holds_all_secrets(one);
+        let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
+        let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
+        if holds_all_secrets {
+            tracing::warn!(
+                informer = name,
+                "it will hold all Secrets of the cluster in memory: name a namespace or a selector, or leave out their data"
+            );
+        }
+        let metrics = metrics.map(|provider| -> Box<dyn Provider> {
+            Box::new(CatchPanic::new(provider, |panic| {
+                tracing::error!(panic, "the metrics of an informer panicked, and are told nothing more");
+            }))
+        });
+        let state = watch::Sender::new(InformerState::Starting);
+        Self {
+            publisher: Arc::new(Publisher::new(name.clone())),
+            name,
+            scope: Arc::new(Scope { resource: one.api_resource(), covered, projection, transform }),
+            selection: Arc::new(Selection::new(Selectors::of(&reflector))),
+            whole: Arc::new(Whole::new(state.clone())),
+            state,
+            reflector,
+            resync,
+            on_error: on_error.map(Arc::new),
+            metrics,
+            seed: seed.unwrap_or_else(|| fastrand::u64(..)),
+        }
+    }
+
+    /// The driver of a part, for which nothing is news that is older than that revision, if there is one.
+    pub(super) fn driver<L: ListWatch<Object = T>>(
+        &self,
+        place: &Place,
+        source: L,
+        not_older_than: String,
+    ) -> Driver<T, Selected<L>> {
+        let mut reflector = self.reflector.clone();
+        if !not_older_than.is_empty() {
+            reflector.not_older_than = not_older_than;
+        }
+        let metrics = self.metrics.as_ref().map(|provider| Metrics::new(&**provider, &self.name, &self.scope.resource));
+        // Each its own, so that they do not go in step.
+        let own = place.iter().flat_map(|name| name.bytes());
+        let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+        Driver {
+            name: self.name.clone(),
+            place: place.clone(),
+            list_watch: Selected::new(source, self.selection.clone()),
+            reflector: Reflector::new(reflector, seed),
+            publisher: self.publisher.clone(),
+            states: self.whole.part(place),
+            projection: self.scope.projection.clone(),
+            transform: self.scope.transform.clone(),
+            on_error: self.on_error.clone(),
+            metrics,
+        }
+    }
+
+    /// The informer, whose work that is once it runs.
+    pub(super) fn informer<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        work: impl FnOnce(CancellationToken) -> F + Send + 'static,
+    ) -> SharedInformer<T> {
+        let (name, publisher, whole) = (self.name.clone(), self.publisher.clone(), self.whole.clone());
+        let pulled = self
+            .metrics
+            .as_ref()
+            .map(|provider| Pulled::new(&**provider, &name, &self.scope.resource, &publisher, self.state.subscribe()));
+        let launch: Launch = {
+            let (name, publisher, whole) = (name.clone(), publisher.clone(), whole.clone());
+            Box::new(move |stop| {
+                let run = run(name, publisher, whole, work(stop));
+                Box::pin(async move {
+                    let _pulled = pulled;
+                    run.await;
+                })
+            })
+        };
+        let owner = Owner {
+            name,
+            scope: self.scope.clone(),
+            selection: self.selection.clone(),
+            publisher,
+            whole,
+            state: self.state.clone(),
+            resync: self.resync,
+            launch: Mutex::new(Some(launch)),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        SharedInformer { owner: Arc::new(owner) }
+    }
+}

@@ -1,0 +1,426 @@
+//! Namespaces that come and go while an informer runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pintle_informer::{
+    InformerConfig, InformerFactory, InformerState, Namespaces, ReflectorConfig, SharedInformer, StopCause,
+    Subscription,
+};
+use pintle_meta::{ObjectKey, ObjectMeta, Reason};
+use pintle_testing::{Break, Client, Collection, Outcome, Verb};
+
+use crate::support::{Pod, requests, settle, shorthand};
+
+/// A pod named `x` in each of these, at revisions 1 and so on.
+fn source(namespaces: &str) -> Collection<Pod> {
+    namespaces.chars().map(|namespace| pod(&namespace.to_string(), "x")).collect()
+}
+
+fn pod(namespace: &str, name: &str) -> Pod {
+    Pod { metadata: ObjectMeta::new(namespace, name), node: String::new() }
+}
+
+/// Of each namespace a client with its name, and one of all.
+fn clients(source: &Collection<Pod>) -> impl Fn(Option<&str>) -> Client<Pod> + Send + use<> {
+    let source = source.clone();
+    move |namespace| match namespace {
+        Some(namespace) => source.client(namespace).in_namespace(namespace),
+        None => source.client("all"),
+    }
+}
+
+fn informer(source: &Collection<Pod>, namespaces: &Namespaces, streaming_list: bool) -> SharedInformer<Pod> {
+    let reflector = ReflectorConfig { streaming_list, ..ReflectorConfig::default() };
+    let config = InformerConfig { reflector, seed: Some(1), ..InformerConfig::default() };
+    SharedInformer::of_namespaces(namespaces, clients(source), config)
+}
+
+fn set(names: &str) -> Vec<String> {
+    names.chars().map(String::from).collect()
+}
+
+/// The namespace of each pod that is there, in order.
+fn held(informer: &SharedInformer<Pod>) -> String {
+    let snapshot = informer.lister().snapshot();
+    let keys: BTreeSet<ObjectKey> =
+        snapshot.iter().map(|pod| ObjectKey::new(&pod.metadata.namespace, &pod.metadata.name)).collect();
+    keys.iter().filter_map(ObjectKey::namespace).collect()
+}
+
+/// The same, folded from the events.
+fn fold(known: &mut BTreeSet<ObjectKey>, events: &mut Subscription<Pod>) {
+    while let Some(event) = events.try_next() {
+        let key = event.key();
+        match event.is_deleted() {
+            true => assert!(known.remove(&key), "{event:?}"),
+            false => _ = known.insert(key),
+        }
+    }
+}
+
+/// Longer than any delay and any patience of the source.
+async fn long() {
+    tokio::time::sleep(Duration::from_secs(90)).await;
+}
+
+/// Events, with the namespace for the name.
+async fn told(events: &mut Subscription<Pod>) -> Vec<String> {
+    settle().await;
+    let mut told: Vec<String> = std::iter::from_fn(|| events.try_next())
+        .map(|event| shorthand(&event).replace('x', &event.object().metadata.namespace))
+        .collect();
+    told.sort();
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_leaves_is_deleted_what_comes_is_added_and_the_rest_is_not_disturbed() {
+    for streaming_list in [false, true] {
+        let source = source("abc");
+        let namespaces = Namespaces::new(set("ab"));
+        let informer = informer(&source, &namespaces, streaming_list);
+        let mut events = informer.subscribe();
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        assert_eq!(told(&mut events).await, ["A! a@1", "A! b@2"]);
+        assert_eq!(source.open_watches(), 2);
+
+        requests(&source);
+        namespaces.set(set("bc"));
+        informer.wait_for_sync().await.unwrap();
+        assert_eq!(told(&mut events).await, ["A c@3", "D? a@1"]);
+        assert_eq!((held(&informer).as_str(), source.open_watches()), ("bc", 2));
+        assert!(informer.state().is_synced());
+        let asked = requests(&source);
+        assert!(!asked.is_empty() && asked.iter().all(|request| request.starts_with("c ")), "{asked:?}");
+
+        source.put(pod("a", "x"));
+        source.put(pod("b", "x"));
+        source.put(pod("c", "x"));
+        assert_eq!(told(&mut events).await, ["U b@2..5", "U c@3..6"]);
+
+        namespaces.set(set("cb"));
+        long().await;
+        assert_eq!(requests(&source).len(), 0, "these are the same");
+        informer.shutdown().await;
+        assert_eq!(source.open_watches(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_of_them_and_some_of_them_follow_each_other() {
+    for streaming_list in [false, true] {
+        let source = source("abc");
+        let namespaces = Namespaces::all();
+        let informer = informer(&source, &namespaces, streaming_list);
+        let mut events = informer.subscribe();
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        assert_eq!(told(&mut events).await, ["A! a@1", "A! b@2", "A! c@3"]);
+        namespaces.set(set("bc"));
+        informer.wait_for_sync().await.unwrap();
+        assert_eq!(told(&mut events).await, ["D? a@1"]);
+        assert_eq!(source.open_watches(), 2);
+        namespaces.set_all();
+        informer.wait_for_sync().await.unwrap();
+        assert_eq!(told(&mut events).await, ["A a@1"], "what is known is not told again");
+        assert_eq!(source.open_watches(), 1);
+        namespaces.set(set(""));
+        informer.wait_for_sync().await.unwrap();
+        assert_eq!(told(&mut events).await, ["D? a@1", "D? b@2", "D? c@3"]);
+        assert!(informer.state().is_synced() && source.open_watches() == 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_it_is_synced_and_empty() {
+    let source = source("a");
+    let namespaces = Namespaces::new(set(""));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    assert!(informer.state().is_synced() && informer.lister().is_empty() && requests(&source).is_empty());
+    namespaces.set([""]);
+    long().await;
+    assert!(requests(&source).is_empty(), "nothing is in a namespace of an empty name");
+    namespaces.set(set("a"));
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(held(&informer), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_cannot_be_listed_shows_and_keeps_nobody_from_the_others() {
+    let source = source("ab");
+    let is_forbidden = Arc::new(AtomicBool::new(true));
+    let still = is_forbidden.clone();
+    source.faults().when(move |request| {
+        (request.client == "b" && still.load(Ordering::Relaxed)).then(|| Outcome::refused(403, Reason::Forbidden))
+    });
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    let mut events = informer.subscribe();
+    let mut sync = events.sync_handle();
+    informer.start();
+    let mut states = informer.states();
+    states.wait_for(|state| state.cause().is_some()).await.unwrap();
+    assert_eq!(told(&mut events).await, ["A! a@1"]);
+    assert!(!informer.has_synced() && !sync.has_synced());
+    let by_namespace = informer.states_by_namespace();
+    assert!(by_namespace["a"].is_synced() && by_namespace["b"].cause().is_some(), "{by_namespace:?}");
+    assert!(tokio::time::timeout(Duration::from_secs(30), informer.lister().wait_for("1")).await.is_err());
+
+    is_forbidden.store(false, Ordering::Relaxed);
+    informer.wait_for_sync().await.unwrap();
+    assert!(!sync.has_synced(), "b has not been taken");
+    assert_eq!(told(&mut events).await, ["A! b@2"]);
+    assert!(sync.synced().await && informer.state().is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_taken_out_is_waited_for_no_more() {
+    let source = source("ab");
+    source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    long().await;
+    assert!(!informer.has_synced());
+    namespaces.set(set("a"));
+    informer.wait_for_sync().await.unwrap();
+    settle().await;
+    assert!(informer.has_synced() && informer.state().is_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_revision_is_that_of_who_is_furthest_behind() {
+    let source = source("ab");
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let lister = informer.lister();
+    lister.remember(100);
+    let before = lister.resource_version();
+    let written = source.put(pod("a", "y"));
+    settle().await;
+    assert_eq!(lister.resource_version(), before, "b has not told that it has all until then");
+    let changes = lister.changes_since(&before).unwrap();
+    assert_eq!(changes.len(), 1, "what came since can be asked for nevertheless");
+    source.bookmark();
+    lister.wait_for(&written.metadata.resource_version).await.unwrap();
+
+    // A namespace that comes begins there, and holds the revision until it is listed.
+    let held_up = source.faults();
+    held_up.when(|request| (request.client == "c").then(|| Outcome::refused(500, Reason::InternalError)));
+    namespaces.set(set("abc"));
+    settle().await;
+    let written = source.put(pod("c", "x"));
+    source.bookmark();
+    let wait = lister.wait_for(&written.metadata.resource_version);
+    assert!(tokio::time::timeout(Duration::from_secs(5), wait).await.is_err());
+    held_up.when(|_| None);
+    lister.wait_for(&written.metadata.resource_version).await.unwrap();
+    assert!(lister.get(&ObjectKey::new("c", "x")).is_some(), "its list has come by then");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_can_be_asked_of_the_history_across_a_namespace_that_left() {
+    let source = source("ab");
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    let lister = informer.lister();
+    lister.remember(100);
+    let before = lister.resource_version();
+    assert_eq!(lister.changes_since(&before).unwrap().len(), 0);
+    namespaces.set(set("b"));
+    settle().await;
+    assert_eq!(held(&informer), "b");
+    assert!(lister.changes_since(&before).is_none(), "the pod of a is gone, at the same revision");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_of_one_leaves_the_others_alone() {
+    let source = source("ab");
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    let mut events = informer.subscribe();
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    told(&mut events).await;
+    source.put_raw(serde_json::json!({"metadata": {"namespace": "a", "name": "broken"}, "node": 7}));
+    settle().await;
+    assert_eq!(informer.lister().undecodable().len(), 1);
+    // Silently, and then only b lists anew.
+    source.faults().when(|request| {
+        (request.client == "b" && request.verb() == Verb::Watch).then(|| Outcome::refused(410, Reason::Expired))
+    });
+    source.break_watches(Break::End);
+    settle().await;
+    source.remove(&ObjectKey::new("b", "x"));
+    long().await;
+    source.faults().when(|_| None);
+    long().await;
+    assert_eq!(told(&mut events).await, ["D? b@2"]);
+    assert_eq!(informer.lister().undecodable().len(), 1, "that of a");
+    namespaces.set(set("b"));
+    settle().await;
+    assert_eq!(told(&mut events).await, ["D? a@1"]);
+    assert!(informer.lister().undecodable().is_empty() && held(&informer).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factory_shares_it_between_who_have_the_same_set() {
+    let source = source("ab");
+    let factory = InformerFactory::new();
+    let namespaces = Namespaces::new(set("a"));
+    let asked = |namespaces: &Namespaces, name: &str| {
+        let config = InformerConfig { name: name.into(), ..InformerConfig::default() };
+        factory.informer_of_namespaces(namespaces, clients(&source), config).name().to_owned()
+    };
+    assert_eq!(asked(&namespaces, "first"), "first");
+    namespaces.set(set("b"));
+    assert_eq!(asked(&namespaces.clone(), "second"), "first");
+    assert_eq!(asked(&Namespaces::new(set("b")), "third"), "third", "they may part any time");
+    let all = factory.informer(source.clone(), InformerConfig { name: "fourth".into(), ..InformerConfig::default() });
+    assert_eq!(all.name(), "fourth");
+    factory.start();
+    factory.wait_for_sync().await.unwrap();
+    factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_of_another_namespace_ends_it() {
+    let source = source("ab");
+    let informer = {
+        let source = source.clone();
+        let all = move |_: Option<&str>| source.client("all");
+        SharedInformer::of_namespaces(&Namespaces::new(set("a")), all, InformerConfig::default())
+    };
+    informer.start();
+    informer.wait_for_sync().await.unwrap_err();
+    let InformerState::Stopped { cause: StopCause::Panicked { message } } = informer.state() else {
+        panic!("{:?}", informer.state())
+    };
+    assert!(message.contains("of that namespace"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_and_goes_at_once_ends_as_it_was_set_last() {
+    for streaming_list in [false, true] {
+        let source = source("abcd");
+        let namespaces = Namespaces::new(set("a"));
+        let informer = informer(&source, &namespaces, streaming_list);
+        let mut events = informer.subscribe();
+        let mut known = BTreeSet::new();
+        informer.start();
+        let mut chance = fastrand::Rng::with_seed(7);
+        for round in 0..200 {
+            if chance.u8(..10) == 0 {
+                namespaces.set_all();
+            } else {
+                namespaces.set("abcd".chars().filter(|_| chance.bool()).map(String::from));
+            }
+            let namespace = ["a", "b", "c", "d"][chance.usize(..4)];
+            if chance.bool() {
+                source.put(pod(namespace, "x"));
+            } else {
+                source.remove(&ObjectKey::new(namespace, "x"));
+            }
+            tokio::time::sleep(Duration::from_millis(chance.u64(..3))).await;
+            if round % 3 == 0 {
+                fold(&mut known, &mut events);
+            }
+        }
+        informer.wait_for_sync().await.unwrap();
+        long().await;
+        fold(&mut known, &mut events);
+        let there = source.objects().into_iter().map(|pod| ObjectKey::new(&pod.metadata.namespace, &pod.metadata.name));
+        let followed = namespaces.names();
+        let expected: BTreeSet<ObjectKey> = there
+            .filter(|key| followed.as_ref().is_none_or(|names| names.contains(key.namespace().unwrap())))
+            .collect();
+        assert_eq!(known, expected);
+        assert_eq!(held(&informer), expected.iter().filter_map(ObjectKey::namespace).collect::<String>());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_during_a_change_leaves_no_watch_behind() {
+    for moment in 0..20 {
+        let source = source("abcd");
+        let namespaces = Namespaces::new(set("ab"));
+        let informer = informer(&source, &namespaces, moment % 2 == 0);
+        let mut events = informer.subscribe();
+        informer.start();
+        for _ in 0..moment {
+            tokio::task::yield_now().await;
+        }
+        namespaces.set(set("bcd"));
+        for _ in 0..moment {
+            tokio::task::yield_now().await;
+        }
+        informer.shutdown().await;
+        assert_eq!(source.open_watches(), 0);
+        while events.next().await.is_some() {}
+        requests(&source);
+        namespaces.set(set("a"));
+        long().await;
+        assert!(requests(&source).is_empty() && informer.state().has_ended());
+        informer.wait_for_sync().await.unwrap_err();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_made_a_namespace_unwell_goes_with_it() {
+    let source = source("ab");
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
+    source.break_watches(Break::expired());
+    long().await;
+    assert!(informer.state().cause().is_some() && informer.has_synced(), "{:?}", informer.state());
+    assert!(format!("{informer:?}").contains("403"), "the dump says which one: {informer:?}");
+    namespaces.set(set("a"));
+    let mut states = informer.states();
+    states.wait_for(InformerState::is_synced).await.unwrap();
+    assert_eq!(informer.states_by_namespace().into_keys().collect::<Vec<_>>(), ["a"]);
+}
+
+/// Whatever threads do to the set, all that share it end up with what it was set to last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn informers_that_share_a_set_follow_it_whoever_changes_it() {
+    let source = source("abcd");
+    let namespaces = Namespaces::new(set("a"));
+    let informers = [informer(&source, &namespaces, false), informer(&source, &namespaces, true)];
+    informers.iter().for_each(SharedInformer::start);
+    let changers = [1_u64, 2].map(|seed| {
+        let namespaces = namespaces.clone();
+        std::thread::spawn(move || {
+            let mut chance = fastrand::Rng::with_seed(seed);
+            for _ in 0..100 {
+                namespaces.set("abcd".chars().filter(|_| chance.bool()).map(String::from));
+                std::thread::yield_now();
+            }
+        })
+    });
+    changers.into_iter().for_each(|changer| changer.join().unwrap());
+    namespaces.set(set("bd"));
+    for informer in &informers {
+        let as_wanted = async {
+            while held(informer) != "bd" {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), as_wanted).await.expect("it holds what it is to");
+        informer.wait_for_sync().await.unwrap();
+        informer.shutdown().await;
+    }
+    assert_eq!(source.open_watches(), 0);
+}
