@@ -501,6 +501,7 @@ fn with_list_options(request: Request, options: &ListOptions) -> Request {
         [
             ("labelSelector", options.label_selector.to_string().as_str()),
             ("fieldSelector", &options.field_selector.to_string()),
+            ("shardSelector", &options.shard_selector),
             ("resourceVersion", &options.resource_version),
             ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
             ("limit", &limit),
@@ -518,6 +519,7 @@ fn with_watch_options(request: Request, options: &WatchOptions) -> Request {
             ("watch", "true"),
             ("labelSelector", &options.label_selector.to_string()),
             ("fieldSelector", &options.field_selector.to_string()),
+            ("shardSelector", &options.shard_selector),
             ("resourceVersion", &options.resource_version),
             ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
             ("allowWatchBookmarks", text(options.allow_bookmarks)),
