@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::caught::caught;
 use crate::config::EventHook;
 use crate::leadership::TermHandle;
+use crate::machine::Preference;
 use crate::metrics::Instruments;
 use crate::shell::{Contest, Notice, Shell};
 use crate::status::Observed;
@@ -56,6 +57,8 @@ pub struct LeaderElector<L: Lock> {
     metrics: Option<Arc<Instruments>>,
     /// The shell that it shares with others; none for one of its own.
     shell: Option<Arc<Shell<L>>>,
+    /// Who should have the lock, where that is said; it is looked at whenever that changes.
+    preference: Option<watch::Receiver<Preference>>,
 }
 
 impl<L: Lock> LeaderElector<L> {
@@ -75,7 +78,7 @@ impl<L: Lock> LeaderElector<L> {
     /// An elector of a valid configuration.
     pub(crate) fn of(lock: L, config: LeaderElectionConfig, shell: Option<Arc<Shell<L>>>) -> Self {
         let observed = watch::Sender::new(Observed::default());
-        let mut elector = Self { lock: Arc::new(lock), config, observed, metrics: None, shell };
+        let mut elector = Self { lock: Arc::new(lock), config, observed, metrics: None, shell, preference: None };
         elector.metrics = elector.config.metrics.clone().map(|provider| {
             let provider = CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics of an elector panicked, and are told nothing more");
@@ -157,7 +160,7 @@ impl<L: Lock> LeaderElector<L> {
         let contest = Contest::new(self.lock.clone(), self.config.clone(), self.observed.clone(), to_us, metrics);
         // It has a task of its own, so that work that hogs its thread does not keep the term from being renewed.
         let shell = self.shell.clone().unwrap_or_else(|| self.own_shell());
-        let (place, ended) = shell.join(contest, stop.clone());
+        let (place, ended) = shell.join(contest, stop.clone(), self.preference.clone());
         let mut last = None;
         while let Some(notice) = notices.recv().await {
             let handle = match notice {
@@ -200,6 +203,11 @@ impl<L: Lock> LeaderElector<L> {
             resume_unwind(panic);
         }
         last
+    }
+
+    /// The elector that is told who should have its lock.
+    pub(crate) fn prefer(self, preference: watch::Receiver<Preference>) -> Self {
+        Self { preference: Some(preference), ..self }
     }
 
     /// A shell for this elector alone, which watches its lock.

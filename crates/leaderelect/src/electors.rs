@@ -95,6 +95,16 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
     ///
     /// Outside of a tokio runtime.
     pub fn start(api: A, namespace: &str, config: LeaderElectorsConfig) -> Result<Self, InvalidConfig> {
+        Self::start_with(api, namespace, config, |_| {})
+    }
+
+    /// The same, with somebody who is told what the watch tells.
+    pub(crate) fn start_with(
+        api: A,
+        namespace: &str,
+        config: LeaderElectorsConfig,
+        tap: impl Fn(&WatchEvent<Lease>) + Clone + Send + Sync + 'static,
+    ) -> Result<Self, InvalidConfig> {
         let election = &config.election;
         election.validate()?;
         for warning in election.warnings() {
@@ -104,7 +114,7 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
         let (clocks, pauses) = (election.clocks.clone(), Backoff::new(election.watch_retries(), election.seed()));
         let (watched, what) = (api.clone(), format!("the leases of {namespace} with {label_selector}"));
         let shell = Shell::start(election.clocks.clone(), config.in_flight, move |to_us| async move {
-            let open = || watch_all(&watched, &label_selector);
+            let open = || watch_all(&watched, &label_selector, tap.clone());
             follow(&what, open, clocks, pauses, to_us).await;
         });
         Ok(Self { api, namespace: namespace.into(), config, shell: Arc::new(shell) })
@@ -122,9 +132,11 @@ impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> LeaderElectors<A> 
 async fn watch_all<A: ListWatch<Object = Lease>>(
     api: &A,
     label_selector: &LabelSelector,
+    tap: impl Fn(&WatchEvent<Lease>) + Send + 'static,
 ) -> Result<Option<Events<Seen<Lease>>>, ApiError> {
     let options = WatchOptions { label_selector: label_selector.clone(), ..WatchOptions::default() };
-    let tell = |event: WatchEvent<Lease>| {
+    let tell = move |event: WatchEvent<Lease>| {
+        tap(&event);
         let key = match &event {
             WatchEvent::Added(lease) | WatchEvent::Modified(lease) | WatchEvent::Deleted(lease) => lease.key(),
             _ => return None,

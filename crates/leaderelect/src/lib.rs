@@ -28,7 +28,7 @@
 //! # Nouns
 //!
 //! - A [`LeaderElector`] contends for a [`Lock`], which holds a [`LeaderElectionRecord`]. [`LeaderElectors`] contend for many with one
-//!   task, one watch and one client. Use a [`LeaseLock`]; an
+//!   task, one watch and one client; [`Shards`] are shared by replicas, each with its own. Use a [`LeaseLock`]; an
 //!   [`AnnotationLock`] is for clusters and programs from before there were leases, and a [`MultiLock`] leads from there to here.
 //!   A [`ResourceLock`] is any of them, by the name of its [kind](LockKind).
 //! - A [`Candidate`] stands in an election in which the control plane chooses.
@@ -69,6 +69,7 @@ mod metrics;
 mod multi;
 mod record;
 mod resource_lock;
+mod shards;
 mod shell;
 mod status;
 mod term;
@@ -88,6 +89,7 @@ pub use lock::{LeaseLock, Lock, LockEvent, LockEvents, Locked};
 pub use multi::{MultiLock, UNKNOWN_LEADER};
 pub use record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 pub use resource_lock::{LockKind, LockObject, ResourceLock, UnknownLockKind};
+pub use shards::{OfShard, SHARDS_LABEL, Shard, Sharded, Shards, ShardsConfig};
 pub use status::{ElectionStatus, Wedged};
 pub use term::{LossReason, Term, TermEnd};
 pub use token::{Fenced, InvalidToken, TOKEN_ANNOTATION, Token};

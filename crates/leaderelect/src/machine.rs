@@ -26,7 +26,7 @@ use crate::clocks::{Deadline, Now};
 use crate::config::LeaderElectionConfig;
 use crate::record::{LeaderElectionRecord, LockState, TimePrecision, Version};
 
-pub use signal::{Effect, Failure, Hint, Instruction, LockRequest, Signal};
+pub use signal::{Effect, Failure, Hint, Instruction, LockRequest, Preference, Signal};
 
 use crate::term::{LossReason, Term};
 
@@ -77,6 +77,9 @@ pub struct Machine {
     observed: Option<Observation>,
     /// Until when a lock that was deleted counts as held.
     held_until: Duration,
+    /// Since when there is known to be no lock.
+    absent_since: Option<Duration>,
+    preference: Preference,
     reported: Option<String>,
     /// Writes of the present contest or term that failed. Each may have been done: a client may have sent it twice, and been
     /// refused the second time on account of the first. One version can be replaced only once, so all of them are settled as soon
@@ -187,6 +190,8 @@ impl Machine {
             next_try: now.monotonic,
             observed: None,
             held_until: Duration::ZERO,
+            absent_since: None,
+            preference: Preference::default(),
             reported: None,
             in_doubt: Vec::new(),
             last_term: None,
@@ -216,6 +221,7 @@ impl Machine {
             Signal::Stop => self.stop(now, &mut instructions),
             Signal::WorkEnded => self.work_ended(now),
             Signal::Watch(hint) => self.watch(hint, now, &mut instructions),
+            Signal::Prefer(preference) => self.prefer(preference, now, &mut instructions),
             Signal::Read(answer) => {
                 if let Some(sent) = self.sent.take() {
                     self.read(sent, answer, now, &mut instructions);
@@ -376,6 +382,27 @@ impl Machine {
         }
     }
 
+    fn prefer(&mut self, preference: Preference, now: Now, instructions: &mut Vec<Instruction>) {
+        let sooner = preference.defer < self.preference.defer;
+        self.preference = preference;
+        if sooner
+            && matches!(self.phase, Phase::Following)
+            && let Some(free) = self.free_from(now)
+        {
+            self.next_try = self.next_try.min(free.max(now.monotonic));
+        }
+        self.yield_if_asked(instructions);
+    }
+
+    /// Asks the work to end if another one should have the lock.
+    fn yield_if_asked(&mut self, instructions: &mut Vec<Instruction>) {
+        if self.leads()
+            && let Some(other) = self.preference.yield_to.take()
+        {
+            instructions.push(Instruction::Drain(LossReason::Preferred { other }));
+        }
+    }
+
     fn work_ended(&mut self, now: Now) {
         match std::mem::replace(&mut self.phase, Phase::Following) {
             Phase::Leading(leading) => {
@@ -408,8 +435,10 @@ impl Machine {
                 self.held_until =
                     if mine { Duration::ZERO } else { now.monotonic.saturating_add(record.lease_duration(own)) };
             }
+            self.absent_since.get_or_insert(now.monotonic);
             return self.report("", instructions);
         };
+        self.absent_since = None;
         if self.observed.as_ref().is_none_or(|observed| observed.state.version != found.version) {
             self.observed = Some(Observation { state: found.clone(), at: now.monotonic });
         }

@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pintle_meta::ObjectKey;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::caught::caught;
 use crate::lock::{Lock, LockEvent};
-use crate::machine::{Hint, Signal};
+use crate::machine::{Hint, Preference, Signal};
 use crate::watching::Told;
 use crate::{Clocks, Deadline};
 
@@ -49,6 +49,7 @@ struct Seat<L: Lock> {
     /// When it is to be stepped, if nothing happens before.
     wake: Option<Deadline>,
     stop: CancellationToken,
+    preference: Option<watch::Receiver<Preference>>,
     /// Nobody waits for it any more.
     gone: CancellationToken,
     ended: oneshot::Sender<thread::Result<()>>,
@@ -90,6 +91,7 @@ impl<L: Lock> Shell<L> {
         &self,
         mut contest: Contest<L>,
         stop: CancellationToken,
+        preference: Option<watch::Receiver<Preference>>,
     ) -> (Place<'_, L>, oneshot::Receiver<thread::Result<()>>) {
         let id = self.joined.fetch_add(1, Ordering::Relaxed);
         // The multiples of the golden ratio, without their whole parts, lie evenly however many there are. The first is 1.
@@ -97,7 +99,7 @@ impl<L: Lock> Shell<L> {
         let (ended, answer) = oneshot::channel();
         let gone = CancellationToken::new();
         let place = Place { shell: self, id, _gone: gone.clone().drop_guard() };
-        let seat = Seat { contest, wake: None, stop, gone, ended };
+        let seat = Seat { contest, wake: None, stop, preference, gone, ended };
         // The task is gone only when the runtime is; then no answer comes.
         let _ = self.orders.send(Order::Join(id, Box::new(seat)));
         (place, answer)
@@ -134,6 +136,7 @@ type Awaited<O> = Pin<Box<dyn Future<Output = (u64, Event<O>)> + Send>>;
 enum Event<O> {
     Stop,
     Gone,
+    Prefer(watch::Receiver<Preference>),
     Answer(thread::Result<Answer<O>>),
 }
 
@@ -174,16 +177,18 @@ impl<L: Lock> Running<L> {
     fn obey(&mut self, order: Order<L>) {
         match order {
             Order::Join(id, seat) => {
-                let (stop, gone) = (seat.stop.clone(), seat.gone.clone());
-                self.events.push(Box::pin(async move {
-                    tokio::select! {
-                        biased;
-                        () = gone.cancelled() => (id, Event::Gone),
-                        () = stop.cancelled() => (id, Event::Stop),
-                    }
-                }));
+                let stop = seat.stop.clone();
+                self.listen(id, seat.gone.clone(), async move {
+                    stop.cancelled().await;
+                    Event::Stop
+                });
+                let mut seat = *seat;
+                let preference = seat.preference.take();
                 self.keys.insert((seat.contest.key().clone(), id));
-                self.seats.insert(id, *seat);
+                self.seats.insert(id, seat);
+                if let Some(preference) = preference {
+                    self.prefer(id, preference);
+                }
                 if self.watch_is_up {
                     self.step(id, Signal::Watch(Hint::Up));
                 }
@@ -197,15 +202,12 @@ impl<L: Lock> Running<L> {
         match event {
             Event::Stop => {
                 if let Some(seat) = self.seats.get(&id) {
-                    let gone = seat.gone.clone();
-                    self.events.push(Box::pin(async move {
-                        gone.cancelled().await;
-                        (id, Event::Gone)
-                    }));
+                    self.listen(id, seat.gone.clone(), pending());
                     self.step(id, Signal::Stop);
                 }
             }
             Event::Gone => drop(self.leave(id)),
+            Event::Prefer(preference) => self.prefer(id, preference),
             Event::Answer(answer) => {
                 self.sent -= 1;
                 match (answer, self.seats.get_mut(&id)) {
@@ -223,6 +225,31 @@ impl<L: Lock> Running<L> {
                 self.send();
             }
         }
+    }
+
+    /// Waits for an event of a contest, for as long as somebody waits for that.
+    fn listen(&self, id: u64, gone: CancellationToken, event: impl Future<Output = Event<L::Object>> + Send + 'static) {
+        self.events.push(Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = gone.cancelled() => (id, Event::Gone),
+                event = event => (id, event),
+            }
+        }));
+    }
+
+    /// Tells a contest who should have its lock, now and whenever that changes.
+    fn prefer(&mut self, id: u64, mut preference: watch::Receiver<Preference>) {
+        let now = preference.borrow_and_update().clone();
+        self.step(id, Signal::Prefer(now));
+        let Some(seat) = self.seats.get(&id) else { return };
+        self.listen(id, seat.gone.clone(), async move {
+            match preference.changed().await {
+                Ok(()) => Event::Prefer(preference),
+                // No other one will come.
+                Err(_) => pending().await,
+            }
+        });
     }
 
     fn told(&mut self, told: Told<Seen<L::Object>>) {

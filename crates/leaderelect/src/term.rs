@@ -57,7 +57,8 @@ pub enum LossReason {
     Deleted,
     /// The work panicked.
     Panicked,
-    /// A coordinated election prefers another one, for whom the work has ended.
+    /// Another one should have the lock, for whom the work has ended: a coordinated election says so, or it is one of
+    /// [shards](crate::Shards) that are shared anew.
     Preferred {
         /// The other one.
         other: String,

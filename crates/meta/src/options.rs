@@ -33,6 +33,10 @@ pub struct ListOptions {
     pub resource_version: String,
     /// How `resource_version` binds.
     pub resource_version_match: Option<ResourceVersionMatch>,
+    /// Only objects in these ranges of hashes (KEP-5866), such as
+    /// `shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')`. Servers take it since 1.36, behind the feature
+    /// `ShardedListAndWatch`; one that does not know it sends all objects. Empty: all.
+    pub shard_selector: String,
     /// At most this many objects in a page; 0 for all.
     pub limit: u32,
     /// The token of the page before; empty for the first.
@@ -63,6 +67,8 @@ pub struct WatchOptions {
     pub label_selector: LabelSelector,
     /// As in [`ListOptions`].
     pub field_selector: FieldSelector,
+    /// As in [`ListOptions`].
+    pub shard_selector: String,
     /// Events after this revision. Empty or `"0"`: begin with the present state as added events.
     pub resource_version: String,
     /// How `resource_version` binds; a streaming list wants `NotOlderThan`.

@@ -12,7 +12,7 @@ use pintle_informer::{InformerConfig, InformerFactory, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors, LeaderElectorsConfig, Leadership,
-    Lease, LeaseCandidate, LeaseCandidateSpec, LeaseLock, LockKind, ResourceLock, TermEnd,
+    Lease, LeaseCandidate, LeaseCandidateSpec, LeaseLock, LockKind, ResourceLock, Shards, ShardsConfig, TermEnd,
 };
 use pintle_meta::{ClientConfig, DynamicObject, InvalidKey, NamespaceScope, Object, ObjectKey, Resource};
 use pintle_metrics::Provider;
@@ -324,6 +324,47 @@ impl Cluster {
         let namespace = leases.namespace().unwrap_or_default().to_owned();
         self.observe(&mut config.election);
         LeaderElectors::start(leases, &namespace, config).map_err(Error::Election)
+    }
+
+    /// The share of this replica in shards of that name, whose leases are in that namespace, an empty text standing for the
+    /// configuration's. They have a client of their own, as that of an [`elector`](Self::elector) is, and record their terms as
+    /// Events, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle::informer::SharedInformer;
+    /// use pintle::leaderelect::{Shard, Sharded, ShardsConfig};
+    /// use pintle::prelude::*;
+    ///
+    /// async fn work(cluster: &Cluster, stop: &CancellationToken) -> Result<(), pintle::Error> {
+    ///     let mut shards = cluster.shards("kube-system", "website-controller", ShardsConfig::default())?;
+    ///     let work = async |shard: Shard, leadership: Leadership| {
+    ///         let source = Sharded { source: cluster.api(), shard };
+    ///         let informer: SharedInformer<DynamicPod> = SharedInformer::new(source, InformerConfig::default());
+    ///         informer.start(); // It has the pods of this shard, and goes with the term.
+    ///         leadership.cancelled().await;
+    ///     };
+    ///     shards.run(stop, work).await;
+    ///     Ok(())
+    /// }
+    /// # #[derive(Clone, Debug, serde::Deserialize)]
+    /// # struct DynamicPod { metadata: ObjectMeta }
+    /// # resource!(DynamicPod, "v1", "Pod", "pods", Namespaced);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first rule that `config` breaks, or a name that no label can have.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn shards(&self, namespace: &str, name: &str, mut config: ShardsConfig) -> Result<Shards<Api<Lease>>, Error> {
+        let leases = self.leases(namespace, config.electors.election.renew_deadline)?;
+        let namespace = leases.namespace().unwrap_or_default().to_owned();
+        self.observe(&mut config.electors.election);
+        Shards::start(leases, &namespace, name, config).map_err(Error::Election)
     }
 
     /// Has an election tell what it does, to whom this cluster tells it.

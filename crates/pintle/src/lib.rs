@@ -62,6 +62,7 @@
 //! | `resourcelock.New`, `NewFromKubeconfig` | [`leaderelect::ResourceLock::new`], [`Cluster::lock`]; of Leases [`Cluster::elector`] |
 //! | `leaderelection.RunOrDie` | [`Cluster::lead`] |
 //! | an elector for each of many leases | [`Cluster::electors`] |
+//! | replicas that share the objects, with a sharder | [`Cluster::shards`] |
 //! | `leaderelection.NewCandidate` | [`Cluster::candidate`] |
 //!
 //! # Reading on

@@ -39,7 +39,7 @@ impl Machine {
         }
         let request = match found {
             None if self.config.wait_out_deleted && self.held_until > sent.at.monotonic => None,
-            None if self.config.coordinated => None,
+            None if self.config.coordinated || self.defers(self.absent_since, sent.at.monotonic) => None,
             None => Some(LockRequest::Create(self.claim(&LeaderElectionRecord::default(), 0, now))),
             Some(found) => {
                 if let Some(written) = self.settle(&found.record)
@@ -154,7 +154,7 @@ impl Machine {
         if free {
             // Nobody else comes for what is given to one.
             let pause = if coordinated { Duration::ZERO } else { self.hint_jitter() };
-            self.look_within(pause, now);
+            self.look_within(pause + self.preference.defer, now);
         } else if self.sent.is_none() && self.watching {
             self.next_try = self.next_look(now);
         }
@@ -172,7 +172,8 @@ impl Machine {
             return (self.is_named(record) && lasts).then_some(same);
         }
         if record.is_vacant() {
-            return Some(more);
+            let since = self.observed.as_ref().map(|observed| observed.at);
+            return (!self.defers(since, looked_at)).then_some(more);
         }
         let mine = record.holder_identity == self.config.identity;
         let left_over = self.last_term.as_ref();
@@ -182,7 +183,14 @@ impl Machine {
         }
         let observed = self.observed.as_ref()?;
         let expires = observed.at + record.lease_duration(self.config.lease_duration);
-        (looked_at >= expires).then_some(if mine { same } else { more })
+        let taken = looked_at >= expires && !self.defers(Some(expires), looked_at);
+        taken.then_some(if mine { same } else { more })
+    }
+
+    /// Whether what could be taken since then is left to others who should have it.
+    fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
+        let defer = self.preference.defer;
+        !defer.is_zero() && since.is_some_and(|since| looked_at < since.saturating_add(defer))
     }
 
     /// Whether a coordinated election has given the lock to us, and wants it for nobody else.
@@ -192,6 +200,8 @@ impl Machine {
 
     /// The record by which to take the lock now, after that one.
     fn claim(&mut self, last: &LeaderElectionRecord, transitions: i32, now: Now) -> LeaderElectionRecord {
+        // Nobody came for whom it could be left.
+        self.preference.yield_to = None;
         let moment = self.fresh_time(now);
         let time = Some(self.precision.cut(moment));
         LeaderElectionRecord {
@@ -230,6 +240,7 @@ impl Machine {
             yielding: false,
         });
         instructions.push(Instruction::StartLeading { term, deadline });
+        self.yield_if_asked(instructions);
     }
 
     /// When to look again: after the usual pause, or when what is held expires, but never sooner than `retry_period`. With a
@@ -237,15 +248,26 @@ impl Machine {
     fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
+        let is_held = self.observed.as_ref().is_some_and(|observed| !observed.state.record.is_vacant());
+        match self.free_from(now) {
+            Some(free) if is_held || free > now.monotonic => {
+                let free = (free + self.hint_jitter()).max(least);
+                if self.watching { free } else { usual.min(free) }
+            }
+            _ => usual,
+        }
+    }
+
+    /// From when on the lock may be ours to take, by what is known of it.
+    pub(super) fn free_from(&self, now: Now) -> Option<Duration> {
         let own = self.config.lease_duration;
-        let expiry = match &self.observed {
-            Some(observed) if observed.state.record.is_vacant() => return usual,
+        let free = match &self.observed {
+            Some(observed) if observed.state.record.is_vacant() => observed.at,
             Some(observed) => observed.at + observed.state.record.lease_duration(own),
             None if self.held_until > now.monotonic => self.held_until,
-            None => return usual,
+            None => self.absent_since?,
         };
-        let expiry = (expiry + self.hint_jitter()).max(least);
-        if self.watching { expiry } else { usual.min(expiry) }
+        Some(free.saturating_add(self.preference.defer))
     }
 
     fn try_later(&mut self, failure: Failure, now: Now) {

@@ -17,10 +17,22 @@ pub enum Signal {
     Written(Result<Version, Failure>),
     /// The watch has something to tell.
     Watch(Hint),
+    /// Who should have the lock has changed.
+    Prefer(Preference),
     /// The work of the term has ended: it returned, or was dropped.
     WorkEnded,
     /// The end was asked for: end the work, release, finish.
     Stop,
+}
+
+/// Who should have the lock, among those who share several. Whoever that is, one only leads; this says who tries first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preference {
+    /// For how long after anybody could take the lock this contender leaves it to others.
+    pub defer: Duration,
+    /// To whom this contender gives the lock up if it leads: its work is asked to end, under renewals, and then the lock is released.
+    /// One that leads because it deferred, and nobody came, keeps the lock.
+    pub yield_to: Option<String>,
 }
 
 /// What a watch of the lock says. It may be old, and its silence means nothing: all it does is make an elector look sooner.

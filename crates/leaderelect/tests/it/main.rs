@@ -19,6 +19,7 @@ mod multi;
 mod permits;
 mod resource_lock;
 mod server;
+mod shards;
 mod simulation;
 mod splits;
 mod table;

@@ -2,7 +2,7 @@
 //! repeats and forgets. What runs in it is what is shipped: elector, driver, guard and timers. The [rules](rules) are
 //! checked at every request, answer and step of the work.
 
-mod clock;
+pub(crate) mod clock;
 mod network;
 mod node;
 mod rules;

@@ -1,14 +1,16 @@
 //! Electors against the embedded server.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pintle::leaderelect::{LeaderElector, LeaderElectorsConfig, Lease, LeaseLock};
+use pintle::informer::SharedInformer;
+use pintle::leaderelect::{LeaderElector, LeaderElectorsConfig, Lease, LeaseLock, Shard, Sharded, ShardsConfig};
 use pintle::prelude::*;
 use tokio::task::JoinHandle;
 
-use crate::support::{client, eventually, server, soon};
+use crate::support::{ConfigMap, client, create, eventually, server, soon};
 
 /// Contends until `stop`; while it leads, `leading` is one higher. It never gets above one.
 fn contend(name: &str, leases: Api<Lease>, leading: &Arc<AtomicU32>, stop: &CancellationToken) -> JoinHandle<()> {
@@ -113,5 +115,56 @@ async fn many_leases_are_led_beside_each_other_and_handed_over() {
     eventually("the second leads by all", async || reached(40).await).await;
     stops[1].cancel();
     second.join_all().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn replicas_share_objects_and_each_is_seen_by_one() {
+    let cluster = Cluster::embedded().await.unwrap();
+    let maps: Api<ConfigMap> = cluster.namespaced("default");
+    for index in 0..30 {
+        create(&maps, &format!("map-{index}")).await;
+    }
+    let seen: Arc<Mutex<BTreeMap<String, Vec<String>>>> = Arc::default();
+    let replica = |identity: &str, stop: &CancellationToken| {
+        let election = LeaderElectionConfig { identity: identity.into(), ..LeaderElectionConfig::default() };
+        let electors = LeaderElectorsConfig { election, ..LeaderElectorsConfig::default() };
+        let mut shards = cluster.shards("default", "share", ShardsConfig { shards: 8, electors }).unwrap();
+        let (maps, stop, seen, identity) = (maps.clone(), stop.clone(), seen.clone(), identity.to_owned());
+        tokio::spawn(async move {
+            let work = async |shard: Shard, leadership: Leadership| {
+                let source = Sharded { source: maps.clone(), shard };
+                let informer: SharedInformer<ConfigMap> = SharedInformer::new(source, InformerConfig::default());
+                informer.start();
+                let _ = leadership.run(informer.wait_for_sync()).await;
+                let found = informer.lister().list();
+                let key = |name: &str| format!("{name}/{}", shard.index());
+                let names = found.iter().map(|map| map.name().to_owned()).collect();
+                seen.lock().unwrap().insert(key(&identity), names);
+                leadership.cancelled().await;
+                seen.lock().unwrap().remove(&key(&identity));
+            };
+            shards.run(&stop, work).await
+        })
+    };
+    let stop = CancellationToken::new();
+    let replicas = [replica("a", &stop), replica("b", &stop)];
+    eventually("each object is seen by one, and by both some", async || {
+        let seen = seen.lock().unwrap();
+        let shards: BTreeSet<_> = seen.keys().filter_map(|key| key.split_once('/')).map(|(_, shard)| shard).collect();
+        let both = ["a/", "b/"].iter().all(|who| seen.keys().any(|key| key.starts_with(who)));
+        let mut names: Vec<_> = seen.values().flatten().collect();
+        names.sort();
+        names.dedup();
+        // The server adds maps of its own.
+        let all = names.iter().filter(|name| name.starts_with("map-")).count();
+        let once = seen.values().map(Vec::len).sum::<usize>() == names.len();
+        (seen.len() == 8 && shards.len() == 8 && both && all == 30 && once).then_some(())
+    })
+    .await;
+    stop.cancel();
+    for replica in replicas {
+        assert!(soon(replica).await.unwrap().is_none());
+    }
     cluster.shutdown().await;
 }

@@ -13,6 +13,7 @@ pub(super) fn with_list_options(request: Request, options: &ListOptions) -> Requ
         [
             ("labelSelector", options.label_selector.to_string().as_str()),
             ("fieldSelector", &options.field_selector.to_string()),
+            ("shardSelector", &options.shard_selector),
             ("resourceVersion", &options.resource_version),
             ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
             ("limit", &limit),
@@ -30,6 +31,7 @@ pub(super) fn with_watch_options(request: Request, options: &WatchOptions) -> Re
             ("watch", "true"),
             ("labelSelector", &options.label_selector.to_string()),
             ("fieldSelector", &options.field_selector.to_string()),
+            ("shardSelector", &options.shard_selector),
             ("resourceVersion", &options.resource_version),
             ("resourceVersionMatch", options.resource_version_match.map_or("", |rule| rule.as_str())),
             ("allowWatchBookmarks", text(options.allow_bookmarks)),

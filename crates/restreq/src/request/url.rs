@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Request, path};
 
 /// Parameters whose values are safe to print: those of the Kubernetes API itself.
-const PUBLIC_PARAMS: [&str; 19] = [
+const PUBLIC_PARAMS: [&str; 20] = [
     "allowWatchBookmarks",
     "container",
     "continue",
@@ -26,6 +26,7 @@ const PUBLIC_PARAMS: [&str; 19] = [
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
+    "shardSelector",
     "timeout",
     "timeoutSeconds",
     "watch",

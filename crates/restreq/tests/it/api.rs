@@ -121,9 +121,11 @@ async fn list_and_watch_options_become_parameters() {
         resource_version_match: Some(ResourceVersionMatch::Exact),
         limit: 5,
         continue_token: "t".into(),
+        shard_selector: "shardRange(x, '0x0')".into(),
     };
     soon(api.list(&options)).await.unwrap();
-    let expected = "continue=t&fieldSelector=c%3Dd%5C%2Ce&labelSelector=a%3Db&limit=5&resourceVersion=7&resourceVersionMatch=Exact";
+    let expected = "continue=t&fieldSelector=c%3Dd%5C%2Ce&labelSelector=a%3Db&limit=5&resourceVersion=7&resourceVersionMatch=Exact\
+                    &shardSelector=shardRange%28x%2C%20%270x0%27%29";
     assert_eq!(last(&server).0, format!("GET /apis/example.com/v1/widgets?{expected}"));
 
     drop(soon(api.watch(&WatchOptions::default())).await);
@@ -134,11 +136,12 @@ async fn list_and_watch_options_become_parameters() {
         allow_bookmarks: true,
         send_initial_events: true,
         timeout: Some(Duration::from_millis(100)),
+        shard_selector: "shardRange(x)".into(),
         ..WatchOptions::default()
     };
     drop(soon(api.watch(&options)).await);
     let expected = "allowWatchBookmarks=true&resourceVersion=7&resourceVersionMatch=NotOlderThan&sendInitialEvents=true\
-                    &timeoutSeconds=1&watch=true";
+                    &shardSelector=shardRange%28x%29&timeoutSeconds=1&watch=true";
     assert_eq!(last(&server).0, format!("GET /apis/example.com/v1/widgets?{expected}"));
 }
 

@@ -1,0 +1,238 @@
+//! Replicas that share the work: each shard is led by one of them.
+
+mod members;
+mod shard;
+mod sharded;
+
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use pintle_meta::{DeleteOptions, ListWatch, ObjectApi, ObjectKey, Preconditions, WatchEvent};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::lock::state_of;
+use crate::machine::Preference;
+use crate::{
+    Deadline, InvalidConfig, LeaderCallbacks, LeaderElectionConfig, LeaderElectors, LeaderElectorsConfig, Leadership,
+    Lease, LossReason, TermEnd, Version,
+};
+
+use members::Members;
+pub use shard::Shard;
+pub use sharded::{OfShard, Sharded};
+
+/// The label of all leases of [`Shards`], with their name.
+pub const SHARDS_LABEL: &str = "pintle-shards";
+
+/// How [`Shards`] are shared.
+#[derive(Clone, Debug)]
+pub struct ShardsConfig {
+    /// How many there are: 16 by default. All replicas have to agree on it. It stays the same for as long as any of them runs; more
+    /// than a few for each replica are spread more evenly.
+    pub shards: u32,
+    /// How they are contended for. The [label](SHARDS_LABEL) is added.
+    pub electors: LeaderElectorsConfig,
+}
+
+impl Default for ShardsConfig {
+    fn default() -> Self {
+        Self { shards: 16, electors: LeaderElectorsConfig::default() }
+    }
+}
+
+/// The share of this replica in the work of many: all objects are divided into [shards](Shard), and each is led by one replica.
+///
+/// Each replica has a lease that says that it is there, and contends for all shards. Who should have which shard follows from who
+/// is there, by rendezvous hashing: a replica that comes or goes moves its own share and nothing else. Whoever leads a
+/// shard that another one should have has its work end, and gives it up; the other one takes it at once.
+///
+/// # What is guaranteed
+///
+/// - No shard is worked on by two, as for any [`Leadership`]: its lease decides, and who should have it only says who tries first.
+/// - A shard whose replica has died is led by another one when its lease has expired, a `lease_duration` after its last
+///   renewal, and a request later. A shard that is given up is without a leader for a request and 40 ms, after its work has ended.
+/// - If the one that should have a free shard does not come for it, the next one does after twice the `retry_period`, the one
+///   after that another such time later, and keeps it until replicas come or go.
+///
+/// Without a watch of leases, a replica sees no others: the guarantees hold, but whoever comes first has all.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{InvalidConfig, Leadership, Lease, Shard, Sharded, Shards, ShardsConfig};
+/// use pintle_meta::{DynamicObject, ListWatch, ObjectApi};
+/// use tokio_util::sync::CancellationToken;
+///
+/// async fn work<A, P>(leases: A, pods: P, stop: &CancellationToken) -> Result<(), InvalidConfig>
+/// where
+///     A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone,
+///     P: ListWatch<Object = DynamicObject> + Clone,
+/// {
+///     let mut shards = Shards::start(leases, "kube-system", "website-controller", ShardsConfig::default())?;
+///     let work = async |shard: Shard, leadership: Leadership| {
+///         // An informer of these sees the objects of the shard, and goes with the term.
+///         let source = Sharded { source: pods.clone(), shard };
+///         # drop(source);
+///         leadership.cancelled().await;
+///     };
+///     shards.run(stop, work).await;
+///     Ok(())
+/// }
+/// ```
+pub struct Shards<A: ObjectApi<Lease> + ListWatch<Object = Lease>> {
+    api: A,
+    namespace: String,
+    name: String,
+    config: ShardsConfig,
+    electors: LeaderElectors<A>,
+    members: Arc<watch::Sender<Members>>,
+}
+
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease> + Clone> Shards<A> {
+    /// The shards of that name, whose leases are in `namespace`: `{name}-0` and so on, and `{name}-member-…` for each replica.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that `config` breaks, or a name that no label can have.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn start(api: A, namespace: &str, name: &str, config: ShardsConfig) -> Result<Self, InvalidConfig> {
+        let mut electors = config.electors.clone();
+        electors.labels.insert(SHARDS_LABEL.into(), name.into());
+        let LeaderElectionConfig { clocks, lease_duration, .. } = electors.election.clone();
+        let members = Arc::new(watch::Sender::new(Members::default()));
+        let (told, prefix) = (members.clone(), format!("{name}-member-"));
+        let tap = move |event: &WatchEvent<Lease>| match event {
+            WatchEvent::Added(lease) | WatchEvent::Modified(lease) if lease.metadata.name.starts_with(&prefix) => {
+                let now = clocks.now().monotonic;
+                told.send_modify(|members| members.saw(&lease.metadata.name, &state_of(lease), lease_duration, now));
+            }
+            WatchEvent::Deleted(lease) if lease.metadata.name.starts_with(&prefix) => {
+                told.send_modify(|members| members.is_gone(&lease.metadata.name));
+            }
+            _ => {}
+        };
+        let electors = LeaderElectors::start_with(api.clone(), namespace, electors, tap)?;
+        Ok(Self { api, namespace: namespace.into(), name: name.into(), config, electors, members })
+    }
+
+    /// Works on each shard for as long as this replica leads it, until `stop` is cancelled, or the work on a shard ends by itself: then
+    /// that end is returned. Either way, the work on all shards is asked to end first, and they are given up.
+    ///
+    /// All work is done where this future is polled; what is to be spread over threads has to be spawned, and
+    /// [run](Leadership::run) inside its leadership.
+    ///
+    /// # Panics
+    ///
+    /// As for [`LeaderElector::run`](crate::LeaderElector::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`LeaderElector::run`](crate::LeaderElector::run).
+    pub async fn run<W, Fut>(&mut self, stop: &CancellationToken, work: W) -> Option<(Shard, TermEnd<Fut::Output>)>
+    where
+        W: Fn(Shard, Leadership) -> Fut,
+        Fut: Future,
+    {
+        let (stop, work) = (stop.child_token(), &work);
+        let own_lease = format!("{}-member-{:016x}", self.name, shard::fnv1a(self.me().as_bytes()));
+        // It leaves first of all, so that the others know whose the shards are that it gives up.
+        let mut member = self.electors.elector(&own_lease);
+        let present =
+            member.run(&stop, LeaderCallbacks::new(async |leadership: Leadership| leadership.cancelled().await));
+        // Who should have what is not known before the others are.
+        let unknown = Preference { defer: self.election().lease_duration, yield_to: None };
+        let preferences: Vec<_> = Shard::all(self.config.shards).map(|_| watch::Sender::new(unknown.clone())).collect();
+        let shards = Shard::all(self.config.shards).zip(&preferences).map(async |(shard, preference)| {
+            let elector = self.electors.elector(&format!("{}-{}", self.name, shard.index()));
+            let callbacks = LeaderCallbacks::new(move |leadership| work(shard, leadership));
+            let end = elector.prefer(preference.subscribe()).run(&stop, callbacks).await;
+            stop.cancel();
+            end.filter(|end| matches!(end.reason, LossReason::Completed | LossReason::Panicked)).map(|end| (shard, end))
+        });
+        let mut shards: FuturesUnordered<_> = shards.collect();
+        let share = async {
+            let mut ended = None;
+            while let Some(end) = shards.next().await {
+                ended = ended.or(end);
+            }
+            // Where there are no shards, there is nothing to do.
+            stop.cancel();
+            ended
+        };
+        tokio::select! {
+            biased;
+            (_, ended) = async { tokio::join!(present, share) } => ended,
+            () = self.prefer(&own_lease, &preferences) => pending().await,
+            () = self.clean(&preferences) => pending().await,
+        }
+    }
+
+    /// Keeps up with who should have what.
+    async fn prefer(&self, own_lease: &str, preferences: &[watch::Sender<Preference>]) {
+        let LeaderElectionConfig { clocks, lease_duration, retry_period, .. } = self.election();
+        let mut members = self.members.subscribe();
+        let known_at = clocks.now().monotonic + *lease_duration;
+        loop {
+            let now = clocks.now().monotonic;
+            let wake = {
+                let members = members.borrow_and_update();
+                // What the watch began with came before.
+                let known = members.knows(own_lease) || now >= known_at;
+                for (shard, sender) in (0..).zip(preferences).filter(|_| known) {
+                    let preference = members.preference(self.me(), shard, *retry_period * 2, now);
+                    sender.send_if_modified(|last| {
+                        let changed = *last != preference;
+                        *last = preference;
+                        changed
+                    });
+                }
+                members.next_expiry(now).into_iter().chain((!known).then_some(known_at)).min()
+            };
+            let wake = Deadline::monotonic(wake.unwrap_or(Duration::MAX));
+            tokio::select! {
+                biased;
+                Ok(()) = members.changed() => {}
+                () = clocks.sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Deletes the leases of replicas that are long gone. Whoever should have the first shard does that.
+    async fn clean(&self, preferences: &[watch::Sender<Preference>]) {
+        let LeaderElectionConfig { clocks, lease_duration, .. } = self.election();
+        loop {
+            clocks.sleep_until(Deadline::after(clocks.now(), *lease_duration * 4)).await;
+            let is_first = preferences.first().is_some_and(|preference| *preference.borrow() == Preference::default());
+            let forgotten = self.members.borrow().forgotten(*lease_duration, clocks.now().monotonic);
+            for (name, Version { uid, resource_version }) in forgotten.into_iter().filter(|_| is_first) {
+                let preconditions = Some(Preconditions { uid: Some(uid), resource_version: Some(resource_version) });
+                let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
+                let key = ObjectKey::new(&self.namespace, &name);
+                if let Err(error) = self.api.delete(&key, &options).await {
+                    tracing::debug!(lease = %key, %error, "cannot delete the lease of a replica that is gone");
+                }
+            }
+        }
+    }
+
+    fn election(&self) -> &LeaderElectionConfig {
+        &self.config.electors.election
+    }
+
+    fn me(&self) -> &str {
+        &self.election().identity
+    }
+}
+
+impl<A: ObjectApi<Lease> + ListWatch<Object = Lease>> fmt::Debug for Shards<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shards").field("name", &self.name).field("config", &self.config).finish_non_exhaustive()
+    }
+}

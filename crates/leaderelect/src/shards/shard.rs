@@ -1,0 +1,113 @@
+//! Which objects a shard has: a range of hashes.
+
+use std::fmt;
+
+use pintle_meta::Object;
+
+/// One of the equal parts into which [`Shards`](crate::Shards) divide all objects, by the FNV-1a hash of their uids, as sharded lists
+/// and watches do (KEP-5866).
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::Shard;
+///
+/// let shards: Vec<Shard> = Shard::all(2).collect();
+/// assert_eq!(shards[1].to_string(), "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')");
+/// let uid = "5e0bb5ec-5d0e-4e0c-a5f5-8d3f14a2f4d0";
+/// assert_eq!(shards.iter().filter(|shard| shard.has_uid(uid)).count(), 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shard {
+    index: u32,
+    count: u32,
+}
+
+impl Shard {
+    /// All parts, if there are so many.
+    pub fn all(count: u32) -> impl Iterator<Item = Self> {
+        (0..count).map(move |index| Self { index, count })
+    }
+
+    /// The number of this part, from 0.
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// How many parts there are.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    /// Whether an object belongs to it.
+    pub fn has(self, object: &impl Object) -> bool {
+        self.has_uid(object.uid())
+    }
+
+    /// Whether the object of this uid belongs to it.
+    pub fn has_uid(self, uid: &str) -> bool {
+        let hash = u128::from(fnv1a(uid.as_bytes()));
+        (self.bound(self.index)..self.bound(self.index + 1)).contains(&hash)
+    }
+
+    /// Where the part of that number begins.
+    fn bound(self, index: u32) -> u128 {
+        (u128::from(index) << 64) / u128::from(self.count)
+    }
+}
+
+/// What a server takes for its `shardSelector`.
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (start, end) = (self.bound(self.index), self.bound(self.index + 1));
+        write!(f, "shardRange(object.metadata.uid, '{start:#018x}', '{end:#018x}')")
+    }
+}
+
+/// The 64-bit FNV-1a hash.
+pub(super) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_its_authors() {
+        for (text, hash) in
+            [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
+        {
+            assert_eq!(fnv1a(text.as_bytes()), hash, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn each_uid_is_in_one_shard_and_the_shards_are_alike() {
+        for count in [1, 2, 3, 7, 64] {
+            let mut found = vec![0; count as usize];
+            let mut rng = fastrand::Rng::with_seed(7);
+            for _ in 0..6_400 {
+                let uid = format!("{:08x}-5d0e-4e0c-a5f5-{:012x}", rng.u32(..), rng.u64(..1 << 48));
+                let having: Vec<_> = Shard::all(count).filter(|shard| shard.has_uid(&uid)).collect();
+                let [shard] = having[..] else { panic!("{uid} is in {having:?}") };
+                found[shard.index() as usize] += 1;
+            }
+            let even = 6_400 / count;
+            assert!(found.iter().all(|found| (even / 2..=even * 2).contains(found)), "{count}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn the_ranges_meet_and_cover_all_hashes() {
+        let shown: Vec<_> = Shard::all(3).map(|shard| shard.to_string()).collect();
+        assert_eq!(
+            shown,
+            [
+                "shardRange(object.metadata.uid, '0x0000000000000000', '0x5555555555555555')",
+                "shardRange(object.metadata.uid, '0x5555555555555555', '0xaaaaaaaaaaaaaaaa')",
+                "shardRange(object.metadata.uid, '0xaaaaaaaaaaaaaaaa', '0x10000000000000000')",
+            ]
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Lists and watches of the objects of one shard.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use pintle_meta::{
+    ApiError, ApiResource, ListOptions, ListPart, ListWatch, Object, PartialObject, RawObject, WatchEvent, WatchOptions,
+};
+
+use super::Shard;
+
+/// The objects of one [`Shard`], as an informer reads them: the server is asked for no others, and where it does not know how
+/// to (before Kubernetes 1.36, or without its feature `ShardedListAndWatch`), the others are left out here.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{Shard, Sharded};
+/// use pintle_meta::ListWatch;
+///
+/// /// What an informer is made of, for as long as a term lasts.
+/// fn source<A: ListWatch>(api: A, shard: Shard) -> impl ListWatch<Object = A::Object> {
+///     Sharded { source: api, shard }
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sharded<S> {
+    /// Where the objects come from.
+    pub source: S,
+    /// Which of them are wanted.
+    pub shard: Shard,
+}
+
+impl<S: ListWatch> ListWatch for Sharded<S> {
+    type Object = S::Object;
+    type Page = OfShard<S::Page>;
+    type Events = OfShard<S::Events>;
+
+    fn api_resource(&self) -> ApiResource {
+        self.source.api_resource()
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.source.namespace()
+    }
+
+    async fn list(&self, options: &ListOptions) -> Result<Self::Page, ApiError> {
+        let options = ListOptions { shard_selector: self.shard.to_string(), ..options.clone() };
+        Ok(OfShard { all: self.source.list(&options).await?, shard: self.shard })
+    }
+
+    async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
+        let options = WatchOptions { shard_selector: self.shard.to_string(), ..options.clone() };
+        Ok(OfShard { all: self.source.watch(&options).await?, shard: self.shard })
+    }
+}
+
+/// What comes of a list or a watch, without the objects of other shards.
+#[derive(Debug)]
+pub struct OfShard<S> {
+    all: S,
+    shard: Shard,
+}
+
+/// What may carry an object.
+trait Carrier {
+    fn object(&self) -> Option<&RawObject>;
+}
+
+impl Carrier for ListPart {
+    fn object(&self) -> Option<&RawObject> {
+        match self {
+            Self::Item(object) => Some(object),
+            Self::Metadata(_) => None,
+        }
+    }
+}
+
+impl Carrier for WatchEvent<RawObject> {
+    fn object(&self) -> Option<&RawObject> {
+        match self {
+            Self::Added(object) | Self::Modified(object) | Self::Deleted(object) => Some(object),
+            _ => None,
+        }
+    }
+}
+
+impl<S, T> Stream for OfShard<S>
+where
+    S: Stream<Item = Result<T, ApiError>> + Unpin,
+    T: Carrier,
+{
+    type Item = Result<T, ApiError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let next = ready!(Pin::new(&mut self.all).poll_next(context));
+            let foreign =
+                matches!(&next, Some(Ok(part)) if part.object().is_some_and(|object| self.shard.lacks(object)));
+            if !foreign {
+                return Poll::Ready(next);
+            }
+        }
+    }
+}
+
+impl Shard {
+    /// Whether it is known that the object belongs to another shard. One that cannot be read is passed on, so that it is seen.
+    fn lacks(self, object: &RawObject) -> bool {
+        match object {
+            RawObject::Oversized(object) => !object.uid.is_empty() && !self.has_uid(&object.uid),
+            object => object.decode::<PartialObject>().is_ok_and(|object| !self.has_uid(object.uid())),
+        }
+    }
+}

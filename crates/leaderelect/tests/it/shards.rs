@@ -1,0 +1,334 @@
+//! Replicas that share shards: who has what, what moves, and for how long nobody has it.
+
+mod ledger;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use pintle_leaderelect::{
+    Clocks, LeaderElectionConfig, LeaderElectorsConfig, Leadership, Lease, LossReason, SHARDS_LABEL, Shard, Sharded,
+    Shards, ShardsConfig,
+};
+use pintle_meta::{
+    ListOptions, ListPart, ListWatch, Object, ObjectMeta, PartialObject, Reason, WatchEvent, WatchOptions,
+};
+use pintle_testing::{Call, Client, Collection, Outcome, Verb};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{TestClock, pass};
+use crate::world::clock::NodeClock;
+use ledger::Ledger;
+
+const SHARDS: u32 = 24;
+
+struct Replica {
+    client: Client<Lease>,
+    stop: CancellationToken,
+    run: JoinHandle<Option<(Shard, LossReason)>>,
+}
+
+/// How a replica differs from the usual.
+struct Setup {
+    shards: u32,
+    clocks: Arc<dyn Clocks>,
+    /// How long its work goes on after it was asked to end.
+    drain: Duration,
+    /// Whose work ends by itself after a second.
+    ends: Option<u32>,
+}
+
+fn usual() -> Setup {
+    Setup { shards: SHARDS, clocks: TestClock::new(), drain: Duration::ZERO, ends: None }
+}
+
+impl Setup {
+    fn start(self, server: &Collection<Lease>, ledger: &Ledger, identity: &str) -> Replica {
+        let Self { shards, clocks, drain, ends } = self;
+        let client = server.client(identity);
+        let election = LeaderElectionConfig {
+            identity: identity.into(),
+            clocks: clocks.clone(),
+            seed: Some(7),
+            ..LeaderElectionConfig::default()
+        };
+        let electors = LeaderElectorsConfig { election, ..LeaderElectorsConfig::default() };
+        let config = ShardsConfig { shards, electors };
+        let mut shards = Shards::start(client.clone(), "kube-system", "site", config).unwrap();
+        let (ledger, identity, stop) = (ledger.clone(), identity.to_owned(), CancellationToken::new());
+        let stopped = stop.clone();
+        let run = tokio::spawn(async move {
+            let work = async |shard: Shard, leadership: Leadership| {
+                let entry = ledger.starts(shard, &identity, &leadership);
+                let mut steps = 0;
+                while ends != Some(shard.index()) || steps < 5 {
+                    entry.works();
+                    steps += 1;
+                    tokio::select! {
+                        biased;
+                        () = leadership.cancelled() => {
+                            clocks.sleep_until(pintle_leaderelect::Deadline::after(clocks.now(), drain)).await;
+                            entry.works();
+                            return;
+                        }
+                        () = tokio::time::sleep(Duration::from_millis(500)) => {}
+                    }
+                }
+            };
+            shards.run(&stopped, work).await.map(|(shard, end)| (shard, end.reason))
+        });
+        Replica { client, stop, run }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_share_all_shards_and_then_nothing_moves() {
+    let (server, ledger) = (Collection::default(), Ledger::default());
+    let replicas = ["a", "b", "c"].map(|identity| usual().start(&server, &ledger, identity));
+    pass(5.0).await;
+    let owners = ledger.owners();
+    assert_eq!(owners.len(), SHARDS as usize);
+    for identity in ["a", "b", "c"] {
+        let share = owners.values().filter(|owner| *owner == identity).count();
+        assert!((3..=13).contains(&share), "{identity} has {share}");
+    }
+    let starts = ledger.starts_so_far();
+    server.take_requests();
+    pass(100.0).await;
+    assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners));
+    // One write a lease and a retry period, and nothing else.
+    let asked = server.take_requests();
+    assert!(asked.iter().all(|request| request.verb() == Verb::Update));
+    let even = (SHARDS as usize + 3) * 50;
+    assert!((even - 50..=even + 50).contains(&asked.len()), "{} requests", asked.len());
+    assert!(server.objects().iter().all(|lease| lease.metadata.labels[SHARDS_LABEL] == "site"));
+    drop(replicas);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_comes_takes_its_share_and_moves_nothing_else() {
+    let (server, ledger) = (Collection::default(), Ledger::default());
+    let drain = Duration::from_secs(3);
+    let _replicas = ["a", "b", "c"].map(|identity| Setup { drain, ..usual() }.start(&server, &ledger, identity));
+    pass(20.0).await;
+    let (before, starts) = (ledger.owners(), ledger.starts_so_far());
+    ledger.forget_gaps();
+    let _d = usual().start(&server, &ledger, "d");
+    pass(20.0).await;
+    let after = ledger.owners();
+    let moved: Vec<_> = before.iter().filter(|(shard, owner)| after[*shard] != **owner).collect();
+    assert!((2..=12).contains(&moved.len()), "{moved:?}");
+    assert!(moved.iter().all(|(shard, _)| after[*shard] == "d"));
+    assert_eq!(ledger.starts_so_far() - starts, moved.len(), "each that moved did so once");
+    assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shards_of_a_replica_that_dies_are_led_again_when_its_leases_expire() {
+    for watched in 0..5 {
+        let (server, ledger) = (Collection::default(), Ledger::default());
+        let [_a, _b, c] = ["a", "b", "c"].map(|identity| usual().start(&server, &ledger, identity));
+        pass(20.0 + 0.37 * f64::from(watched)).await;
+        let (before, starts) = (ledger.owners(), ledger.starts_so_far());
+        ledger.forget_gaps();
+        c.run.abort();
+        pass(20.0).await;
+        let after = ledger.owners();
+        assert_eq!(after.len(), SHARDS as usize);
+        let moved: Vec<_> = before.iter().filter(|(shard, owner)| after[*shard] != **owner).collect();
+        assert!(moved.iter().all(|(_, owner)| *owner == "c") && ledger.starts_so_far() - starts == moved.len());
+        assert!(ledger.longest_gap() <= Duration::from_millis(15_500), "{:?}", ledger.longest_gap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_stops_drains_and_hands_over_at_once() {
+    let (server, ledger) = (Collection::default(), Ledger::default());
+    let drain = Duration::from_secs(3);
+    let [_a, b] = ["a", "b"].map(|identity| Setup { drain, ..usual() }.start(&server, &ledger, identity));
+    pass(20.0).await;
+    ledger.forget_gaps();
+    b.stop.cancel();
+    assert_eq!(b.run.await.unwrap(), None);
+    pass(0.2).await;
+    assert!(ledger.owners().values().all(|owner| owner == "a"));
+    assert_eq!(ledger.owners().len(), SHARDS as usize);
+    assert!(ledger.longest_gap() <= Duration::from_millis(100), "{:?}", ledger.longest_gap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_its_own_does_not_come_for_the_next_one_takes() {
+    let (server, ledger) = (Collection::default(), Ledger::default());
+    let a = usual().start(&server, &ledger, "a");
+    // It is there, and cannot take a shard.
+    a.client.faults().when(|request| {
+        let member = request.key().is_none_or(|key| key.name().contains("member"));
+        (!member && request.verb() == Verb::Create).then(|| Outcome::refused(403, Reason::Forbidden))
+    });
+    let _b = usual().start(&server, &ledger, "b");
+    pass(6.0).await;
+    assert_eq!(ledger.owners().len(), SHARDS as usize);
+    assert!(ledger.owners().values().all(|owner| owner == "b"));
+    let starts = ledger.starts_so_far();
+    pass(60.0).await;
+    assert_eq!(ledger.starts_so_far(), starts, "it is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_ends_by_itself_ends_the_share_of_its_replica() {
+    let (server, ledger) = (Collection::default(), Ledger::default());
+    let a = Setup { ends: Some(7), ..usual() }.start(&server, &ledger, "a");
+    let (shard, reason) = a.run.await.unwrap().unwrap();
+    assert_eq!((shard.index(), reason), (7, LossReason::Completed));
+    assert!(ledger.owners().is_empty());
+    assert!(server.objects().iter().all(|lease| lease.spec.record().is_vacant()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_watch_whoever_comes_first_has_all() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
+    let a = usual().start(&server, &ledger, "a");
+    pass(16.0).await;
+    let _b = usual().start(&server, &ledger, "b");
+    pass(60.0).await;
+    assert!(ledger.owners().values().all(|owner| owner == "a"));
+    a.run.abort();
+    pass(25.0).await;
+    assert_eq!(ledger.owners().values().filter(|owner| *owner == "b").count(), SHARDS as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_replicas_that_are_long_gone_are_deleted() {
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    let [_a, b, c] = ["a", "b", "c"].map(|identity| usual().start(&server, &ledger, identity));
+    pass(5.0).await;
+    b.run.abort();
+    c.stop.cancel();
+    let members = || {
+        let members = server.objects().into_iter().filter(|lease| lease.metadata.name.contains("member"));
+        members.map(|lease| lease.spec.record().holder_identity).collect::<Vec<_>>()
+    };
+    pass(200.0).await;
+    assert_eq!(members().len(), 3);
+    pass(300.0).await;
+    assert_eq!(members(), ["a"]);
+}
+
+/// Trouble for two minutes, then calm: see [`Ledger`] for what must hold at every step.
+async fn survive(seed: u64) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (server, ledger) = (Collection::<Lease>::default(), Ledger::default());
+    let mut born = 0;
+    let mut start = |rng: &mut fastrand::Rng| {
+        born += 1;
+        let rate = 0.81 + 0.38 * rng.f64();
+        let drain = Duration::from_millis(rng.u64(..4_000));
+        let clocks = Arc::new(NodeClock::new(rate, rng.i64(-3_600..3_600)));
+        let replica = Setup { shards: 6, clocks, drain, ends: None }.start(&server, &ledger, &format!("r-{born}"));
+        let faults = std::sync::Mutex::new(fastrand::Rng::with_seed(rng.u64(..)));
+        replica.client.faults().when(move |request| {
+            let mut rng = faults.lock().unwrap();
+            let unlucky = request.verb() != Verb::Watch && rng.u8(..10) == 0;
+            unlucky.then(|| match rng.u8(..4) {
+                0 => Outcome::Lost,
+                1 => Outcome::AnswerLost,
+                2 => Outcome::AnswerSlow(Duration::from_millis(rng.u64(..3_000))),
+                _ => Outcome::refused(503, Reason::ServiceUnavailable),
+            })
+        });
+        replica
+    };
+    let mut replicas: Vec<_> = (0..4).map(|_| start(&mut rng)).collect();
+    for _ in 0..40 {
+        pass(rng.f64() * 6.0).await;
+        let index = rng.usize(..replicas.len());
+        match rng.u8(..5) {
+            0 => replicas[index].client.faults().cut_off(),
+            1 | 2 => replicas.iter().for_each(|replica| replica.client.faults().heal()),
+            3 => {
+                replicas[index].run.abort();
+                replicas[index] = start(&mut rng);
+            }
+            _ => {
+                // Its successor comes while it drains.
+                replicas[index].stop.cancel();
+                replicas[index] = start(&mut rng);
+            }
+        }
+        ledger.check(seed);
+    }
+    replicas.iter().for_each(|replica| replica.client.faults().heal());
+    // As long as a lease on the slowest clock, and what the next best wait.
+    pass(19.0 + 13.0 + 10.0).await;
+    assert_eq!(ledger.owners().len(), 6, "a shard that nobody has (seed {seed})");
+    let (starts, owners) = (ledger.starts_so_far(), ledger.owners());
+    pass(60.0).await;
+    ledger.check(seed);
+    assert_eq!((ledger.starts_so_far(), ledger.owners()), (starts, owners), "no rest (seed {seed})");
+}
+
+#[test]
+fn no_shard_is_worked_on_by_two_and_all_are_again_when_the_trouble_is_over() {
+    let worlds = std::env::var("PINTLE_WORLDS").ok().map_or(6, |worlds| worlds.parse().expect("PINTLE_WORLDS"));
+    let first = fastrand::u64(..);
+    for seed in (0..worlds).map(|index| first.wrapping_add(index)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(survive(seed));
+    }
+}
+
+async fn names(source: &impl ListWatch) -> Vec<String> {
+    let mut page = source.list(&ListOptions::default()).await.unwrap();
+    let mut names = Vec::new();
+    while let Some(part) = page.next().await {
+        if let ListPart::Item(object) = part.unwrap() {
+            names.push(object.decode::<PartialObject>().unwrap().metadata.name);
+        }
+    }
+    names
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_source_of_a_shard_has_its_objects_and_asks_for_no_others() {
+    let server = Collection::<Lease>::default();
+    let put = |index: usize| {
+        let mut lease = Lease { metadata: ObjectMeta::new("ns", format!("l-{index}")), ..Lease::default() };
+        lease.metadata.uid = format!("uid-{index}");
+        server.put(lease)
+    };
+    let leases: Vec<_> = (0..40).map(put).collect();
+    let sources: Vec<_> = Shard::all(3).map(|shard| Sharded { source: server.clone(), shard }).collect();
+    let mut all = Vec::new();
+    for source in &sources {
+        let of_shard = names(source).await;
+        let expected = leases.iter().filter(|lease| source.shard.has(*lease)).map(|lease| lease.metadata.name.clone());
+        assert_eq!(of_shard.iter().cloned().collect::<BTreeSet<_>>(), expected.collect());
+        all.extend(of_shard);
+    }
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 40);
+    assert_eq!(all.len(), 40);
+    for (request, source) in server.take_requests().iter().zip(&sources) {
+        let Call::List { options } = &request.call else { panic!("{request}") };
+        assert_eq!(options.shard_selector, source.shard.to_string());
+    }
+    // A watch has the changes of its own, and what is about all.
+    let options =
+        WatchOptions { allow_bookmarks: true, resource_version: server.revision().to_string(), ..Default::default() };
+    let mut events = sources[0].watch(&options).await.unwrap();
+    assert!(leases.iter().all(|lease| server.remove(&lease.key())));
+    server.bookmark();
+    let mut gone = 0;
+    loop {
+        match events.next().await.unwrap().unwrap() {
+            WatchEvent::Deleted(lease) => {
+                assert!(sources[0].shard.has(&lease.decode::<PartialObject>().unwrap()));
+                gone += 1;
+            }
+            other => break assert!(matches!(other, WatchEvent::Bookmark(_)), "{other:?}"),
+        }
+    }
+    assert_eq!(gone, leases.iter().filter(|lease| sources[0].shard.has(*lease)).count());
+}

@@ -1,0 +1,100 @@
+//! Who works on which shard, and what must hold of that at every step.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pintle_leaderelect::{Leadership, Shard};
+use tokio::time::Instant;
+
+/// At each step of any work, its leadership holds; as work starts, nobody else works on the shard, or may.
+#[derive(Clone, Default)]
+pub(super) struct Ledger(Arc<Mutex<Book>>);
+
+#[derive(Default)]
+struct Book {
+    /// Who works on a shard.
+    entries: BTreeMap<u32, Vec<(String, Leadership)>>,
+    /// Since when nobody works on a shard that somebody worked on.
+    free: BTreeMap<u32, Instant>,
+    gaps: Vec<Duration>,
+    starts: usize,
+    /// The first rule that was broken.
+    broken: Option<String>,
+}
+
+pub(super) struct Entry {
+    ledger: Ledger,
+    shard: u32,
+    identity: String,
+    leadership: Leadership,
+}
+
+impl Ledger {
+    pub(super) fn starts(&self, shard: Shard, identity: &str, leadership: &Leadership) -> Entry {
+        let mut book = self.0.lock().unwrap();
+        let shard = shard.index();
+        book.starts += 1;
+        let others: Vec<String> =
+            book.entries.get(&shard).into_iter().flatten().map(|(other, _)| other.clone()).collect();
+        if !others.is_empty() {
+            book.broken.get_or_insert(format!("{identity} starts on shard {shard}, and {others:?} work on it"));
+        }
+        if let Some(since) = book.free.remove(&shard) {
+            book.gaps.push(since.elapsed());
+        }
+        book.entries.entry(shard).or_default().push((identity.into(), leadership.clone()));
+        Entry { ledger: self.clone(), shard, identity: identity.into(), leadership: leadership.clone() }
+    }
+
+    /// Who works on which shard.
+    pub(super) fn owners(&self) -> BTreeMap<u32, String> {
+        let book = self.0.lock().unwrap();
+        let works = book.entries.iter().filter_map(|(shard, entries)| Some((*shard, entries.first()?.0.clone())));
+        works.collect()
+    }
+
+    pub(super) fn starts_so_far(&self) -> usize {
+        self.0.lock().unwrap().starts
+    }
+
+    pub(super) fn forget_gaps(&self) {
+        self.0.lock().unwrap().gaps.clear();
+    }
+
+    /// For how long nobody worked on a shard, at most.
+    pub(super) fn longest_gap(&self) -> Duration {
+        self.check(0);
+        self.0.lock().unwrap().gaps.iter().max().copied().unwrap_or_default()
+    }
+
+    pub(super) fn check(&self, seed: u64) {
+        let book = self.0.lock().unwrap();
+        for (shard, entries) in &book.entries {
+            let leaders: Vec<_> =
+                entries.iter().filter(|(_, leadership)| leadership.check().is_ok()).map(|(who, _)| who).collect();
+            assert!(leaders.len() < 2, "{leaders:?} lead shard {shard} (seed {seed})");
+        }
+        assert_eq!(book.broken, None, "(seed {seed})");
+    }
+}
+
+impl Entry {
+    pub(super) fn works(&self) {
+        if self.leadership.check().is_err() {
+            let mut book = self.ledger.0.lock().unwrap();
+            book.broken.get_or_insert(format!("{} works on shard {} after its deadline", self.identity, self.shard));
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut book = self.ledger.0.lock().unwrap();
+        let entries = book.entries.entry(self.shard).or_default();
+        entries.retain(|(who, _)| *who != self.identity);
+        if entries.is_empty() {
+            book.free.insert(self.shard, Instant::now());
+        }
+    }
+}
