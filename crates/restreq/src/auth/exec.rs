@@ -1,5 +1,7 @@
 //! Credentials from a program.
 
+#[cfg(any(test, fuzzing))]
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
@@ -264,6 +266,23 @@ struct ExecStatus {
     client_certificate_data: Option<String>,
     client_key_data: Option<String>,
     expiration_timestamp: Option<Time>,
+}
+
+/// What the client says to a program that has printed this.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
+    let config = ExecConfig {
+        api_version: "client.authentication.k8s.io/v1".into(),
+        command: "login".into(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        install_hint: None,
+        provide_cluster_info: false,
+        cluster_extension: None,
+        interactive_mode: InteractiveMode::Never,
+    };
+    let (policy, state) = (PluginPolicy::AllowAll, Mutex::default());
+    Plugin { config, policy, cluster: None, state }.read(printed).err()
 }
 
 /// Reads what a program printed. The error says where it is wrong, and not more: serde's message could quote the credentials.
