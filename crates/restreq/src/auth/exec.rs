@@ -289,9 +289,14 @@ pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // A text without a brace at its start may be YAML. The library takes quadratic time for what nests, which is harmless up to here.
+    // A text without a brace at its start may be YAML. The library takes quadratic time for what nests, and for directives, so there
+    // may be few of them: credentials have none.
     #[cfg(feature = "yaml")]
-    if json.is_err() && printed.len() <= 64 << 10 && !printed.trim_ascii_start().starts_with(b"{") {
+    if json.is_err()
+        && printed.len() <= 64 << 10
+        && printed.iter().filter(|byte| b"[{?%&".contains(byte)).count() <= 64
+        && !printed.trim_ascii_start().starts_with(b"{")
+    {
         let told = |error: serde_yaml::Error| {
             error.location().map_or("no place is known".into(), |at| place(at.line(), at.column()))
         };
