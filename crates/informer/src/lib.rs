@@ -125,6 +125,8 @@ mod driver;
 mod error;
 mod event;
 mod factory;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handler;
 mod lister;
 mod metrics;

@@ -1,6 +1,6 @@
 //! A flight recorder: what a source told, and when, in a file from which it can be told once more.
 
-mod line;
+pub(crate) mod line;
 mod recording;
 
 use std::fmt;

@@ -38,6 +38,8 @@ mod edit;
 mod environment;
 mod error;
 mod files;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod in_cluster;
 mod relative;
 mod resolve;

@@ -1,6 +1,6 @@
 //! Who is asking: the `Authorization` header and impersonation.
 
-mod exec;
+pub(crate) mod exec;
 mod impersonate;
 mod policy;
 mod token;

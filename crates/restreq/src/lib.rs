@@ -50,6 +50,8 @@ mod base;
 mod client;
 mod error;
 mod execute;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod json;
 mod list;
 mod managed_fields;

@@ -1,6 +1,6 @@
 //! Lists, item by item.
 
-mod splitter;
+pub(crate) mod splitter;
 
 use std::fmt;
 use std::pin::Pin;

@@ -5,7 +5,7 @@ mod connect;
 mod eyeballs;
 mod lane;
 mod pool;
-mod proxy;
+pub(crate) mod proxy;
 mod tls;
 mod tunnel;
 

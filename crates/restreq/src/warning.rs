@@ -1,6 +1,6 @@
 //! What a server remarks on requests that it served.
 
-mod parse;
+pub(crate) mod parse;
 mod words;
 
 use std::fmt;

@@ -51,6 +51,7 @@
 //! - A [`RecordedRequest`] is a line of the log: a [`Call`], and who made it. Its [`Verb`] is what faults are lined up by.
 //! - A [`Page`] and [`Events`] are what lists and watches give: streams.
 //! - A [`PanickingProvider`] is told metrics, and panics.
+//! - [`replay_corpus`] puts kept inputs, and changes of them, through what reads bytes from outside.
 //! - A [`SteppedClock`] is both clocks of a process, for who asks what time it is.
 //!
 //! # What it does as a kube-apiserver
@@ -76,6 +77,7 @@
 mod client;
 mod clock;
 mod collection;
+mod corpus;
 mod events;
 mod faults;
 mod metrics;
@@ -85,6 +87,7 @@ mod store;
 pub use client::Client;
 pub use clock::SteppedClock;
 pub use collection::{Collection, CollectionConfig};
+pub use corpus::replay_corpus;
 pub use events::{Events, Page};
 pub use faults::{Break, FaultScript, Outcome};
 pub use metrics::PanickingProvider;

@@ -17,7 +17,9 @@ const MOST_COPIED: usize = 16 << 20;
 
 /// Reads the first document of a body. A key that stands twice is a finding; the later one counts.
 pub(super) fn read(body: &[u8]) -> Yaml {
-    first(body).map_err(|why| format!("error converting YAML to JSON: yaml: {why}"))
+    // What YAML has and JSON has not is told by the writer of JSON.
+    let by = |why: &str| if why.starts_with("json: ") { "" } else { "yaml: " };
+    first(body).map_err(|why| format!("error converting YAML to JSON: {}{why}", by(&why)))
 }
 
 fn first(body: &[u8]) -> Yaml {
@@ -26,15 +28,12 @@ fn first(body: &[u8]) -> Yaml {
     if text.trim_start_matches([' ', '\n', '\r', '\u{feff}']).starts_with('\t') {
         return Err("found character that cannot start any token".into());
     }
-    let mut documents = Documents { yes_is_true: true, ..Documents::new(text) };
-    documents.next().unwrap_or(Ok((Node::Null, Vec::new())))
+    Documents::new(text).next().unwrap_or(Ok((Node::Null, Vec::new())))
 }
 
 /// The documents of a text, up to the first that cannot be read.
 pub(super) struct Documents<'a> {
     events: Parser<'a, StrInput<'a>>,
-    /// Whether `yes`, `n` and the like are booleans, as they were up to YAML 1.1.
-    yes_is_true: bool,
     broken: bool,
 }
 
@@ -49,7 +48,7 @@ impl<'a> Documents<'a> {
             flow_nesting_limit: DEEPEST,
             block_nesting_limit: DEEPEST,
         };
-        Self { events: Parser::new_from_str_with_options(text, options), yes_is_true: false, broken: false }
+        Self { events: Parser::new_from_str_with_options(text, options), broken: false }
     }
 }
 
@@ -59,7 +58,7 @@ impl Iterator for Documents<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         while !self.broken {
             let read = match self.events.next_event()? {
-                Ok((Event::DocumentStart(..), _)) => Reader::new(&mut self.events, self.yes_is_true).document(),
+                Ok((Event::DocumentStart(..), _)) => Reader::new(&mut self.events).document(),
                 Ok(_) => continue,
                 Err(error) => Err(complaint(&error)),
             };
@@ -73,29 +72,72 @@ impl Iterator for Documents<'_> {
 /// Reads one document.
 struct Reader<'p, 'a> {
     events: &'p mut Parser<'a, StrInput<'a>>,
-    yes_is_true: bool,
     /// None stands for a node that is too heavy to be copied.
     anchors: HashMap<usize, Option<Anchored>>,
     /// What may still be copied.
     copies: usize,
     findings: Vec<Finding>,
+    /// Where the members of the map stand that was read or copied last.
+    places: Vec<Place>,
+    /// A value that no JSON can hold, as Go shows it.
+    unsupported: Option<&'static str>,
 }
+
+/// What is told of a member that stands twice.
+#[derive(Clone)]
+struct Place {
+    /// The key, as Go shows it.
+    shown: String,
+    /// The line of the value.
+    line: usize,
+}
+
+/// The members of a map, as far as they have been read.
+#[derive(Default)]
+struct Members {
+    members: Vec<(String, Node)>,
+    places: Vec<Place>,
+    by_key: HashMap<String, usize>,
+}
+
+impl Members {
+    /// The last value of a key counts; that there was one before is told.
+    fn set(&mut self, key: String, node: Node, place: Place) -> Option<Finding> {
+        let Some(&at) = self.by_key.get(&key) else {
+            self.by_key.insert(key.clone(), self.members.len());
+            self.members.push((key, node));
+            self.places.push(place);
+            return None;
+        };
+        let told = format!("line {}: key {} already set in map", place.line, place.shown);
+        (self.members[at].1, self.places[at]) = (node, place);
+        Some(Finding::Other(told))
+    }
+}
+
+/// The members of a map that another takes in, and where they stand.
+type Base = (Vec<(String, Node)>, Vec<Place>);
 
 struct Anchored {
     node: Node,
+    places: Vec<Place>,
     weight: usize,
     height: usize,
 }
 
 impl<'p, 'a> Reader<'p, 'a> {
-    fn new(events: &'p mut Parser<'a, StrInput<'a>>, yes_is_true: bool) -> Self {
-        Self { events, yes_is_true, anchors: HashMap::new(), copies: MOST_COPIED, findings: Vec::new() }
+    fn new(events: &'p mut Parser<'a, StrInput<'a>>) -> Self {
+        let (anchors, findings, places) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { events, anchors, copies: MOST_COPIED, findings, places, unsupported: None }
     }
 
     fn document(mut self) -> Yaml {
         let (event, _) = self.event()?;
         let node = self.node(event, DEEPEST)?;
-        Ok((node, self.findings))
+        match self.unsupported {
+            None => Ok((node, self.findings)),
+            Some(value) => Err(format!("json: unsupported value: {value}")),
+        }
     }
 
     /// The next event, and its line.
@@ -111,7 +153,10 @@ impl<'p, 'a> Reader<'p, 'a> {
     fn node(&mut self, event: Event<'a>, room: usize) -> Result<Node, String> {
         let (node, anchor) = match event {
             Event::Alias(anchor) => return self.copy(anchor, room),
-            Event::Scalar(text, style, anchor, tag) => (scalar(text, style, tag.as_deref(), self.yes_is_true)?, anchor),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.unsupported = self.unsupported.or(endless(&text, style, tag.as_deref()).map(|(_, shown)| shown));
+                (scalar(text, style, tag.as_deref())?, anchor)
+            }
             Event::SequenceStart(_, anchor, _) => (self.list(inside(room)?)?, anchor),
             Event::MappingStart(_, anchor, _) => (self.map(inside(room)?)?, anchor),
             _ => return Err("a document without content".into()),
@@ -130,59 +175,54 @@ impl<'p, 'a> Reader<'p, 'a> {
         }
     }
 
-    /// Drops repeated keys and tells of them; expands `<<`.
+    /// Drops repeated keys and tells of them; takes in what `<<` names, where it stands.
     fn map(&mut self, room: usize) -> Result<Node, String> {
-        let mut members: Vec<(String, Node)> = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
-        let mut merged: Vec<(String, Node)> = Vec::new();
+        let mut map = Members::default();
         loop {
-            let (event, line) = self.event()?;
+            let (event, _) = self.event()?;
             if event == Event::MappingEnd {
                 break;
             }
             if merges(&event) {
-                merged.extend(self.bases(room)?);
+                // Of several, the first has the last word.
+                for (members, places) in self.bases(room)?.into_iter().rev() {
+                    for ((key, node), place) in members.into_iter().zip(places) {
+                        self.findings.extend(map.set(key, node, place));
+                    }
+                }
                 continue;
             }
             let (key, shown) = self.key(event)?;
-            let (event, _) = self.event()?;
+            let (event, line) = self.event()?;
             let node = self.node(event, room)?;
-            match places.get(&key) {
-                Some(&at) => {
-                    self.findings.push(Finding::Other(format!("line {line}: key {shown} already set in map")));
-                    members[at].1 = node;
-                }
-                None => {
-                    places.insert(key.clone(), members.len());
-                    members.push((key, node));
-                }
-            }
+            self.findings.extend(map.set(key, node, Place { shown, line }));
         }
-        for (key, node) in merged {
-            if !places.contains_key(&key) {
-                places.insert(key.clone(), members.len());
-                members.push((key, node));
-            }
-        }
-        Ok(Node::Map(members))
+        self.places = map.places;
+        Ok(Node::Map(map.members))
     }
 
-    /// The members that the value of a `<<` brings, those that count first.
-    fn bases(&mut self, room: usize) -> Result<Vec<(String, Node)>, String> {
-        const NO_MAP: &str = "map merge requires map or sequence of maps as the value";
+    /// The maps that the value of a `<<` names.
+    fn bases(&mut self, room: usize) -> Result<Vec<Base>, String> {
         let (event, _) = self.event()?;
-        let listed = matches!(event, Event::SequenceStart(..));
-        let bases = match self.node(event, room)? {
-            // Go takes no list by its alias.
-            Node::List(bases) if listed => bases,
-            base => vec![base],
-        };
-        let mut members = Vec::new();
-        for base in bases {
-            let Node::Map(base) = base else { return Err(NO_MAP.into()) };
-            members.extend(base);
+        // Go takes no list by its alias.
+        let Event::SequenceStart(_, anchor, _) = event else { return Ok(vec![self.base(event, room)?]) };
+        let room = inside(room)?;
+        let mut bases = Vec::new();
+        loop {
+            match self.event()? {
+                (Event::SequenceEnd, _) => break,
+                (event, _) => bases.push(self.base(event, room)?),
+            }
         }
-        Ok(members)
+        self.remember(anchor, &Node::List(bases.iter().map(|(members, _)| Node::Map(members.clone())).collect()));
+        Ok(bases)
+    }
+
+    fn base(&mut self, event: Event<'a>, room: usize) -> Result<Base, String> {
+        match self.node(event, room)? {
+            Node::Map(members) => Ok((members, std::mem::take(&mut self.places))),
+            _ => Err("map merge requires map or sequence of maps as the value".into()),
+        }
     }
 
     /// A key, and how Go shows it: those that are texts in quotes.
@@ -191,12 +231,20 @@ impl<'p, 'a> Reader<'p, 'a> {
         if !matches!(event, Event::Scalar(..) | Event::Alias(_)) {
             return Err(NO_KEY.into());
         }
+        let mut is_float = false;
+        if let Event::Scalar(text, style, _, tag) = &event {
+            if let Some((key, shown)) = endless(text, *style, tag.as_deref()) {
+                return Ok((key.into(), shown.into()));
+            }
+            is_float = integer(&text.replace('_', "")).is_none();
+        }
         let key = match self.node(event, DEEPEST)? {
             Node::String(text) => {
                 let shown = format!("{text:?}");
                 return Ok((text, shown));
             }
             Node::Bool(value) => value.to_string(),
+            Node::Number(number) if is_float || number.is_f64() => float_key(number.as_f64().unwrap_or_default()),
             Node::Number(number) => number.to_string(),
             Node::Null | Node::List(_) | Node::Map(_) => return Err(NO_KEY.into()),
         };
@@ -212,7 +260,8 @@ impl<'p, 'a> Reader<'p, 'a> {
         let anchored = weigh(node, &mut left).map(|height| {
             let weight = self.copies - left;
             self.copies = left;
-            Anchored { node: node.clone(), weight, height }
+            let places = if matches!(node, Node::Map(_)) { self.places.clone() } else { Vec::new() };
+            Anchored { node: node.clone(), places, weight, height }
         });
         self.anchors.insert(anchor, anchored);
     }
@@ -220,22 +269,24 @@ impl<'p, 'a> Reader<'p, 'a> {
     fn copy(&mut self, anchor: usize, room: usize) -> Result<Node, String> {
         const EXCESSIVE: &str = "document contains excessive aliasing";
         let anchored = self.anchors.get(&anchor).ok_or("an anchor's value contains itself")?;
-        let Anchored { node, weight, height } = anchored.as_ref().ok_or(EXCESSIVE)?;
+        let Anchored { node, places, weight, height } = anchored.as_ref().ok_or(EXCESSIVE)?;
         if *height > room {
             return Err(too_deep());
         }
         self.copies = self.copies.checked_sub(*weight).ok_or(EXCESSIVE)?;
+        self.places.clone_from(places);
         Ok(node.clone())
     }
 }
 
-fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>, yes_is_true: bool) -> Result<Node, String> {
+fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<Node, String> {
     let Some(tag) = tag else {
-        return Ok(if style == ScalarStyle::Plain { plain(&text, yes_is_true) } else { Node::String(text.into()) });
+        return Ok(if style == ScalarStyle::Plain { plain(&text) } else { Node::String(text.into()) });
     };
     let wanted = tag.core_suffix().unwrap_or_default();
     let node = match wanted {
-        "bool" | "float" | "int" | "null" => plain(&text, yes_is_true),
+        "float" if endless(&text, style, Some(tag)).is_some() => return Ok(Node::Null),
+        "bool" | "float" | "int" | "null" => plain(&text),
         _ => return Ok(Node::String(text.into())),
     };
     let fits = match &node {
@@ -247,17 +298,28 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>, yes_is_true
     if fits { Ok(node) } else { Err(format!("cannot decode `{text}` as a !!{wanted}")) }
 }
 
+/// Infinity and "no number", which JSON has not: as a key, and as Go shows it.
+fn endless(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<(&'static str, &'static str)> {
+    let may_be = match tag {
+        None => style == ScalarStyle::Plain,
+        Some(tag) => tag.core_suffix() == Some("float"),
+    };
+    match text {
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" if may_be => Some((".inf", "+Inf")),
+        "-.inf" | "-.Inf" | "-.INF" if may_be => Some(("-.inf", "-Inf")),
+        ".nan" | ".NaN" | ".NAN" if may_be => Some((".nan", "NaN")),
+        _ => None,
+    }
+}
+
 /// What a text without quotes stands for.
-fn plain(text: &str, yes_is_true: bool) -> Node {
+fn plain(text: &str) -> Node {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Node::Null,
-        // JSON knows neither infinity nor "no number".
-        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" | "-.inf" | "-.Inf" | "-.INF" => Node::Null,
-        ".nan" | ".NaN" | ".NAN" => Node::Null,
         "true" | "True" | "TRUE" => Node::Bool(true),
         "false" | "False" | "FALSE" => Node::Bool(false),
-        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" if yes_is_true => Node::Bool(true),
-        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" if yes_is_true => Node::Bool(false),
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Node::Bool(true),
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Node::Bool(false),
         // YAML takes 2.0 for a whole number.
         _ => number(text).map_or_else(|| Node::String(text.into()), |number| Node::Number(plain_number(number))),
     }
@@ -288,6 +350,21 @@ fn integer(text: &str) -> Option<Number> {
     match &text[..text.len() - unsigned.len()] {
         "" => u64::from_str_radix(digits, base).ok().map(Number::from),
         sign => i64::from_str_radix(&format!("{sign}{digits}"), base).ok().map(Number::from),
+    }
+}
+
+/// A number with a point or an exponent as a key: as Go prints one of 32 bits.
+fn float_key(number: f64) -> String {
+    #[allow(clippy::cast_possible_truncation, reason = "so does Go")]
+    let number = number as f32;
+    let printed = format!("{number:e}");
+    let Some((digits, exponent)) = printed.split_once('e') else { return printed };
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+        _ => number.to_string(),
     }
 }
 

@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 
 /// One line, and what stands behind it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// How long after the beginning.
-    pub(super) at: Duration,
+    pub(crate) at: Duration,
     /// Of which request it is; the first is 1.
-    pub(super) call: u64,
-    pub(super) record: Record,
+    pub(crate) call: u64,
+    pub(crate) record: Record,
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Record {
+pub(crate) enum Record {
     Source(Source),
     List(Asked),
     Watch(Asked),
@@ -40,18 +40,18 @@ pub(super) enum Record {
 /// What was recorded.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Source {
+pub(crate) struct Source {
     api_version: GroupVersion,
     kind: String,
     plural: String,
     namespaced: bool,
-    pub(super) namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
 }
 
 /// What a request asks for, for whoever reads the file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     resource_version: String,
     label_selector: String,
     field_selector: String,
@@ -64,7 +64,7 @@ pub(super) struct Asked {
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     kind: Kind,
     message: String,
     status: Option<Box<Status>>,
@@ -103,14 +103,14 @@ const OVERSIZED: &str = "OVERSIZED-";
 
 impl Line {
     /// The line, and behind it what it says.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let Self { at, call, record } = self;
         let (what, body) = record.written();
         [format!("{} {call} {what} {}\n", at.as_micros(), body.len()).as_bytes(), &body, b"\n"].concat()
     }
 
     /// The next line. None at the end, and where the file was cut off in the middle of one.
-    pub(super) fn read(file: &mut impl BufRead) -> io::Result<Option<Self>> {
+    pub(crate) fn read(file: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut header = String::new();
         file.by_ref().take(LONGEST).read_line(&mut header)?;
         let is_whole = header.ends_with('\n');
@@ -218,13 +218,13 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
 }
 
 impl Source {
-    pub(super) fn new(resource: ApiResource, namespace: Option<&str>) -> Self {
+    pub(crate) fn new(resource: ApiResource, namespace: Option<&str>) -> Self {
         let ApiResource { group_version, kind, plural, scope } = resource;
         let (namespaced, namespace) = (scope == Scope::Namespaced, namespace.map(str::to_owned));
         Self { api_version: group_version, kind, plural, namespaced, namespace }
     }
 
-    pub(super) fn resource(&self) -> ApiResource {
+    pub(crate) fn resource(&self) -> ApiResource {
         let scope = if self.namespaced { Scope::Namespaced } else { Scope::Cluster };
         let Self { api_version, kind, plural, .. } = self.clone();
         ApiResource { group_version: api_version, kind, plural, scope }

@@ -1,5 +1,7 @@
 //! Credentials from a program.
 
+#[cfg(any(test, fuzzing))]
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
@@ -266,13 +268,35 @@ struct ExecStatus {
     expiration_timestamp: Option<Time>,
 }
 
+/// What the client says to a program that has printed this.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
+    let config = ExecConfig {
+        api_version: "client.authentication.k8s.io/v1".into(),
+        command: "login".into(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        install_hint: None,
+        provide_cluster_info: false,
+        cluster_extension: None,
+        interactive_mode: InteractiveMode::Never,
+    };
+    let (policy, state) = (PluginPolicy::AllowAll, Mutex::default());
+    Plugin { config, policy, cluster: None, state }.read(printed).err()
+}
+
 /// Reads what a program printed. The error says where it is wrong, and not more: serde's message could quote the credentials.
 fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     let place = |line: usize, column: usize| format!("line {line}, column {column}");
     let json = serde_json::from_slice(printed).map_err(|error| place(error.line(), error.column()));
-    // A text without a brace at its start may be YAML. The library takes quadratic time for what nests, which is harmless up to here.
+    // A text without a brace at its start may be YAML. The library takes quadratic time for what nests, and for directives, so there
+    // may be few of them: credentials have none.
     #[cfg(feature = "yaml")]
-    if json.is_err() && printed.len() <= 64 << 10 && !printed.trim_ascii_start().starts_with(b"{") {
+    if json.is_err()
+        && printed.len() <= 64 << 10
+        && printed.iter().filter(|byte| b"[{?%&".contains(byte)).count() <= 64
+        && !printed.trim_ascii_start().starts_with(b"{")
+    {
         let told = |error: serde_yaml::Error| {
             error.location().map_or("no place is known".into(), |at| place(at.line(), at.column()))
         };

@@ -1,6 +1,6 @@
 //! Which proxy a connection goes through.
 
-mod bypass;
+pub(crate) mod bypass;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -94,7 +94,7 @@ impl FrameSplitter {
     /// # Errors
     ///
     /// As for [`next_frame`](Self::next_frame).
-    pub(super) fn next_marked(&mut self) -> Option<Result<(Bytes, Option<Mark>), FrameTooLarge>> {
+    pub(crate) fn next_marked(&mut self) -> Option<Result<(Bytes, Option<Mark>), FrameTooLarge>> {
         while let Some(mut chunk) = self.chunks.pop_front() {
             if self.frame.is_empty() {
                 let start = chunk.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(chunk.len());
@@ -149,14 +149,14 @@ impl FrameSplitter {
 
 /// The event of an object, and where that stands in its frame.
 #[derive(Debug, PartialEq)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     event_type: WatchEventType,
     object: Range<usize>,
 }
 
 impl Mark {
     /// The event that `frame` is. None if it is not about an object of the resource.
-    pub(super) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
+    pub(crate) fn event(self, frame: &Bytes) -> Option<WatchEvent<RawObject>> {
         let event = match self.event_type {
             WatchEventType::Added => WatchEvent::Added,
             WatchEventType::Modified => WatchEvent::Modified,

@@ -52,7 +52,6 @@ fn plain_words_alone_are_more_than_texts() {
         ("a: yes\n  no\nb: it\n  \"on [\n", json!({"a": "yes no", "b": "it \"on ["})),
         ("a: |\n  yes\n  no\nb: &b no\n", json!({"a": "yes\nno\n", "b": false})),
         ("[null, ~, Null, NULL, Nil, x]", Value::Null),
-        ("[.inf, -.Inf, .NaN]", json!([null, null, null])),
         ("[!!int \"3\", !!float 1, !!null '', !!bool \"true\", !own x]", json!([3, 1, null, true, "x"])),
         ("- &k key\n- {*k : 1}\n", json!(["key", {"key": 1}])),
     ] {
@@ -64,11 +63,57 @@ fn plain_words_alone_are_more_than_texts() {
     for (text, why) in [
         ("!!int x", "cannot decode `x` as a !!int"),
         ("!!bool 1", "as a !!bool"),
+        ("!!int .inf", "as a !!int"),
         ("{[a]: b}", "key"),
         ("{~: b}", "key"),
     ] {
         assert!(why_not(text).contains(why), "{}", why_not(text));
     }
+}
+
+/// Each with what `YAMLToJSON` and `YAMLToJSONStrict` of sigs.k8s.io/yaml make of it.
+#[test]
+fn a_later_value_counts_whether_it_is_merged_or_not_and_is_told_with_its_line() {
+    let told = |line: usize, key: &str| Finding::Other(format!("line {line}: key {key} already set in map"));
+    for (text, expected, findings) in [
+        ("{a: 1, <<: {a: 2}}", json!({"a": 2}), vec![told(1, "\"a\"")]),
+        ("{<<: {a: 2}, a: 1}", json!({"a": 1}), vec![told(1, "\"a\"")]),
+        ("<<: [{a: 1}, {a: 2, b: 3}]\nc: 4", json!({"a": 1, "b": 3, "c": 4}), vec![told(1, "\"a\"")]),
+        ("{<<: {a: 1}, <<: {a: 2, b: 1}}", json!({"a": 2, "b": 1}), vec![told(1, "\"a\"")]),
+        ("{yes: 1, <<: {on: 2}}", json!({"true": 2}), vec![told(1, "true")]),
+        ("a: 1\na:\n  b: 1", json!({"a": {"b": 1}}), vec![told(3, "\"a\"")]),
+        (
+            "base: &b\n  x: 1\n  y: 2\nthen:\n  x: 3\n  <<: *b\n  y: 4",
+            json!({"base": {"x": 1, "true": 2}, "then": {"x": 1, "true": 4}}),
+            vec![told(2, "\"x\""), told(7, "true")],
+        ),
+        (
+            "base: &b\n  x: 1\nother: &c\n  x: 2\n  z: 5\nthen:\n  <<:\n  - *b\n  - *c\n  - {w: 1,\n     z: 7}\n  z: 6",
+            json!({"base": {"x": 1}, "other": {"x": 2, "z": 5}, "then": {"w": 1, "x": 1, "z": 6}}),
+            vec![told(5, "\"z\""), told(2, "\"x\""), told(12, "\"z\"")],
+        ),
+        (
+            "deep: &d\n  <<: {k: 1}\n  l: 2\nthen:\n  l: 3\n  <<: *d",
+            json!({"deep": {"k": 1, "l": 2}, "then": {"k": 1, "l": 2}}),
+            vec![told(3, "\"l\"")],
+        ),
+        ("{<<: &l [{a: 1}], b: *l}", json!({"a": 1, "b": [{"a": 1}]}), vec![]),
+    ] {
+        let (node, found) = read(text.as_bytes()).unwrap();
+        assert_eq!((node.into_value(), found), (expected, findings), "{text}");
+    }
+}
+
+#[test]
+fn what_json_cannot_hold_is_refused_but_as_a_key() {
+    for (text, shown) in
+        [("a: .inf", "+Inf"), ("[-.Inf, b]", "-Inf"), ("{a: {b: !!float .NaN}}", "NaN"), ("{a: +.INF}", "+Inf")]
+    {
+        assert_eq!(why_not(text), format!("error converting YAML to JSON: json: unsupported value: {shown}"), "{text}");
+        assert!(Documents::new(text).next().unwrap().unwrap_err().starts_with("json: "), "{text}");
+    }
+    assert_eq!(value("{.inf: 1, -.Inf: 2, .NaN: 3}"), json!({".inf": 1, "-.inf": 2, ".nan": 3}));
+    assert_eq!(value("['.inf', !!str .nan]"), json!([".inf", ".nan"]));
 }
 
 #[test]
@@ -91,6 +136,13 @@ fn numbers_are_those_of_go() {
         (
             "{0x10: a, 1.10: b, 1e3: c, 0644: d, !!int 1_1: e}",
             json!({"16": "a", "1.1": "b", "1000": "c", "420": "d", "11": "e"}),
+        ),
+        (
+            "{1.1: a, 1e7: b, 1234567.891: c, 0.00001: d, 1.0: e, 1e21: f, 123456.5: g, -1e6: h}",
+            json!({
+                "1.1": "a", "1e+07": "b", "1.2345679e+06": "c", "1e-05": "d", "1": "e", "1e+21": "f", "123456.5": "g",
+                "-1e+06": "h",
+            }),
         ),
         ("{1: a, true: b, '0x10': c, 2020-01-01: d}", json!({"1": "a", "true": "b", "0x10": "c", "2020-01-01": "d"})),
         ("- &k 0x10\n- {*k : 1}\n", json!([16, {"16": 1}])),

@@ -13,7 +13,7 @@ use crate::base::split_port;
 /// - `.example.com`, `*.example.com`: only what is beneath it.
 ///
 /// Addresses and names may be followed by a port, and are then meant for that alone.
-pub(super) fn bypasses(list: &str, host: &str, port: u16) -> bool {
+pub(crate) fn bypasses(list: &str, host: &str, port: u16) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
     list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).filter(|entry| !entry.is_empty()).any(|entry| {

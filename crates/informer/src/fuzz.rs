@@ -1,0 +1,70 @@
+//! What fuzzing puts bytes through, for programs in `fuzz/` and for the tests below: each function panics at what must not be.
+
+#![allow(clippy::unwrap_used, reason = "it is to panic")]
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::Projection;
+use crate::recorder::line::Line;
+use crate::scan::Scanner;
+
+/// An object: the key and the fields that are found while it is skimmed are those that serde finds, and it stays JSON without what is
+/// left out.
+pub fn scan(json: &[u8]) {
+    let scanner = Scanner::new(&Projection::default().without(&["spec", "containers", "env"]));
+    let outline = scanner.scan(json);
+    let Ok(object) = serde_json::from_slice::<Value>(json) else { return };
+    // serde takes the last of two fields of one name, and the outline looks into each metadata.
+    let is_plain = json.windows(b"\"metadata\"".len()).filter(|part| *part == b"\"metadata\"").count() == 1;
+    let Some(outline) = outline else {
+        assert!(!object.is_object(), "an object that is JSON is skimmed");
+        return;
+    };
+    let pruned = outline.pruned(json);
+    serde_json::from_slice::<IgnoredAny>(&pruned).unwrap();
+    if is_plain && object["metadata"].is_object() && !json.contains(&b'\\') {
+        let text = |name: &str| object["metadata"][name].as_str();
+        assert_eq!(outline.uid(json).as_deref(), text("uid"));
+        assert_eq!(outline.resource_version(json).as_deref(), text("resourceVersion"));
+        let key = outline.key(json);
+        assert_eq!(key.as_ref().map(|key| key.name()), text("name"));
+        assert!(!String::from_utf8_lossy(&pruned).contains("\"managedFields\"") || !has_managed_fields(&object));
+    }
+}
+
+/// Whether the only place of that name is the one that is left out.
+fn has_managed_fields(object: &Value) -> bool {
+    let mut rest = object.clone();
+    let removed = rest["metadata"].as_object_mut().and_then(|metadata| metadata.remove("managedFields"));
+    removed.is_some() && !rest.to_string().contains("managedFields")
+}
+
+/// A recording: each line that can be read is written as it would be again.
+pub fn recording(mut bytes: &[u8]) {
+    while let Ok(Some(line)) = Line::read(&mut bytes) {
+        let written = line.bytes();
+        assert_eq!(Line::read(&mut &written[..]).unwrap(), Some(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_testing::replay_corpus;
+
+    use super::*;
+
+    fn replay(name: &str, check: fn(&[u8])) {
+        replay_corpus(format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR")), 1_000, check);
+    }
+
+    #[test]
+    fn no_object_is_skimmed_wrongly() {
+        replay("scan", scan);
+    }
+
+    #[test]
+    fn no_recording_is_beyond_reading() {
+        replay("recording", recording);
+    }
+}

@@ -1,0 +1,40 @@
+//! What fuzzing puts bytes through, for a program in `fuzz/` and for the test below: it panics at what must not be.
+
+#![allow(clippy::unwrap_used, reason = "it is to panic")]
+
+use crate::yaml::Lines;
+use crate::{Kubeconfig, Overrides};
+
+/// A file: whatever can be read can be written and read again, with and without its secrets; and problems stand where the file does.
+pub fn kubeconfig(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(config) = Kubeconfig::parse(text) else { return };
+    let printed = config.to_yaml().unwrap();
+    assert_eq!(Kubeconfig::parse(&printed).unwrap(), config, "{printed}");
+    let redacted = config.redacted();
+    assert_eq!(Kubeconfig::parse(&redacted.to_yaml().unwrap()).unwrap(), redacted);
+    let lines = Lines::of(text);
+    // To YAML, a carriage return by itself ends a line as well.
+    let last = 1 + text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count();
+    if let Err(crate::Error::Invalid(problems)) = config.validate() {
+        for problem in problems {
+            let line = lines.as_ref().and_then(|lines| lines.find(&problem.field));
+            assert!(line.is_none_or(|line| (1..=last).contains(&line)), "{line:?} of {problem}");
+        }
+    }
+    // Whatever they say, they say it without a panic.
+    let _ = config.client_config(&Overrides::default());
+    let _ = config.minified();
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_testing::replay_corpus;
+
+    use super::*;
+
+    #[test]
+    fn no_file_is_beyond_reading() {
+        replay_corpus(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/kubeconfig"), 1_000, kubeconfig);
+    }
+}

@@ -1,0 +1,5 @@
+//! What a credential program prints.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::exec_output(bytes));

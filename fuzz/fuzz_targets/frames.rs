@@ -1,0 +1,5 @@
+//! The bytes of a watch.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::frames(bytes));

@@ -1,0 +1,5 @@
+//! The bytes of a list.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::list(bytes));

@@ -1,0 +1,5 @@
+//! `NO_PROXY`, and hosts.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::no_proxy(bytes));

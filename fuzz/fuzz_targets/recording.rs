@@ -1,0 +1,5 @@
+//! A recording.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_informer::fuzz::recording(bytes));

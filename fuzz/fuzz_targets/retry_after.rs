@@ -1,0 +1,5 @@
+//! `Retry-After`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_restreq::fuzz::retry_after_header(bytes));

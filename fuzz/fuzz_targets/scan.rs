@@ -1,0 +1,5 @@
+//! An object that is skimmed.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pintle_informer::fuzz::scan(bytes));
