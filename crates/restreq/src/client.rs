@@ -8,7 +8,6 @@ use http::{HeaderValue, Method};
 use pintle_meta::{ClientConfig, GroupVersion, redacted_url};
 use pintle_metrics::Provider;
 
-use crate::Request;
 use crate::auth::{Credentials, Impersonation};
 use crate::base::Base;
 use crate::error::ConfigError;
@@ -17,6 +16,7 @@ use crate::retry::Budget;
 use crate::throttle::Throttle;
 use crate::transport::Transport;
 use crate::warning::{LogWarnings, WarningHandler};
+use crate::{Http2Config, Request};
 
 /// A client for one API server. A clone is a reference count, and shares connections, credentials and the rate limit.
 ///
@@ -138,6 +138,9 @@ pub struct RestClientConfig {
     /// 45 s: too late for the few requests that may not be late, such as the renewals of a lease, which want a client of their own
     /// with this set. Not set by default.
     pub drop_on_timeout: bool,
+    /// Whether HTTP/2 is spoken, and when its connections are asked whether they are alive. By default as the environment has it:
+    /// [`Http2Config::of_process`].
+    pub http2: Http2Config,
     /// Who hears of the server's warnings. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
     /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody. After a
@@ -160,6 +163,7 @@ impl From<ClientConfig> for RestClientConfig {
             accept: "application/json, */*".into(),
             max_body: 1 << 30,
             drop_on_timeout: false,
+            http2: Http2Config::of_process(),
             warning_handler: Arc::new(LogWarnings),
             metrics: None,
         }
@@ -174,6 +178,7 @@ impl fmt::Debug for RestClientConfig {
             .field("accept", &self.accept)
             .field("max_body", &self.max_body)
             .field("drop_on_timeout", &self.drop_on_timeout)
+            .field("http2", &self.http2)
             .field("metrics", &self.metrics)
             .finish_non_exhaustive()
     }
@@ -188,8 +193,16 @@ impl RestClient {
     /// The configuration contradicts itself, or a certificate or key in it cannot be used. Nothing is sent yet: whether the
     /// server is there, the first request tells.
     pub fn new(config: impl Into<RestClientConfig>) -> Result<Self, ConfigError> {
-        let RestClientConfig { server: config, timeouts, accept, max_body, drop_on_timeout, warning_handler, metrics } =
-            config.into();
+        let RestClientConfig {
+            server: config,
+            timeouts,
+            accept,
+            max_body,
+            drop_on_timeout,
+            http2,
+            warning_handler,
+            metrics,
+        } = config.into();
         let tls = &config.tls;
         let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
         let base = Base::parse(&config.server, has_tls)?;
@@ -206,7 +219,7 @@ impl RestClient {
         let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
         let shared = Shared {
             default_namespace: config.default_namespace().to_owned(),
-            transport: Transport::new(&base, &config, timeouts.connect, drop_on_timeout)?,
+            transport: Transport::new(&base, &config, timeouts.connect, http2, drop_on_timeout)?,
             credentials: Credentials::new(&config)?,
             impersonation: Impersonation::new(config.impersonate.as_ref())?,
             throttle: Throttle::new(config.qps, config.burst),

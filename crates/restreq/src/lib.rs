@@ -52,6 +52,7 @@ mod error;
 mod execute;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod http2;
 mod json;
 mod list;
 mod managed_fields;
@@ -75,6 +76,7 @@ pub use api::{
 };
 pub use client::{RestClient, RestClientConfig, Timeouts};
 pub use error::{AuthError, ConfigError, Error, InvalidRequest, Phase};
+pub use http2::Http2Config;
 pub use list::ListStream;
 pub use managed_fields::{InvalidManagedFields, extract_managed_fields};
 pub use mapper::{DiscoveredResource, MappingError, RestMapper};

@@ -26,6 +26,7 @@ use self::lane::Lane;
 use self::proxy::Proxy;
 pub(crate) use self::tls::{ClientPair, Shown};
 use self::tls::{TlsSettings, TlsSource};
+use crate::Http2Config;
 use crate::base::Base;
 use crate::error::ConfigError;
 use crate::request::HttpBody;
@@ -80,18 +81,19 @@ impl Transport {
         base: &Base,
         config: &ClientConfig,
         connect_timeout: Duration,
+        http2: Http2Config,
         is_wary: bool,
     ) -> Result<Self, ConfigError> {
         let (tls, settings) = match base.https {
             true => {
-                let (source, settings) = TlsSource::open(&config.tls)?;
+                let (source, settings) = TlsSource::open(&config.tls, http2.enabled)?;
                 (Some(source), Some(settings))
             }
             false => (None, None),
         };
         let proxy = Proxy::choose(base, config.proxy_url.as_deref())?;
         let (host, port) = base.host_and_port();
-        let connector = Connector { host, port, proxy, tls: None, timeout: connect_timeout };
+        let connector = Connector { host, port, proxy, tls: None, timeout: connect_timeout, http2 };
         let header = HeaderValue::from_str(base.host_header());
         let host = header.map_err(|_| ConfigError::Server {
             server: redacted_url(&base.authority),

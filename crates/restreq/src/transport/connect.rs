@@ -18,6 +18,7 @@ use tokio_rustls::client::TlsStream;
 use super::proxy::Proxy;
 use super::tls::TlsSettings;
 use super::{Failure, eyeballs, tunnel};
+use crate::Http2Config;
 use crate::request::BoxError;
 
 /// Opens connections to one server: TCP, and TLS over it, within one deadline.
@@ -28,6 +29,7 @@ pub(super) struct Connector {
     pub(super) proxy: Option<Proxy>,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,
+    pub(super) http2: Http2Config,
 }
 
 /// A peer that is silent for so long is asked by TCP whether it is there, three times. HTTP/2 asks by itself as well; without this,

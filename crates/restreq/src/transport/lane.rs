@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::Failure;
 use super::connect::{Conn, Connector};
 use super::pool::{Asked, ConnId, LONGEST_REST, Pool, Protocol, Ticket, Todo};
+use crate::Http2Config;
 use crate::request::HttpBody;
 
 /// The connections of one kind of request. They end when it is dropped and the last answer over them is.
@@ -53,10 +54,6 @@ enum Sender {
     Http1(http1::SendRequest<HttpBody>),
     Http2(http2::SendRequest<HttpBody>),
 }
-
-/// As with Go's client: a peer that is silent for so long is asked whether it is there, and has so long to answer.
-const PING_AFTER: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Go's figures. All streams that a connection may have, `MOST_STREAMS`, can be full, and it still is not: an answer that nobody reads
 /// stops no other. So much of its content is held at most: a stream's window for each, whatever the server sends.
@@ -263,7 +260,7 @@ type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 async fn open(connector: &Connector) -> Result<Opened, Failure> {
     let conn = connector.connect().await?;
-    let shaken = if conn.is_http2 { http2(conn).await } else { http1(conn).await };
+    let shaken = if conn.is_http2 { http2(conn, connector.http2).await } else { http1(conn).await };
     shaken.map_err(|error| Failure::connecting(error.into()))
 }
 
@@ -273,14 +270,14 @@ async fn http1(conn: Conn) -> hyper::Result<Opened> {
     Ok(Opened { protocol: Protocol::Http1, sender: Sender::Http1(sender), drive: Box::new(drive) })
 }
 
-async fn http2(conn: Conn) -> hyper::Result<Opened> {
+async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
     let settled = Arc::new(Notify::new());
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .keep_alive_interval(PING_AFTER)
-        .keep_alive_timeout(PING_TIMEOUT)
+        .keep_alive_interval(config.ping_after)
+        .keep_alive_timeout(config.ping_timeout)
         .keep_alive_while_idle(true)
         .handshake(TokioIo::new(conn.tell(settled.clone())))
         .await?;

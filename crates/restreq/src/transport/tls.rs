@@ -30,6 +30,8 @@ pub(super) struct TlsSettings {
 /// bundle of authorities that is half written, those that are whole serve until the next look.
 pub(super) struct TlsSource {
     config: TlsClientConfig,
+    /// Whether HTTP/2 is offered.
+    offers_http2: bool,
     has_files: bool,
     /// The last run of a credential program that has said what to show.
     run: AtomicU64,
@@ -70,16 +72,16 @@ struct Material {
 const CHECK_PERIOD: Duration = Duration::from_secs(10);
 
 impl TlsSource {
-    pub(super) fn open(config: &TlsClientConfig) -> Result<(Self, Arc<TlsSettings>), ConfigError> {
+    pub(super) fn open(config: &TlsClientConfig, offers_http2: bool) -> Result<(Self, Arc<TlsSettings>), ConfigError> {
         if config.ca.is_some() && config.insecure_skip_verify {
             return Err(ConfigError::Conflict { first: "tls.ca", second: "tls.insecure_skip_verify" });
         }
         let material = Material::read(config)?;
-        let settings = material.settings(config)?;
+        let settings = material.settings(config, offers_http2)?;
         let is_file = |source: &Option<PemSource>| matches!(source, Some(PemSource::File(_)));
         let has_files = is_file(&config.ca) || is_file(&config.certificate) || is_file(&config.key);
         let state = Mutex::new(State { checked_at: Instant::now(), configured: material, pair: None });
-        Ok((Self { config: config.clone(), has_files, run: AtomicU64::new(0), state }, settings))
+        Ok((Self { config: config.clone(), offers_http2, has_files, run: AtomicU64::new(0), state }, settings))
     }
 
     /// Hands new settings over, if the files have changed since the last look. One caller looks; others go on with what there is.
@@ -99,7 +101,9 @@ impl TlsSource {
         let Ok(read) = tokio::task::spawn_blocking(move || Material::read(&config)).await else { return };
         let fresh = read.and_then(|material| {
             let is_other = material != state.configured;
-            let settings = is_other.then(|| material.with(state.pair.as_ref()).settings(&self.config)).transpose()?;
+            let settings = is_other
+                .then(|| material.with(state.pair.as_ref()).settings(&self.config, self.offers_http2))
+                .transpose()?;
             Ok(settings.map(|settings| (material, settings)))
         });
         match fresh {
@@ -130,7 +134,9 @@ impl TlsSource {
             return Ok(());
         }
         let is_other = state.pair.as_ref() != shown.pair;
-        let settings = is_other.then(|| state.configured.with(shown.pair).settings(&self.config)).transpose()?;
+        let settings = is_other
+            .then(|| state.configured.with(shown.pair).settings(&self.config, self.offers_http2))
+            .transpose()?;
         state.pair = shown.pair.cloned();
         if let Some(settings) = settings {
             replace(settings);
@@ -168,7 +174,7 @@ impl Material {
         })
     }
 
-    fn settings(&self, config: &TlsClientConfig) -> Result<Arc<TlsSettings>, ConfigError> {
+    fn settings(&self, config: &TlsClientConfig, offers_http2: bool) -> Result<Arc<TlsSettings>, ConfigError> {
         // Given explicitly: the process may hold several providers, and none is then the default.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let fault = |field| move |error: rustls::Error| ConfigError::Value { field, why: error.to_string() };
@@ -193,7 +199,8 @@ impl Material {
             (Some(_), None) => return Err(ConfigError::Missing { present: CERTIFICATE, missing: KEY }),
             (None, Some(_)) => return Err(ConfigError::Missing { present: KEY, missing: CERTIFICATE }),
         };
-        built.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let protocols: &[&[u8]] = if offers_http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+        built.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(Arc::new(TlsSettings { config: Arc::new(built), server_name: config.server_name.clone() }))
     }
 }

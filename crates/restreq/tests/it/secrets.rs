@@ -13,8 +13,9 @@ use pintle_meta::{
     PartialObject, PemSource, Scope, Secret, WatchOptions,
 };
 use pintle_restreq::{
-    Api, Deletion, DiscoveredResource, Error, FrameSplitter, IgnoreWarnings, LogWarnings, OperationResult, Phase,
-    RestClient, RestClientConfig, RestMapper, Table, TableColumn, TableRow, Timeouts, Warning, extract_managed_fields,
+    Api, Deletion, DiscoveredResource, Error, FrameSplitter, Http2Config, IgnoreWarnings, LogWarnings, OperationResult,
+    Phase, RestClient, RestClientConfig, RestMapper, Table, TableColumn, TableRow, Timeouts, Warning,
+    extract_managed_fields,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -324,7 +325,14 @@ async fn no_secret_of_a_configuration_is_ever_shown() {
         shown.handles(RestClient::new(config).unwrap()).await;
     }
     // What holds no secret.
-    shown.debug(&(Timeouts::default(), LogWarnings, IgnoreWarnings, Phase::Idle, OperationResult::Created));
+    shown.debug(&(
+        Timeouts::default(),
+        LogWarnings,
+        IgnoreWarnings,
+        Phase::Idle,
+        OperationResult::Created,
+        Http2Config::default(),
+    ));
     // What a user asks to have, and may print.
     shown.debug(&(Table::default(), TableColumn::default(), TableRow::default()));
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, PemSource};
-use pintle_restreq::{Error, RestClient};
+use pintle_restreq::{Error, Http2Config, RestClient, RestClientConfig};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 
 use crate::support::{Reply, Server, soon, steady_clock};
 
@@ -183,6 +184,51 @@ async fn http2_is_spoken_where_the_server_does() {
         let server = server(&authority.issue("127.0.0.1"), alpn, None).await;
         get(trusting(&server, &authority)).await.unwrap();
         assert_eq!(server.seen()[0].version, version, "{alpn:?}");
+    }
+    // Unless it is not wanted.
+    let server = server(&authority.issue("127.0.0.1"), &["h2", "http/1.1"], None).await;
+    let http2 = Http2Config { enabled: false, ..Http2Config::default() };
+    let client = RestClient::new(RestClientConfig { http2, ..trusting(&server, &authority).into() }).unwrap();
+    soon(client.get().send()).await.unwrap();
+    assert_eq!(server.seen()[0].version, http::Version::HTTP_11);
+}
+
+/// A peer that agrees on HTTP/2, and then reads what comes and says nothing.
+async fn silent(pair: &Pair) -> (std::net::SocketAddr, tokio::task::JoinHandle<()>) {
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(settings(pair, &["h2"], None));
+    let task = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            stream.write_all(&SETTINGS).await.unwrap();
+            while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {}
+        }
+    });
+    (addr, task)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_does_not_answer_a_ping_is_given_up_when_the_configuration_says() {
+    let _clock = steady_clock();
+    let authority = Authority::new();
+    for ping_after in [Some(Duration::from_secs(5)), None] {
+        let (addr, _peer) = silent(&authority.issue("127.0.0.1")).await;
+        let http2 = Http2Config { ping_after, ping_timeout: Duration::from_secs(3), ..Http2Config::default() };
+        let mut config = ClientConfig::new(format!("https://{addr}"));
+        config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
+        let client = RestClient::new(RestClientConfig { http2, ..config.into() }).unwrap();
+        let started = Instant::now();
+        let request = client.post();
+        let ended = tokio::time::timeout(Duration::from_secs(60), request.stream()).await;
+        match ping_after {
+            Some(_) => {
+                assert!(matches!(ended, Ok(Err(Error::Transport { .. }))), "{ended:?}");
+                assert!(started.elapsed() >= Duration::from_secs(8), "{:?}", started.elapsed());
+            }
+            None => assert!(ended.is_err(), "nobody asked: {ended:?}"),
+        }
     }
 }
 
