@@ -20,6 +20,11 @@ use crate::{Http2Config, Request};
 
 /// A client for one API server. A clone is a reference count, and shares connections, credentials and the rate limit.
 ///
+/// Each sending of a request is a span of `tracing`, named `request`, of the level DEBUG. Its fields are those of OpenTelemetry, and stay as
+/// they are: `otel.kind`, `http.request.method`, `url.full` (without secrets), `server.address`, `k8s.namespace.name`, `k8s.resource`,
+/// `http.response.status_code` (of the last attempt), `http.request.resend_count`, and `error.type`: the code of the server's refusal,
+/// or what kept the answer from coming. Of a stream, list or watch, it ends with the head of the answer.
+///
 /// It reaches the server over HTTP/1.1 or, where TLS negotiates it, HTTP/2. It starts no task of its own but those that drive
 /// its connections, which end with the last clone and the last request.
 ///
@@ -152,6 +157,8 @@ pub struct RestClientConfig {
     /// | `rest_client_request_retries_total` | counter | `code`, `verb`, `host` | those of them after the first of a request |
     /// | `rest_client_request_duration_seconds` | histogram | `verb`, `host` | from the call to the end of the answer, waits and all attempts included; of a list to the head of the answer; not of streams and watches |
     /// | `rest_client_rate_limiter_duration_seconds` | histogram | `verb`, `host` | waits for the client's own rate limit, 0 where there is none to wait for |
+    /// | `rest_client_request_size_bytes` | histogram | `verb`, `host` | bodies of requests, of each attempt; not of those that are streams |
+    /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | bodies of successes that were read as a whole: not of lists by item, streams and watches |
     pub metrics: Option<Arc<dyn Provider>>,
 }
 

@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use pintle_meta::RequestLine;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::auth::Login;
 use crate::error::{AuthError, Phase};
@@ -19,7 +20,7 @@ use crate::retry::{Outcome, Repetition, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
 use crate::transport::{AnswerBody, Failure, Shown, Span, in_one_line};
-use crate::{Error, ListStream, RawWatch, Request, Response, Watch, warning};
+use crate::{Error, ListStream, RawWatch, Request, Response, Watch, span, warning};
 
 /// What the head of an answer may take, and what it has to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,19 +57,25 @@ impl Request {
     pub async fn send(&self) -> Result<Response, Error> {
         self.preflight()?;
         let _timer = self.timer();
-        let line = self.line();
-        self.throttle(&line).await?;
-        let deadline = self.deadline();
-        let exchange = async {
-            let answer = self.open(&line, Mode::Unary, deadline).await?;
-            let (head, body) = answer.into_parts();
-            let idle = self.idle_timeout.or(self.client.timeouts().idle);
-            let limit = self.max_body.unwrap_or(self.client.max_body());
-            let body = read(body, limit, idle).await.map_err(|error| error.into_error(&line))?;
-            let warnings = warning::parse_all(&head.headers);
-            Ok(Response { request: line.clone(), status: head.status, headers: head.headers, body, warnings })
+        let line = &self.line();
+        let exchange = async |span: &tracing::Span| {
+            self.throttle(line).await?;
+            let deadline = self.deadline();
+            let exchange = async {
+                let answer = self.open(line, Mode::Unary, deadline, span).await?;
+                let (head, body) = answer.into_parts();
+                let idle = self.idle_timeout.or(self.client.timeouts().idle);
+                let limit = self.max_body.unwrap_or(self.client.max_body());
+                let body = read(body, limit, idle).await.map_err(|error| error.into_error(line))?;
+                if let Some(metrics) = self.client.metrics() {
+                    metrics.received(&self.method, body.len());
+                }
+                let warnings = warning::parse_all(&head.headers);
+                Ok(Response { request: line.clone(), status: head.status, headers: head.headers, body, warnings })
+            };
+            within(deadline, exchange).await.unwrap_or_else(|after| Err(late(line, Phase::Total, after)))
         };
-        within(deadline, exchange).await.unwrap_or_else(|after| Err(late(&line, Phase::Total, after)))
+        self.in_span(line, exchange).await
     }
 
     /// Sends the request and decodes the answer: [`send`](Self::send), then [`Response::into`].
@@ -110,8 +117,7 @@ impl Request {
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         self.preflight()?;
         let line = self.line();
-        self.throttle(&line).await?;
-        let answer = self.open(&line, Mode::Stream, None).await?;
+        let answer = self.begin(&line, Mode::Stream).await?;
         Ok(ByteStream::new(answer.into_body(), line, self.idle_timeout))
     }
 
@@ -130,10 +136,14 @@ impl Request {
         self.preflight()?;
         let _timer = self.timer();
         let line = self.line();
-        self.throttle(&line).await?;
-        let deadline = self.deadline();
-        let answer = within(deadline, self.open(&line, Mode::Unary, deadline)).await;
-        let answer = answer.unwrap_or_else(|after| Err(late(&line, Phase::Total, after)))?;
+        let open = async |span: &tracing::Span| {
+            self.throttle(&line).await?;
+            let deadline = self.deadline();
+            let answer = within(deadline, self.open(&line, Mode::Unary, deadline, span)).await;
+            let answer = answer.unwrap_or_else(|after| Err(late(&line, Phase::Total, after)))?;
+            Ok((answer, deadline))
+        };
+        let (answer, deadline) = self.in_span(&line, open).await?;
         is_json("a list", &line, &answer)?;
         let idle = self.idle_timeout.or(self.client.timeouts().idle);
         let bytes = ByteStream::new(answer.into_body(), line, idle).with_deadline(deadline);
@@ -166,11 +176,30 @@ impl Request {
     pub async fn raw_watch(&self) -> Result<RawWatch, Error> {
         self.preflight()?;
         let line = self.line();
-        self.throttle(&line).await?;
-        let answer = self.open(&line, Mode::Watch, None).await?;
+        let answer = self.begin(&line, Mode::Watch).await?;
         is_json("a watch", &line, &answer)?;
         let bytes = ByteStream::new(answer.into_body(), line, self.idle_timeout);
         Ok(RawWatch::new(bytes, self.max_object()))
+    }
+
+    /// Up to the head of an answer that is read for as long as it comes.
+    async fn begin(&self, line: &Arc<RequestLine>, mode: Mode) -> Result<http::Response<AnswerBody>, Error> {
+        let open = async |span: &tracing::Span| {
+            self.throttle(line).await?;
+            self.open(line, mode, None, span).await
+        };
+        self.in_span(line, open).await
+    }
+
+    /// Runs within the span of the request, which learns how it ends.
+    async fn in_span<T>(
+        &self,
+        line: &Arc<RequestLine>,
+        run: impl AsyncFnOnce(&tracing::Span) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let span = self.span(line);
+        let result = run(&span).instrument(span.clone()).await;
+        result.inspect_err(|error| span::failed(&span, error))
     }
 
     /// When the whole exchange has to be over, from now on, and how long that is.
@@ -205,6 +234,7 @@ impl Request {
         line: &Arc<RequestLine>,
         mode: Mode,
         deadline: Option<(Instant, Duration)>,
+        span: &tracing::Span,
     ) -> Result<http::Response<AnswerBody>, Error> {
         let is_write = !matches!(self.method, Method::GET | Method::HEAD);
         let mut retry = Retry::new(self.max_retries, self.body.is_replayable()).with_jitter();
@@ -213,14 +243,17 @@ impl Request {
         let mut doubt = None;
         let mut renewed = None;
         let mut may_renew = true;
-        let mut is_retry = false;
+        let mut resent = 0;
         loop {
             let mut used = Used::default();
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
+            let code = outcome.as_ref().ok().map(http::Response::status);
+            span::attempted(span, code, resent);
             if let Some(metrics) = self.client.metrics() {
-                let code = outcome.as_ref().ok().map(http::Response::status);
-                metrics.attempted(&self.method, code, std::mem::replace(&mut is_retry, true));
+                metrics.attempted(&self.method, code, resent > 0);
+                self.body.size().into_iter().for_each(|size| metrics.sent(&self.method, size));
             }
+            resent += 1;
             if let Ok(answer) = &outcome {
                 self.hand_warnings_over(answer);
                 if may_renew && answer.status() == StatusCode::UNAUTHORIZED && retry.may_replay() {

@@ -63,6 +63,7 @@ mod pages;
 mod request;
 mod response;
 mod retry;
+mod span;
 mod status;
 mod stream;
 mod throttle;

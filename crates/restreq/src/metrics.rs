@@ -38,6 +38,24 @@ static THROTTLED: Metric = Metric {
     labels: &["verb", "host"],
 };
 
+/// client-go's buckets of bytes.
+const BYTES: MetricKind = MetricKind::Histogram(&[
+    64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
+]);
+
+static REQUEST_SIZE: Metric = Metric {
+    name: "rest_client_request_size_bytes",
+    help: "How large the bodies of requests are, of each attempt",
+    kind: BYTES,
+    labels: &["verb", "host"],
+};
+static RESPONSE_SIZE: Metric = Metric {
+    name: "rest_client_response_size_bytes",
+    help: "How large the bodies of answers are that were read as a whole",
+    kind: BYTES,
+    labels: &["verb", "host"],
+};
+
 /// The instruments of one client.
 #[derive(Debug)]
 pub(crate) struct Instruments {
@@ -47,16 +65,19 @@ pub(crate) struct Instruments {
     retries: Labelled<(Option<StatusCode>, Method), dyn Counter>,
     durations: Labelled<Method, dyn Histogram>,
     throttled: Labelled<Method, dyn Histogram>,
+    request_sizes: Labelled<Method, dyn Histogram>,
+    response_sizes: Labelled<Method, dyn Histogram>,
 }
 
 impl Instruments {
     pub(crate) fn new(provider: Arc<dyn Provider>, host: String) -> Self {
         let (requests, retries) = (Labelled::new(), Labelled::new());
         let (durations, throttled) = (Labelled::new(), Labelled::new());
+        let (request_sizes, response_sizes) = (Labelled::new(), Labelled::new());
         let provider = CatchPanic::new(provider, |panic| {
             tracing::error!(panic, "the metrics of a client panicked, and are told nothing more");
         });
-        Self { provider, host, requests, retries, durations, throttled }
+        Self { provider, host, requests, retries, durations, throttled, request_sizes, response_sizes }
     }
 
     /// An attempt has come to an answer, or to none.
@@ -77,6 +98,18 @@ impl Instruments {
     pub(crate) fn throttled(&self, method: &Method, waited: Duration) {
         let make = || self.provider.histogram(&THROTTLED, &[method.as_str(), &self.host]);
         self.throttled.of(method.clone(), make).observe(waited.as_secs_f64());
+    }
+
+    /// An attempt was made with a body of so many bytes.
+    pub(crate) fn sent(&self, method: &Method, bytes: usize) {
+        let make = || self.provider.histogram(&REQUEST_SIZE, &[method.as_str(), &self.host]);
+        self.request_sizes.of(method.clone(), make).observe(bytes as f64);
+    }
+
+    /// The body of an answer was read, and had so many bytes.
+    pub(crate) fn received(&self, method: &Method, bytes: usize) {
+        let make = || self.provider.histogram(&RESPONSE_SIZE, &[method.as_str(), &self.host]);
+        self.response_sizes.of(method.clone(), make).observe(bytes as f64);
     }
 
     /// Takes the time until what is returned is dropped.

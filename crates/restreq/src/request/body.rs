@@ -32,6 +32,15 @@ impl Body {
         Self::Stream(Arc::new(Mutex::new(Some(Box::pin(source)))))
     }
 
+    /// How many bytes it has; none where only sending it can tell.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match self {
+            Self::Empty => Some(0),
+            Self::Bytes(bytes) => Some(bytes.len()),
+            Self::Stream(_) => None,
+        }
+    }
+
     pub(crate) fn is_replayable(&self) -> bool {
         !matches!(self, Self::Stream(_))
     }

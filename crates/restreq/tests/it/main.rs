@@ -18,6 +18,7 @@ mod real;
 #[cfg(unix)]
 mod secrets;
 mod send;
+mod span;
 mod support;
 mod tls;
 mod wait;

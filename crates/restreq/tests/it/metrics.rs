@@ -23,6 +23,8 @@ fn count(memory: &Memory, name: &str, code: &str, method: &str) -> Option<f64> {
 
 #[tokio::test]
 async fn the_series_are_those_of_client_go_and_go_with_the_client() {
+    const BYTES: [f64; 11] =
+        [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
     const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
     let server = Server::start([Reply::later(429, 0)]).await;
     let memory = Memory::new();
@@ -39,8 +41,10 @@ async fn the_series_are_those_of_client_go_and_go_with_the_client() {
         ("rate_limiter_duration_seconds", MetricKind::Histogram(&BUCKETS), &["verb", "host"][..], &["GET"][..]),
         ("request_duration_seconds", MetricKind::Histogram(&BUCKETS), &["verb", "host"], &["GET"]),
         ("request_retries_total", MetricKind::Counter, &["code", "verb", "host"], &["200", "GET"]),
+        ("request_size_bytes", MetricKind::Histogram(&BYTES), &["verb", "host"], &["GET"]),
         ("requests_total", MetricKind::Counter, &["code", "method", "host"], &["200", "GET"]),
         ("requests_total", MetricKind::Counter, &["code", "method", "host"], &["429", "GET"]),
+        ("response_size_bytes", MetricKind::Histogram(&BYTES), &["verb", "host"], &["GET"]),
     ];
     assert_eq!(found.len(), expected.len(), "{found:?}");
     for ((name, kind, labels, values), expected) in found.iter().zip(expected) {
@@ -75,6 +79,41 @@ async fn each_attempt_counts_by_its_outcome_and_those_after_the_first_as_retries
         assert_eq!(count(&memory, "requests_total", code, method), requests, "{code} {method}");
         assert_eq!(count(&memory, "request_retries_total", code, method), retries, "{code} {method}");
     }
+}
+
+#[tokio::test]
+async fn bodies_count_by_their_size_where_that_is_known() {
+    let server = Server::start([Reply::later(429, 0), Reply::json(200, "[1234]"), Reply::json(404, "{}")]).await;
+    let memory = Memory::new();
+    let client = client(&server, &memory);
+    soon(client.put().body("12345").send()).await.unwrap();
+    soon(client.get().send()).await.unwrap_err();
+    let chunks = futures_util::stream::iter([Ok("x".into())]);
+    soon(client.post().body_stream(chunks).send()).await.unwrap();
+    let found = |name: &str, verb: &str| {
+        let found = memory.distribution(&format!("rest_client_{name}_size_bytes"), &[("verb", verb)]);
+        found.map(|found| (found.count(), found.sum()))
+    };
+    let sizes = |verb| (found("request", verb), found("response", verb));
+    assert_eq!(sizes("PUT"), (Some((2, 10.0)), Some((1, 6.0))), "of each attempt, and of the answer");
+    assert_eq!(sizes("GET"), (Some((1, 0.0)), None), "a refusal is none");
+    assert_eq!(sizes("POST"), (None, Some((1, 2.0))), "a stream has no size before it is sent");
+}
+
+/// What the dashboard in the docs folder shows, there is.
+#[test]
+fn the_dashboard_knows_the_series_by_their_names() {
+    let dashboard = include_str!("../../../../docs/grafana/rest-client.json");
+    let parsed: Value = serde_json::from_str(dashboard).unwrap();
+    assert_eq!(parsed["panels"].as_array().unwrap().len(), 8);
+    let known = include_str!("../../src/metrics.rs");
+    let words = dashboard.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let shown: std::collections::BTreeSet<_> =
+        words.filter(|word| word.starts_with("rest_client_")).map(|word| word.trim_end_matches("_bucket")).collect();
+    for series in &shown {
+        assert!(known.contains(&format!("\"{series}\"")), "{series}");
+    }
+    assert_eq!(shown.len(), known.matches("name: \"rest_client_").count(), "each series has its panel: {shown:?}");
 }
 
 #[tokio::test]

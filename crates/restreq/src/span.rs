@@ -1,0 +1,60 @@
+//! The span of a request: what tracing is told of it.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use pintle_meta::RequestLine;
+use tracing::Span;
+use tracing::field::{Empty, display};
+
+use crate::{Error, Request};
+
+impl Request {
+    /// A span for one sending, all its attempts included. Its fields are those of OpenTelemetry's HTTP clients, and stay as they are:
+    /// see [`RestClient`](crate::RestClient).
+    pub(crate) fn span(&self, line: &Arc<RequestLine>) -> Span {
+        tracing::debug_span!(
+            "request",
+            otel.kind = "client",
+            http.request.method = %self.method,
+            url.full = %line.url,
+            server.address = %self.client.base().authority,
+            k8s.namespace.name = self.namespace.as_deref().filter(|namespace| !namespace.is_empty()),
+            k8s.resource = self.resource.as_deref(),
+            http.response.status_code = Empty,
+            http.request.resend_count = Empty,
+            error.type = Empty,
+        )
+    }
+}
+
+/// An attempt has come to an answer, or to none.
+pub(crate) fn attempted(span: &Span, code: Option<StatusCode>, resent: u32) {
+    if let Some(code) = code {
+        span.record("http.response.status_code", code.as_u16());
+    }
+    if resent > 0 {
+        span.record("http.request.resend_count", resent);
+    }
+}
+
+/// The request has failed: by a status, or by the name of what went wrong.
+pub(crate) fn failed(span: &Span, error: &Error) {
+    let name = match error {
+        Error::Auth { .. } => "auth",
+        Error::Connect { .. } => "connect",
+        Error::Decode { .. } => "decode",
+        Error::Invalid { .. } => "invalid",
+        Error::Retried { last, .. } => return failed(span, last),
+        Error::Status { status, .. } => {
+            span.record("error.type", display(status.code));
+            return;
+        }
+        Error::Throttled { .. } => "throttled",
+        Error::Timeout { .. } => "timeout",
+        Error::TooLarge { .. } => "too_large",
+        Error::Transport { .. } => "transport",
+        Error::Unprocessed { .. } => "unprocessed",
+    };
+    span.record("error.type", name);
+}

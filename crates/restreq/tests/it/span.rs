@@ -1,0 +1,93 @@
+//! What tracing is told of a request.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use pintle_meta::ClientConfig;
+use pintle_restreq::RestClient;
+use tracing::Level;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+use crate::support::{Reply, Server, closed_port, soon};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    /// The spans that have ended since the last look.
+    fn ended(&self) -> Vec<String> {
+        let text = String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap();
+        text.lines().filter(|line| line.contains(": close")).map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test]
+async fn each_request_is_a_span_whose_fields_have_stable_names() {
+    let log = Log::default();
+    let subscriber = || tracing_subscriber::fmt().with_max_level(Level::DEBUG).with_ansi(false);
+    // With one subscriber in the process, tracing asks that of the thread which comes to a span first, and if it has none, the span is off
+    // for all.
+    let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
+    let told = subscriber().with_span_events(FmtSpan::CLOSE).with_writer(log.clone()).finish();
+    let _guard = tracing::subscriber::set_default(told);
+
+    let script = [Reply::later(429, 0), Reply::ok(), Reply::json(404, "{}"), Reply::json(200, r#"{"items":[]}"#)];
+    let server = Server::start_with(script, Reply::watch(&[], crate::support::End::Proper), None).await;
+    let client = server.client();
+    let check = |expected: &[&str], others: &[&str]| {
+        let ended = log.ended();
+        let [line] = &ended[..] else { panic!("one request is one span: {ended:?}") };
+        assert!(line.contains("request{") && expected.iter().all(|field| line.contains(field)), "{line}");
+        assert!(!others.iter().any(|field| line.contains(field)), "{line}");
+    };
+    let line = format!("url.full=http://{}/api/v1/namespaces/ns/pods/a?token=[redacted]", server.addr);
+    let address = format!("server.address={}", server.addr);
+    let request = client.get().abs_path(["/api/v1"]).namespace("ns").resource("pods").name("a").param("token", "hush");
+    soon(request.send()).await.unwrap();
+    check(
+        &[
+            "otel.kind=\"client\"",
+            "http.request.method=GET",
+            &line,
+            &address,
+            "k8s.namespace.name=\"ns\"",
+            "k8s.resource=\"pods\"",
+            "http.response.status_code=200",
+            "http.request.resend_count=1",
+        ],
+        &["error.type", "hush"],
+    );
+    soon(client.delete().send()).await.unwrap_err();
+    let not_sent = ["resend_count", "k8s."];
+    check(&["http.request.method=DELETE", "http.response.status_code=404", "error.type=404"], &not_sent);
+    drop(soon(client.get().list()).await.unwrap());
+    check(&["http.response.status_code=200"], &["error.type"]);
+    drop(soon(client.get().raw_watch()).await.unwrap());
+    check(&["http.response.status_code=200"], &["error.type"]);
+    drop(soon(client.get().stream()).await.unwrap());
+    check(&["http.response.status_code=200"], &["error.type"]);
+
+    let client = RestClient::new(ClientConfig::new(format!("http://{}", closed_port().await))).unwrap();
+    soon(client.get().send()).await.unwrap_err();
+    check(&["error.type=\"connect\""], &["status_code"]);
+}
