@@ -7,8 +7,10 @@ use std::time::Duration;
 use http::{HeaderValue, Method};
 use pintle_meta::{ClientConfig, GroupVersion, redacted_url};
 use pintle_metrics::Provider;
+use pintle_ratelimit::ItemBackoffConfig;
 
 use crate::auth::{Credentials, Impersonation};
+use crate::backoff::{self, ServerBackoff};
 use crate::base::Base;
 use crate::error::ConfigError;
 use crate::metrics::Instruments;
@@ -58,6 +60,7 @@ struct Shared {
     impersonation: Impersonation,
     throttle: Throttle,
     retries: Budget,
+    backoff: Option<ServerBackoff>,
     user_agent: HeaderValue,
     accept: HeaderValue,
     timeouts: Timeouts,
@@ -146,6 +149,11 @@ pub struct RestClientConfig {
     /// Whether HTTP/2 is spoken, and when its connections are asked whether they are alive. By default as the environment has it:
     /// [`Http2Config::of_process`].
     pub http2: Http2Config,
+    /// For how long all requests together leave the server alone after an answer of 429 or 5xx: longer with each, and no more after
+    /// any other answer. Those that are [`unthrottled`](Request::unthrottled) do not wait. By default as the environment has it, in
+    /// client-go's variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`; without both, not at all: servers protect
+    /// themselves by priority and fairness, and one request that is held back need not hold back all others.
+    pub backoff: Option<ItemBackoffConfig>,
     /// Who hears of the server's warnings. By default they are logged.
     pub warning_handler: Arc<dyn WarningHandler>,
     /// Who is told of the requests, from the first one until the last clone of the client is dropped. By default nobody. After a
@@ -171,6 +179,7 @@ impl From<ClientConfig> for RestClientConfig {
             max_body: 1 << 30,
             drop_on_timeout: false,
             http2: Http2Config::of_process(),
+            backoff: backoff::of_process(),
             warning_handler: Arc::new(LogWarnings),
             metrics: None,
         }
@@ -186,6 +195,7 @@ impl fmt::Debug for RestClientConfig {
             .field("max_body", &self.max_body)
             .field("drop_on_timeout", &self.drop_on_timeout)
             .field("http2", &self.http2)
+            .field("backoff", &self.backoff)
             .field("metrics", &self.metrics)
             .finish_non_exhaustive()
     }
@@ -207,6 +217,7 @@ impl RestClient {
             max_body,
             drop_on_timeout,
             http2,
+            backoff,
             warning_handler,
             metrics,
         } = config.into();
@@ -231,6 +242,7 @@ impl RestClient {
             impersonation: Impersonation::new(config.impersonate.as_ref())?,
             throttle: Throttle::new(config.qps, config.burst),
             retries: Budget::new(),
+            backoff: backoff.map(ServerBackoff::new),
             user_agent,
             accept: header("accept", &accept)?,
             timeouts,
@@ -315,6 +327,10 @@ impl RestClient {
 
     pub(crate) fn throttle(&self) -> &Throttle {
         &self.shared.throttle
+    }
+
+    pub(crate) fn backoff(&self) -> Option<&ServerBackoff> {
+        self.shared.backoff.as_ref()
     }
 
     pub(crate) fn retries(&self) -> &Budget {

@@ -245,10 +245,20 @@ impl Request {
         let mut may_renew = true;
         let mut resent = 0;
         loop {
+            if let Some(backoff) = self.client.backoff().filter(|_| self.throttled) {
+                let wait = backoff.wait(Instant::now());
+                if !wait.is_zero() {
+                    tracing::debug!(?wait, request = %line, "the server is left alone");
+                    tokio::time::sleep(wait).await;
+                }
+            }
             let mut used = Used::default();
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
             let code = outcome.as_ref().ok().map(http::Response::status);
             span::attempted(span, code, resent);
+            if let (Some(backoff), Some(code)) = (self.client.backoff(), code) {
+                backoff.answered(code, Instant::now());
+            }
             if let Some(metrics) = self.client.metrics() {
                 metrics.attempted(&self.method, code, resent > 0);
                 self.body.size().into_iter().for_each(|size| metrics.sent(&self.method, size));

@@ -46,6 +46,7 @@
 
 mod api;
 mod auth;
+mod backoff;
 mod base;
 mod client;
 mod error;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use pintle_meta::{ApiError, ApiResource, DynamicObject, ErrorKind, Scope, WatchOptions};
+use pintle_ratelimit::ItemBackoffConfig;
 use pintle_restreq::{Api, Error, Phase, RestClient, RestClientConfig, Timeouts};
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -99,6 +100,31 @@ async fn retries_wait_as_long_as_the_server_asks() {
     let started = Instant::now();
     server.client().post().send().await.unwrap();
     assert!(started.elapsed() >= 7 * SECOND, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_too_much_to_do_is_left_alone_by_all_requests_of_a_client() {
+    let _clock = steady_clock();
+    let server = Server::start([Reply::json(500, "{}"), Reply::json(503, "{}"), Reply::ok(), Reply::ok()]).await;
+    let backoff = Some(ItemBackoffConfig { base: 20 * SECOND, cap: 60 * SECOND, ..ItemBackoffConfig::default() });
+    let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
+    let started = Instant::now();
+    client.get().send().await.unwrap_err();
+    // Who may not be late does not wait; what one is told, counts for all.
+    client.put().unthrottled().send().await.unwrap_err();
+    assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
+    client.post().send().await.unwrap();
+    let waited = started.elapsed();
+    assert!(waited >= 40 * SECOND, "{waited:?}");
+    client.get().send().await.unwrap();
+    assert!(started.elapsed() < waited + 20 * SECOND, "it is over: {:?}", started.elapsed());
+    // No longer than the request may take.
+    let server = Server::always(Reply::json(500, "{}")).await;
+    let client = RestClient::new(RestClientConfig { backoff, ..server.config().into() }).unwrap();
+    client.get().send().await.unwrap_err();
+    let error = client.get().timeout(5 * SECOND).send().await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { phase: Phase::Total, .. }), "{error}");
+    assert_eq!(server.seen().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,115 @@
+//! Leaving a server alone that says it has too much to do.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use pintle_ratelimit::{ItemBackoff, ItemBackoffConfig};
+use tokio::time::Instant;
+
+/// For how long all requests of a client leave its server alone: client-go's `URLBackoff`, whose host is here the client's only one. It
+/// grows with each answer of 429 or 5xx, and is over with any other. That no answer came says nothing of it.
+#[derive(Debug)]
+pub(crate) struct ServerBackoff(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    backoff: ItemBackoff<()>,
+    /// When it was last lengthened.
+    since: Option<Instant>,
+}
+
+impl ServerBackoff {
+    pub(crate) fn new(config: ItemBackoffConfig) -> Self {
+        Self(Mutex::new(State { backoff: ItemBackoff::new(config, fastrand::u64(..)), since: None }))
+    }
+
+    /// How long a request that is to be sent now has to wait.
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
+        let State { backoff, since } = &*self.lock();
+        match since {
+            Some(since) if backoff.is_in_backoff_since_update(&(), now.into_std()) => {
+                backoff.get(&()).saturating_sub(now.saturating_duration_since(*since))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The server has answered.
+    pub(crate) fn answered(&self, code: StatusCode, now: Instant) {
+        let State { backoff, since } = &mut *self.lock();
+        if code == StatusCode::TOO_MANY_REQUESTS || code.is_server_error() {
+            backoff.next((), now.into_std(), now.into_std());
+            *since = Some(now);
+        } else {
+            backoff.reset(&());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing here panics half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As the environment has it, by client-go's variables: `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`, in whole seconds,
+/// both or none.
+pub(crate) fn of_process() -> Option<ItemBackoffConfig> {
+    of(|name| std::env::var(name).ok())
+}
+
+fn of(variable: impl Fn(&str) -> Option<String>) -> Option<ItemBackoffConfig> {
+    let seconds = |name| variable(name)?.parse().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
+    let (base, cap) = (seconds("KUBE_CLIENT_BACKOFF_BASE")?, seconds("KUBE_CLIENT_BACKOFF_DURATION")?);
+    Some(ItemBackoffConfig { base, cap, ..ItemBackoffConfig::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn it_doubles_with_each_failing_answer_and_ends_with_any_other() {
+        let config = ItemBackoffConfig { base: SECOND, cap: 200 * SECOND, ..ItemBackoffConfig::default() };
+        let (backoff, mut now) = (ServerBackoff::new(config), Instant::now());
+        let mut waits = Vec::new();
+        for call in 1..=10 {
+            let wait = backoff.wait(now);
+            waits.push(wait.as_secs());
+            now += wait;
+            let code = if call == 5 || call == 9 { StatusCode::OK } else { StatusCode::GATEWAY_TIMEOUT };
+            backoff.answered(code, now);
+        }
+        assert_eq!(waits, [0, 1, 2, 4, 8, 0, 1, 2, 4, 0]);
+        assert_eq!(backoff.wait(now), SECOND);
+        assert_eq!(backoff.wait(now + SECOND / 4), SECOND * 3 / 4, "what has passed is waited for");
+        assert_eq!(backoff.wait(now + 500 * SECOND), Duration::ZERO);
+        for (code, expected) in [(429, 2), (404, 0), (500, 1), (409, 0), (503, 1)] {
+            backoff.answered(StatusCode::from_u16(code).unwrap(), now);
+            assert_eq!(backoff.wait(now).as_secs(), expected, "{code}");
+        }
+        for _ in 0..20 {
+            backoff.answered(StatusCode::TOO_MANY_REQUESTS, now);
+        }
+        assert_eq!(backoff.wait(now), 200 * SECOND);
+    }
+
+    #[test]
+    fn the_environment_asks_for_it_with_two_numbers() {
+        for (base, cap, expected) in [
+            ("1", "2", Some((1, 2))),
+            ("1", "0", None),
+            ("0", "5", None),
+            ("", "", None),
+            ("1", "x", None),
+            ("-1", "2", None),
+        ] {
+            let found = of(|name| Some(if name.ends_with("BASE") { base } else { cap }.to_owned()));
+            let found = found.map(|config| (config.base.as_secs(), config.cap.as_secs()));
+            assert_eq!(found, expected, "{base} {cap}");
+        }
+        assert_eq!(of(|_| None), None);
+    }
+}
