@@ -165,9 +165,9 @@ async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) 
     let is_there = maps.get(&key).await.is_ok();
     match (is_there, chance.u8(..4)) {
         (false, _) => drop(maps.create(&written, &PostOptions::default()).await.unwrap()),
-        (true, 0) => maps.delete(&key, &DeleteOptions::default()).await.unwrap(),
+        (true, 0) => drop(maps.delete(&key, &DeleteOptions::default()).await.unwrap()),
         (true, 1) => {
-            maps.delete(&key, &DeleteOptions::default()).await.unwrap();
+            drop(maps.delete(&key, &DeleteOptions::default()).await.unwrap());
             maps.create(&written, &PostOptions::default()).await.unwrap();
         }
         (true, _) => drop(maps.update(&written, &PostOptions::default()).await.unwrap()),
