@@ -167,7 +167,7 @@ async fn write(maps: &Api<ConfigMap>, chance: &mut fastrand::Rng, round: usize) 
         (false, _) => drop(maps.create(&written, &PostOptions::default()).await.unwrap()),
         (true, 0) => drop(maps.delete(&key, &DeleteOptions::default()).await.unwrap()),
         (true, 1) => {
-            maps.delete(&key, &DeleteOptions::default()).await.unwrap();
+            drop(maps.delete(&key, &DeleteOptions::default()).await.unwrap());
             maps.create(&written, &PostOptions::default()).await.unwrap();
         }
         (true, _) => drop(maps.update(&written, &PostOptions::default()).await.unwrap()),
@@ -216,6 +216,7 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
 struct Seed(u64);
 
 impl Drop for Seed {
+    #[allow(clippy::print_stderr, reason = "who sees it fail wants to see it again")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("it was seed {0}: PINTLE_SEED={0} runs it alone", self.0);
