@@ -113,6 +113,9 @@ pub mod _documentation {
     #[doc = include_str!("../../../docs/ARCHITECTURE.md")]
     pub mod architecture {}
 
+    #[doc = include_str!("../../../docs/ELECTION.md")]
+    pub mod election {}
+
     #[doc = include_str!("../../../docs/STYLE.md")]
     pub mod style {}
 }
