@@ -21,7 +21,8 @@
 //! did, and how many keys it added and got. `figures` is whatever else the work tells, by the unit that it stands under
 //! ([`Measure::Told`]). What a side cannot tell is left out, and the rows that need it stay empty.
 //!
-//! What is fed by a server gets it as `--server URL`: one of ours, beside all sides of a work alike ([`Around::Pods`]).
+//! What is fed by a server gets it as `--server URL`: one of ours, beside all sides of a work alike ([`Around::Pods`]); a whole API
+//! server as `--server KUBECONFIG` ([`Around::Cluster`]).
 //!
 //! The frame runs all sides of a work in turn (ours, peer, ours, peer, …), for what is to be kept at least as often as the work says
 //! ([`Work::runs`]), so that a busy moment of the machine hits all sides alike, takes the median of each, and makes one row a
@@ -35,6 +36,7 @@
 mod build;
 mod cache;
 mod conditions;
+mod election;
 mod load;
 mod plot;
 mod queue;
@@ -51,7 +53,7 @@ use xshell::Shell;
 use crate::flags::Bench;
 
 /// All that can be measured; one file beside this one each.
-const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA];
+const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA];
 
 /// Works that are measured in one run and shown in one table.
 pub(crate) struct Area {
@@ -84,6 +86,8 @@ pub(crate) enum Around {
     Quota(f64),
     /// A load server with so many pods, which runs for as long as the work is measured.
     Pods(usize),
+    /// An embedded API server, anew for the work.
+    Cluster,
 }
 
 /// One way in which our side does a work.

@@ -1,10 +1,11 @@
 //! Side-by-side benchmarks against client-go, controller-runtime and kube-rs.
 //!
 //! `cargo xtask bench AREA` runs them. Each binary here does one work a call, and prints one [`Sample`] as a line of JSON, as
-//! do the peers' programs under `go/` and `kube/`; but for `load_server`, which feeds all of them.
+//! do the peers' programs under `go/` and `kube/`; but for `load_server` and `api_server`, which serve all of them.
 
 mod answer;
 pub mod cache;
+pub mod election;
 mod feed;
 pub mod fifo;
 pub mod load;

@@ -1,4 +1,4 @@
-//! The load server beside the programs of a work.
+//! The server beside the programs of a work.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -11,33 +11,42 @@ use super::build::Built;
 /// Runs until this is dropped.
 pub(crate) struct LoadServer {
     child: Child,
-    url: String,
+    address: String,
 }
 
 impl LoadServer {
-    /// One with so many pods, on a port that is free.
-    pub(crate) fn start(built: &Built, pods: usize) -> anyhow::Result<Self> {
-        let program = built.program(Program::Rust("load_server")).context("the load server is one of ours")?;
-        // It ends with its input, should this process end before it drops the server.
-        let mut command = Command::new(&program);
-        command.args(["--pods", &pods.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
-        let mut url = String::new();
-        if let Some(output) = &mut child.stdout {
-            BufReader::new(output).read_line(&mut url).context("the load server does not say where it listens")?;
-        }
-        Ok(Self { child, url: url.trim_end().to_owned() })
+    /// One with so many pods, on a port that is free. Its address is a URL.
+    pub(crate) fn with_pods(built: &Built, pods: usize) -> anyhow::Result<Self> {
+        Self::start(built, "load_server", &["--pods", &pods.to_string()])
     }
 
-    pub(crate) fn url(&self) -> &str {
-        &self.url
+    /// A whole API server. Its address is a kubeconfig file.
+    pub(crate) fn cluster(built: &Built) -> anyhow::Result<Self> {
+        Self::start(built, "api_server", &[])
+    }
+
+    fn start(built: &Built, name: &'static str, args: &[&str]) -> anyhow::Result<Self> {
+        let program = built.program(Program::Rust(name)).context("the server is one of ours")?;
+        // It ends with its input, should this process end before it drops the server.
+        let mut command = Command::new(&program);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
+        let mut address = String::new();
+        if let Some(output) = &mut child.stdout {
+            BufReader::new(output).read_line(&mut address).context("the server does not say where it listens")?;
+        }
+        Ok(Self { child, address: address.trim_end().to_owned() })
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 }
 
 impl Drop for LoadServer {
     fn drop(&mut self) {
-        // One that has ended already is what is wanted.
-        let _ = self.child.kill();
+        // It ends with its input. One that has ended already is what is wanted.
+        drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }

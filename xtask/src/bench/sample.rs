@@ -67,8 +67,9 @@ pub(crate) fn measure(
             Around::Quota(cpus) => Quota::new(cpus).map(|quota| Surroundings { quota: Some(quota), server: None }),
             Around::Pods(pods) => {
                 let pods = if quick { pods / 50 } else { pods };
-                Ok(Surroundings { quota: None, server: Some(LoadServer::start(built, pods)?) })
+                Ok(Surroundings { quota: None, server: Some(LoadServer::with_pods(built, pods)?) })
             }
+            Around::Cluster => Ok(Surroundings { quota: None, server: Some(LoadServer::cluster(built)?) }),
         };
         let measured = match surroundings {
             Ok(surroundings) => run(sh, work, built, quick, runs, &surroundings)?,
@@ -131,7 +132,7 @@ fn run(
 ) -> anyhow::Result<Measured> {
     let mut measured = Measured { ours: vec![Vec::new(); work.ours.len()], ..Measured::default() };
     let once = |side: &str, program: Program, args: &[&str]| {
-        let server = surroundings.server.iter().flat_map(|server| ["--server", server.url()]);
+        let server = surroundings.server.iter().flat_map(|server| ["--server", server.address()]);
         let args: Vec<&str> = args.iter().copied().chain(server).chain(quick.then_some("--quick")).collect();
         let Some(program) = built.program(program) else { return Ok(None) };
         let begun = Instant::now();

@@ -1,0 +1,242 @@
+// Command election does one work of the area `election` on client-go, once, and prints one line of JSON. The Rust binary `election` of
+// this crate does the same works on Pintle, and says there what each one is.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"runtime"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+
+	"pintle.dev/bench/internal/meter"
+)
+
+func main() {
+	// Each lost race and each dead leader is a line of log.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	meter.Main(map[string]func(meter.Setting) meter.Sample{
+		"release":  release,
+		"crash":    crash,
+		"standbys": standbys,
+		"many":     many,
+	})
+}
+
+func of(how meter.Setting, full, quick int) int {
+	if how.Quick {
+		return quick
+	}
+	return full
+}
+
+func release(how meter.Setting) meter.Sample {
+	sample, seconds := vacancies(how, "release", of(how, 30, 3), func(c *contender) { c.stop() })
+	sort.Float64s(seconds)
+	at := func(percent int) float64 { return seconds[(len(seconds)*percent+99)/100-1] * 1e3 }
+	sample.Figures["ms, p50 of the hand-over"] = at(50)
+	sample.Figures["ms, p99 of the hand-over"] = at(99)
+	return sample
+}
+
+func crash(how meter.Setting) meter.Sample {
+	sample, seconds := vacancies(how, "crash", of(how, 8, 1), func(c *contender) {
+		c.dead.Store(true)
+		c.stop()
+	})
+	sum, longest := 0.0, 0.0
+	for _, took := range seconds {
+		sum, longest = sum+took, max(longest, took)
+	}
+	sample.Figures["s, mean until the next leads"] = sum / float64(len(seconds))
+	sample.Figures["s, longest"] = longest
+	return sample
+}
+
+// vacancies are how long nobody leads when end ends the leader, so many times, with two standbys.
+func vacancies(how meter.Setting, lease string, times int, end func(*contender)) (meter.Sample, []float64) {
+	var seconds []float64
+	sample := meter.Measure(func() meter.Tally {
+		starts := make(chan start, 16)
+		contenders := map[int]*contender{}
+		for number := range 3 {
+			contenders[number] = contend(how, lease, number, starts)
+		}
+		leader := next(starts).number
+		for round := range times {
+			// Not always at the same place between two renewals.
+			time.Sleep(time.Duration(3000+round*337%2000) * time.Millisecond)
+			ended := time.Now()
+			end(contenders[leader])
+			delete(contenders, leader)
+			began := next(starts)
+			seconds = append(seconds, began.at.Sub(ended).Seconds())
+			leader = began.number
+			contenders[3+round] = contend(how, lease, 3+round, starts)
+		}
+		return meter.Operations(times)
+	})
+	return sample, seconds
+}
+
+func standbys(how meter.Setting) meter.Sample {
+	span := time.Duration(of(how, 60, 5)) * time.Second
+	starts := make(chan start, 101)
+	var contenders []*contender
+	for number := range 101 {
+		contenders = append(contenders, contend(how, "standbys", number, starts))
+	}
+	leader := next(starts).number
+	time.Sleep(5 * time.Second)
+	asked := func() (sum int64) {
+		for number, contender := range contenders {
+			if number != leader {
+				sum += contender.requests.Load()
+			}
+		}
+		return sum
+	}
+	before := asked()
+	sample := meter.Measure(func() meter.Tally {
+		time.Sleep(span)
+		return meter.Operations(100)
+	})
+	sample.Figures["requests a second"] = float64(asked()-before) / span.Seconds()
+	return sample
+}
+
+// many leads by a hundred leases, with one client for all: an elector each.
+func many(how meter.Setting) meter.Sample {
+	const leases = 100
+	span := time.Duration(of(how, 60, 5)) * time.Second
+	tasks, open := runtime.NumGoroutine(), sockets()
+	starts := make(chan start, leases)
+	all := &contender{}
+	client := all.client(how)
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	for number := range leases {
+		done.Go(func() { elect(ctx, client, fmt.Sprintf("many-%d", number), "many", number, starts) })
+	}
+	for range leases {
+		next(starts)
+	}
+	time.Sleep(3 * time.Second)
+	before := all.requests.Load()
+	sample := meter.Measure(func() meter.Tally {
+		time.Sleep(span)
+		return meter.Operations(leases)
+	})
+	renewals := leases * span.Seconds() / 2
+	sample.Figures["requests a renewal"] = float64(all.requests.Load()-before) / renewals
+	sample.Figures["CPU us a renewal"] = sample.CPUNs / 1e3 / renewals
+	sample.Figures["tasks"] = float64(runtime.NumGoroutine() - tasks)
+	sample.Figures["connections"] = float64(sockets() - open)
+	cancel()
+	done.Wait()
+	return sample
+}
+
+type start struct {
+	number int
+	at     time.Time
+}
+
+// contender has a client of its own, as a process has.
+type contender struct {
+	stop     context.CancelFunc
+	requests atomic.Int64
+	// dead: its requests fail, as those of a process that is gone.
+	dead atomic.Bool
+}
+
+func contend(how meter.Setting, lease string, number int, starts chan<- start) *contender {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &contender{stop: cancel}
+	go elect(ctx, c.client(how), lease, fmt.Sprintf("%s-%d", lease, number), number, starts)
+	return c
+}
+
+func elect(ctx context.Context, client *kubernetes.Clientset, lease, identity string, number int, starts chan<- start) {
+	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Name: lease, Namespace: "default"},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		},
+		ReleaseOnCancel: true,
+		LeaseDuration:   15 * time.Second,
+		RenewDeadline:   10 * time.Second,
+		RetryPeriod:     2 * time.Second,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				starts <- start{number, time.Now()}
+				<-ctx.Done()
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+}
+
+func (c *contender) client(how meter.Setting) *kubernetes.Clientset {
+	config, err := clientcmd.BuildConfigFromFlags("", how.Server)
+	if err != nil {
+		log.Fatal(err)
+	}
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{c, next} })
+	return kubernetes.NewForConfigOrDie(rest.AddUserAgent(config, "leader-election"))
+}
+
+type counted struct {
+	of   *contender
+	next http.RoundTripper
+}
+
+func (c counted) RoundTrip(request *http.Request) (*http.Response, error) {
+	if c.of.dead.Load() {
+		return nil, fmt.Errorf("it is dead")
+	}
+	c.of.requests.Add(1)
+	return c.next.RoundTrip(request)
+}
+
+// sockets is how many this process has open.
+func sockets() (count int) {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	for _, file := range files {
+		if to, err := os.Readlink("/proc/self/fd/" + file.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+			count++
+		}
+	}
+	return count
+}
+
+func next(starts <-chan start) start {
+	select {
+	case began := <-starts:
+		return began
+	case <-time.After(time.Minute):
+		log.Fatal("no leader within a minute")
+		return start{}
+	}
+}

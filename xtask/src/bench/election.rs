@@ -1,0 +1,68 @@
+//! The area `election`: leaderelect beside client-go's leader election.
+
+use super::Goal::{AtMost, Times};
+use super::Measure::Told;
+use super::{Area, Around, Program, Rows, Run, Variant, Work};
+
+pub(crate) const AREA: Area = Area {
+    name: "election",
+    about: "pintle-leaderelect beside client-go's leader election, both with its durations of 15, 10 and 2 s and with release, on one \
+            embedded API server over TLS, and without Events. Each contender has a client of its own, as a process has; the hundred leases \
+            of one process share one on both sides. A leader that dies is one whose requests end. Tasks are goroutines on their \
+            side; on ours, the one in which the work is done is not counted, and those of the connections are",
+    works: &[
+        Work {
+            name: "3 contenders: the leader stops",
+            ours: &[ours(
+                &["release"],
+                &[
+                    (Told("ms, p50 of the hand-over"), &[AtMost(20.0)]),
+                    (Told("ms, p99 of the hand-over"), &[AtMost(100.0)]),
+                ],
+            )],
+            peers: &[client_go(&["release"])],
+            around: Around::Cluster,
+            runs: 1,
+        },
+        Work {
+            name: "3 contenders: the leader dies",
+            ours: &[ours(
+                &["crash"],
+                &[(Told("s, mean until the next leads"), &[]), (Told("s, longest"), &[AtMost(15.3)])],
+            )],
+            peers: &[client_go(&["crash"])],
+            around: Around::Cluster,
+            runs: 1,
+        },
+        Work {
+            name: "100 standbys",
+            ours: &[ours(&["standbys"], &[(Told("requests a second"), &[AtMost(0.1)])])],
+            peers: &[client_go(&["standbys"])],
+            around: Around::Cluster,
+            runs: 3,
+        },
+        Work {
+            name: "100 leases led by one process",
+            ours: &[ours(
+                &["many"],
+                &[
+                    (Told("tasks"), &[AtMost(1.0)]),
+                    (Told("connections"), &[AtMost(1.0)]),
+                    (Told("requests a renewal"), &[AtMost(1.05)]),
+                    (Told("CPU us a renewal"), &[Times(10.0)]),
+                ],
+            )],
+            peers: &[client_go(&["many"])],
+            around: Around::Cluster,
+            runs: 3,
+        },
+    ],
+};
+
+const fn ours(args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name: "", run: Run { program: Program::Rust("election"), args }, rows }
+}
+
+const fn client_go(args: &'static [&'static str]) -> (&'static str, Run) {
+    ("client-go", Run { program: Program::Go("election"), args })
+}
