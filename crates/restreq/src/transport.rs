@@ -18,7 +18,7 @@ use std::time::Duration;
 use http::header::{HOST, PROXY_AUTHORIZATION};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
-use pintle_meta::{ClientConfig, redacted_url};
+use pintle_meta::{ClientConfig, TlsClientConfig, redacted_url};
 
 pub(crate) use self::answer::AnswerBody;
 use self::connect::Connector;
@@ -93,7 +93,15 @@ impl Transport {
         };
         let proxy = Proxy::choose(base, config.proxy_url.as_deref())?;
         let (host, port) = base.host_and_port();
-        let connector = Connector { host, port, proxy, tls: None, timeout: connect_timeout, http2 };
+        let proxy_tls = match &proxy {
+            Some(Proxy::Http { is_tls: true, .. }) => {
+                // Trusted as the server is. The client's certificate and the server's name are the server's business.
+                let trust = TlsClientConfig { certificate: None, key: None, server_name: None, ..config.tls.clone() };
+                Some(TlsSource::open(&trust, false)?.1)
+            }
+            _ => None,
+        };
+        let connector = Connector { host, port, proxy, proxy_tls, tls: None, timeout: connect_timeout, http2 };
         let header = HeaderValue::from_str(base.host_header());
         let host = header.map_err(|_| ConfigError::Server {
             server: redacted_url(&base.authority),

@@ -48,12 +48,12 @@ async fn dependents_go_with_their_owner_and_namespaces_with_their_content() {
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
     assert_eq!(get(&server, &format!("{CONFIG_MAPS}/dependent")).await.code, 404);
 
-    server.load("{apiVersion: v1, kind: Namespace, metadata: {name: n}}").expect("a namespace");
-    server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: n}}").expect("a config map");
-    delete(&server, "/api/v1/namespaces/n").await;
+    server.load("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}").expect("a namespace");
+    server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ns}}").expect("a config map");
+    delete(&server, "/api/v1/namespaces/ns").await;
     tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
-    assert_eq!(get(&server, "/api/v1/namespaces/n").await.code, 404);
-    assert_eq!(get(&server, "/api/v1/namespaces/n/configmaps/a").await.code, 404);
+    assert_eq!(get(&server, "/api/v1/namespaces/ns").await.code, 404);
+    assert_eq!(get(&server, "/api/v1/namespaces/ns/configmaps/a").await.code, 404);
 }
 
 #[tokio::test]

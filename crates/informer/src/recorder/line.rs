@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_meta::{
-    ApiError, ApiResource, Bookmark, Cause, ErrorKind, GroupVersion, ListMeta, ListOptions, ObjectKey, Oversized,
-    RawObject, RequestLine, Scope, Status, WatchEvent, WatchOptions,
+    ApiError, ApiResource, Bookmark, Cause, ErrorKind, GroupVersion, ListMeta, ListOptions, Oversized, RawObject,
+    RequestLine, Scope, Status, WatchEvent, WatchOptions,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -260,10 +260,8 @@ impl From<&WatchOptions> for Asked {
 impl From<TooLarge> for RawObject {
     fn from(found: TooLarge) -> Self {
         let TooLarge { key, uid, resource_version, size, limit } = found;
-        let key = key.map(|key| match key.split_once('/') {
-            Some((namespace, name)) => ObjectKey::new(namespace, name),
-            None => ObjectKey::cluster(&key),
-        });
+        // No server has an object of another name, so none was recorded.
+        let key = key.and_then(|key| key.parse().ok());
         Oversized { key, uid, resource_version, size, limit }.into()
     }
 }

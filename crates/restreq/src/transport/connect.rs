@@ -27,6 +27,8 @@ pub(super) struct Connector {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) proxy: Option<Proxy>,
+    /// How to reach the proxy, if that is over TLS.
+    pub(super) proxy_tls: Option<Arc<TlsSettings>>,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) timeout: Duration,
     pub(super) http2: Http2Config,
@@ -48,28 +50,35 @@ impl Connector {
     }
 
     async fn open(&self) -> Result<Conn, BoxError> {
-        let tcp = match &self.proxy {
-            None => reach(&self.host, self.port).await?,
-            Some(Proxy::Http { host, port, auth }) => {
-                let mut tcp = reach(host, *port).await?;
-                if self.tls.is_some() {
-                    tunnel::connect(&mut tcp, &self.host, self.port, auth.as_ref()).await?;
+        let stream = match &self.proxy {
+            None => Stream::Plain(reach(&self.host, self.port).await?),
+            Some(Proxy::Http { host, port, auth, .. }) => {
+                let mut stream = Stream::Plain(reach(host, *port).await?);
+                if let Some(tls) = &self.proxy_tls {
+                    stream = Stream::Tls(secure(stream, tls, host).await?);
                 }
-                tcp
+                if self.tls.is_some() {
+                    tunnel::connect(&mut stream, &self.host, self.port, auth.as_ref()).await?;
+                }
+                stream
             }
             Some(Proxy::Socks5 { host, port, auth }) => {
                 let mut tcp = reach(host, *port).await?;
                 tunnel::socks5(&mut tcp, &self.host, self.port, auth.as_ref()).await?;
-                tcp
+                Stream::Plain(tcp)
             }
         };
-        let Some(tls) = &self.tls else { return Ok(Conn { stream: Stream::Plain(tcp), is_http2: false, news: None }) };
-        let name = tls.server_name.as_ref().unwrap_or(&self.host);
-        let name = ServerName::try_from(name.clone())?;
-        let stream = TlsConnector::from(tls.config.clone()).connect(name, tcp).await?;
+        let Some(tls) = &self.tls else { return Ok(Conn { stream, is_http2: false, news: None }) };
+        let stream = secure(stream, tls, tls.server_name.as_ref().unwrap_or(&self.host)).await?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok(Conn { stream: Stream::Tls(Box::new(stream)), is_http2, news: None })
+        Ok(Conn { stream: Stream::Tls(stream), is_http2, news: None })
     }
+}
+
+/// TLS over what there is: a peer that proves to have this name.
+async fn secure(stream: Stream, tls: &TlsSettings, name: &str) -> Result<Box<TlsStream<Stream>>, BoxError> {
+    let name = ServerName::try_from(name.to_owned())?;
+    Ok(Box::new(TlsConnector::from(tls.config.clone()).connect(name, stream).await?))
 }
 
 async fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -95,7 +104,8 @@ pub(super) struct Conn {
 
 enum Stream {
     Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    /// Over a plain one, or over that to a proxy.
+    Tls(Box<TlsStream<Stream>>),
 }
 
 /// Who is told once the first words of the peer have been read, and whether they have come.
@@ -114,10 +124,7 @@ impl Conn {
 
 impl AsyncRead for Conn {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let polled = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
-        };
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         if let Some(news) = &mut self.news {
             match polled {
                 Poll::Ready(_) => news.came = true,
@@ -134,9 +141,44 @@ impl AsyncRead for Conn {
 
 impl AsyncWrite for Conn {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -145,30 +187,30 @@ impl AsyncWrite for Conn {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.stream {
-            Stream::Plain(stream) => stream.is_write_vectored(),
-            Stream::Tls(stream) => stream.is_write_vectored(),
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        match &mut *self {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

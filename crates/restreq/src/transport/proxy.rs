@@ -15,8 +15,8 @@ use crate::error::ConfigError;
 /// The proxy that all requests of a client go through: it has one server, so this is decided once.
 #[derive(Clone)]
 pub(super) enum Proxy {
-    /// An HTTP proxy: asked for a tunnel if the server speaks TLS, for each resource if not.
-    Http { host: String, port: u16, auth: Option<HeaderValue> },
+    /// An HTTP proxy: asked for a tunnel if the server speaks TLS, for each resource if not. It may be reached over TLS itself.
+    Http { is_tls: bool, host: String, port: u16, auth: Option<HeaderValue> },
     /// A SOCKS5 proxy, which looks names up itself.
     Socks5 { host: String, port: u16, auth: Option<(String, String)> },
 }
@@ -75,11 +75,15 @@ impl Proxy {
             (decode(user), decode(password))
         });
         let host = host.to_owned();
+        let http = |is_tls, default| {
+            let auth = auth.as_ref().and_then(basic);
+            Ok(Self::Http { is_tls, host: host.clone(), port: port.unwrap_or(default), auth })
+        };
         match scheme.to_ascii_lowercase().as_str() {
-            "http" => Ok(Self::Http { host, port: port.unwrap_or(80), auth: auth.as_ref().and_then(basic) }),
+            "http" => http(false, 80),
+            "https" => http(true, 443),
             "socks5" | "socks5h" => Ok(Self::Socks5 { host, port: port.unwrap_or(1080), auth }),
-            "https" => Err("a proxy that is reached over TLS is not supported; use http or socks5"),
-            _ => Err("its scheme is not supported; use http or socks5"),
+            _ => Err("its scheme is not supported; use http, https or socks5"),
         }
     }
 }
@@ -133,7 +137,8 @@ mod tests {
     fn shown(proxy: Option<Proxy>) -> String {
         let (scheme, host, port, has_auth) = match proxy {
             None => return "direct".into(),
-            Some(Proxy::Http { host, port, auth }) => ("http", host, port, auth.is_some()),
+            Some(Proxy::Http { is_tls: false, host, port, auth }) => ("http", host, port, auth.is_some()),
+            Some(Proxy::Http { host, port, auth, .. }) => ("https", host, port, auth.is_some()),
             Some(Proxy::Socks5 { host, port, auth }) => ("socks5", host, port, auth.is_some()),
         };
         format!("{scheme}://{host}:{port}{}", if has_auth { " with auth" } else { "" })
@@ -147,7 +152,8 @@ mod tests {
             ("HTTP://[::1]:3128", Some("http://::1:3128")),
             ("socks5://p", Some("socks5://p:1080")),
             ("socks5://me:pw@p:1081", Some("socks5://p:1081 with auth")),
-            ("https://p", None),
+            ("https://p", Some("https://p:443")),
+            ("https://me:pw@p:8443", Some("https://p:8443 with auth")),
             ("socks6://p", None),
             ("p:8080", None),
             ("nonsense", None),
@@ -157,7 +163,7 @@ mod tests {
             let proxy = Proxy::choose(&base("https://server"), Some(url));
             assert_eq!(proxy.ok().map(shown).as_deref(), expected, "{url}");
         }
-        let Err(error) = Proxy::choose(&base("https://server"), Some("https://me:hush@p")) else { panic!("accepted") };
+        let Err(error) = Proxy::choose(&base("https://server"), Some("ftp://me:hush@p")) else { panic!("accepted") };
         assert!(!error.to_string().contains("hush") && error.to_string().contains("proxy_url"), "{error}");
     }
 

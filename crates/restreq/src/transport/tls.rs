@@ -1,5 +1,7 @@
 //! TLS by files that change.
 
+mod listed;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use std::time::Duration;
 
 use pintle_meta::{PemSource, TlsClientConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -15,6 +18,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use self::listed::ListedVerifier;
 use crate::error::ConfigError;
 
 /// What a connection needs to know of TLS.
@@ -182,7 +186,13 @@ impl Material {
         let builder = builder.with_safe_default_protocol_versions().map_err(fault("tls"))?;
         let builder = match (&self.ca, config.insecure_skip_verify) {
             (_, true) => builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyone(provider))),
-            (Some(pem), false) => builder.with_root_certificates(roots(pem)?),
+            (Some(pem), false) => {
+                let (roots, listed) = roots(pem)?;
+                let authorities = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
+                let fault = |error: VerifierBuilderError| ConfigError::Value { field: CA, why: error.to_string() };
+                let verifier = ListedVerifier { authorities: authorities.map_err(fault)?, listed };
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
             (None, false) => {
                 let verifier = rustls_platform_verifier::Verifier::new(provider).map_err(fault(CA))?;
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
@@ -213,12 +223,15 @@ const KEY: &str = "tls.key";
 const PEM: &str = "it has a line that begins it, then lines of base64, then a line that ends it";
 
 /// As with Go, one that cannot be used takes none of the others along.
-fn roots(pem: &[u8]) -> Result<RootCertStore, ConfigError> {
-    let mut roots = RootCertStore::empty();
+fn roots(pem: &[u8]) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), ConfigError> {
+    let (mut roots, mut listed) = (RootCertStore::empty(), Vec::new());
     let (mut broken, mut fault) = (0, "it holds no PEM certificate".to_owned());
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let added = match certificate {
-            Ok(certificate) => roots.add(certificate).map_err(|error| format!("not a certificate authority: {error}")),
+            Ok(certificate) => {
+                listed.push(certificate.clone());
+                roots.add(certificate).map_err(|error| format!("not a certificate authority: {error}"))
+            }
             Err(_) => Err(format!("broken PEM: {PEM}")),
         };
         if let Err(why) = added {
@@ -234,7 +247,7 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, ConfigError> {
             roots.len()
         );
     }
-    Ok(roots)
+    Ok((roots, listed))
 }
 
 fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConfigError> {

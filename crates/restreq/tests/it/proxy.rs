@@ -1,31 +1,49 @@
 //! Requests through a proxy: forwarded where the server speaks plain HTTP.
 
-use pintle_meta::ClientConfig;
-use pintle_restreq::RestClient;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-use crate::support::{Server, soon};
+use pintle_meta::{ClientConfig, PemSource};
+use pintle_restreq::RestClient;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use crate::support::{Reply, Server, soon};
+use crate::tls::{Authority, settings, trusting};
 
 /// A proxy for one tunnel; returns its address, and what it was asked.
-async fn tunnel() -> (std::net::SocketAddr, tokio::task::JoinHandle<String>) {
+async fn tunnel() -> (SocketAddr, JoinHandle<String>) {
+    tunnel_over(None).await
+}
+
+/// The same, reached over TLS.
+async fn tunnel_over(tls: Option<Arc<rustls::ServerConfig>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let addr = listener.local_addr().unwrap();
     let asked = tokio::spawn(async move {
-        let (mut client, _) = listener.accept().await.unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(client.read_u8().await.unwrap());
+        let (client, _) = listener.accept().await.unwrap();
+        match tls {
+            None => through(client).await,
+            Some(tls) => through(tokio_rustls::TlsAcceptor::from(tls).accept(client).await.unwrap()).await,
         }
-        let head = String::from_utf8(head).unwrap();
-        let target = head.split(' ').nth(1).unwrap().to_owned();
-        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-        let mut server = TcpStream::connect(target).await.unwrap();
-        // Ends with either side; how does not matter.
-        drop(copy_bidirectional(&mut client, &mut server).await);
-        head
     });
     (addr, asked)
+}
+
+async fn through(mut client: impl AsyncRead + AsyncWrite + Unpin) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(client.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    let target = head.split(' ').nth(1).unwrap().to_owned();
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    client.flush().await.unwrap();
+    let mut server = TcpStream::connect(target).await.unwrap();
+    // Ends with either side; how does not matter.
+    drop(copy_bidirectional(&mut client, &mut server).await);
+    head
 }
 
 #[tokio::test]
@@ -62,4 +80,34 @@ async fn a_tls_connection_goes_through_a_tunnel() {
     drop(server);
     let asked = soon(asked).await.unwrap();
     assert!(asked.starts_with("CONNECT 127.0.0.1:") && asked.to_lowercase().contains("proxy-authorization"), "{asked}");
+}
+
+/// The tunnel is TLS within TLS. The proxy is trusted as the server is.
+#[tokio::test]
+async fn a_proxy_may_be_reached_over_tls() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let tls = |authority: &Authority, alpn: &[&str]| settings(&authority.issue("127.0.0.1"), alpn, None);
+    for alpn in [&["h2", "http/1.1"][..], &["http/1.1"]] {
+        let server = Server::start_with([], Reply::ok(), Some(tls(&authority, alpn))).await;
+        let (proxy, asked) = tunnel_over(Some(tls(&authority, &["h2", "http/1.1"]))).await;
+        let mut config = trusting(&server, &authority);
+        config.proxy_url = Some(format!("https://me:pw@{proxy}"));
+        soon(RestClient::new(config).unwrap().get().send()).await.unwrap();
+        assert_eq!(server.seen().len(), 1);
+        drop(server);
+        let asked = soon(asked).await.unwrap().to_lowercase();
+        assert!(asked.starts_with("connect 127.0.0.1:") && asked.contains("proxy-authorization: basic"), "{asked}");
+    }
+    // What goes to the server in the open goes to the proxy all the same.
+    let proxy = Server::start_with([], Reply::ok(), Some(tls(&authority, &[]))).await;
+    let mut config = ClientConfig::new("http://server.invalid/prefix");
+    config.tls.ca = Some(PemSource::Inline(authority.pem().into()));
+    config.proxy_url = Some(format!("https://{}", proxy.addr));
+    soon(RestClient::new(config.clone()).unwrap().get().send()).await.unwrap();
+    assert_eq!(proxy.seen()[0].header("host"), Some("server.invalid"));
+
+    config.tls.ca = Some(PemSource::Inline(other.pem().into()));
+    let error = soon(RestClient::new(config).unwrap().get().max_retries(0).send()).await.unwrap_err();
+    assert!(error.to_string().contains("certificate"), "{error}");
+    assert_eq!(proxy.seen().len(), 1, "nothing is told to a proxy that is not trusted");
 }

@@ -106,6 +106,37 @@ async fn a_server_is_trusted_by_its_authority_alone() {
     assert_eq!(server.seen().len(), 2, "nothing was sent to a server that is not trusted");
 }
 
+/// As with Go: whoever shows the very certificate that is trusted needs nobody to vouch for it. But the name and the time have to fit.
+#[tokio::test]
+async fn a_certificate_that_is_trusted_itself_needs_no_authority() {
+    let authority = Authority::new();
+    let alone = |name: &str, may_sign: bool, until: i32| {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.is_ca = if may_sign { IsCa::Ca(BasicConstraints::Unconstrained) } else { IsCa::ExplicitNoCa };
+        (params.not_before, params.not_after) = (rcgen::date_time_ymd(2019, 1, 1), rcgen::date_time_ymd(until, 1, 1));
+        let key = KeyPair::generate().unwrap();
+        Pair { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
+    };
+    for (shown, is_trusted) in [
+        (authority.issue("127.0.0.1"), true),
+        (authority.issue("10.0.0.1"), false),
+        (alone("127.0.0.1", false, 2999), true),
+        (alone("127.0.0.1", true, 2999), true),
+        (alone("10.0.0.1", true, 2999), false),
+        (alone("127.0.0.1", false, 2020), false),
+        (alone("127.0.0.1", true, 2020), false),
+    ] {
+        let server = server(&shown, &[], None).await;
+        let mut config = server.config();
+        config.tls.ca = Some(PemSource::Inline(shown.certificate.clone().into()));
+        let outcome = get(config.clone()).await;
+        assert_eq!(outcome.is_ok(), is_trusted, "{outcome:?} {}", shown.certificate);
+        // Another one of the same name is another one.
+        config.tls.ca = Some(PemSource::Inline(authority.issue("127.0.0.1").certificate.into()));
+        get(config).await.unwrap_err();
+    }
+}
+
 /// As with Go: a bundle serves as long as one of its certificates does.
 #[tokio::test]
 async fn one_broken_certificate_of_a_bundle_keeps_none_of_the_others_from_serving() {
