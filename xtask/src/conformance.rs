@@ -1,4 +1,7 @@
-//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server.
+//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the client's scenarios on a real
+//! one.
+
+mod real;
 
 use std::process::ExitCode;
 
@@ -8,8 +11,11 @@ use xshell::{Shell, cmd};
 use crate::flags::Conformance;
 
 pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
+    if flags.client {
+        return client(sh);
+    }
     if !flags.server && flags.pack.is_none() {
-        bail!("what is to be held against the cases? `cargo xtask conformance --server`");
+        bail!("what is to be held against the cases? `cargo xtask conformance --server`, or `--client`");
     }
     let mut args: Vec<String> = Vec::new();
     let values = [
@@ -32,4 +38,14 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     let replay = cmd!(sh, "{cargo} run --quiet --locked --package pintle-conformance -- {args...}");
     // It has said itself what is wrong.
     Ok(if replay.quiet().run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The scenarios of the client, which the embedded server serves otherwise, on a real kube-apiserver.
+fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
+    let folder = sh.create_temp_dir()?;
+    let real = real::Real::start(sh, folder.path())?;
+    let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
+    let scenarios = cmd!(sh, "{cargo} test --quiet --locked --package pintle --test it handles:: -- --test-threads=1");
+    let passed = scenarios.quiet().env("PINTLE_CONFORMANCE_KUBECONFIG", kubeconfig).run().is_ok();
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

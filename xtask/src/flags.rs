@@ -45,6 +45,8 @@ xflags::xflags! {
         cmd conformance {
             /// Hold a server against the cases: the embedded one, or that of --url.
             optional --server
+            /// Run the client's scenarios on a real kube-apiserver: that of the folder KUBEBUILDER_ASSETS, with its etcd. Needs openssl.
+            optional --client
             /// Another server than the embedded one.
             optional --url url: String
             /// The token of an administrator of that server.
@@ -114,6 +116,7 @@ pub struct Docs;
 #[derive(Debug)]
 pub struct Conformance {
     pub server: bool,
+    pub client: bool,
     pub url: Option<String>,
     pub token: Option<String>,
     pub ca: Option<PathBuf>,

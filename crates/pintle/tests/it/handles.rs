@@ -1,16 +1,63 @@
-//! What the typed handle and the mapper do beyond single requests, against the embedded server.
+//! What the typed handle and the mapper do beyond single requests: against the embedded server or, with `cargo xtask conformance
+//! --client`, a real one.
 
 use std::num::NonZeroUsize;
 
+use pintle::apiserver::ApiServer;
 use pintle::apiserver::faults::{Fault, Rule};
+use pintle::kubeconfig::{self, Environment, Overrides};
 use pintle::meta::{
     DeleteOptions, DynamicObject, GroupVersionKind, ListOptions, Object, ObjectMeta, Patch, PostOptions, Resource,
     WatchEvent, WatchOptions,
 };
-use pintle::restreq::{Api, Deletion, MappingError, OperationResult, RestMapper};
+use pintle::restreq::{Api, Deletion, MappingError, OperationResult, RestClient, RestMapper};
 use serde_json::{Value, json};
 
-use crate::support::{ConfigMap, client, create, server, soon};
+use crate::support::{ConfigMap, client, create, eventually, server, soon};
+
+/// Names the kubeconfig of a real server, on which the tests may do as they like, one after the other.
+const REAL: &str = "PINTLE_CONFORMANCE_KUBECONFIG";
+
+/// The server that a test is held against. The namespace `default` is empty at its beginning.
+struct Place {
+    embedded: Option<ApiServer>,
+    client: RestClient,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let Some(kubeconfig) = std::env::var_os(REAL) else {
+            let embedded = server().await;
+            return Self { client: client(embedded.client_config()), embedded: Some(embedded) };
+        };
+        let overrides = Overrides::default();
+        let config = kubeconfig::infer(Some(kubeconfig.into()), &overrides, &Environment::default()).unwrap();
+        let place = Self { client: client(config), embedded: None };
+        // It may have been started a moment ago.
+        let start = place.client.get().abs_path(["/api/v1/namespaces/default"]).max_retries(0);
+        eventually("there is a namespace", async || start.send().await.ok()).await;
+        let mapper = RestMapper::new(place.client.clone());
+        let now = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        for (resource, namespace) in [("crd", None), ("cm", Some("default")), ("po", Some("default"))] {
+            let resource = mapper.named(resource).await.unwrap();
+            let api: Api<DynamicObject> = Api::dynamic(place.client.clone(), resource, namespace).unwrap();
+            let _ = api.delete_collection(&ListOptions::default(), &now).await;
+            let is_empty = async || api.list(&ListOptions::default()).await.ok().filter(|list| list.items.is_empty());
+            eventually("what an earlier test left is gone", is_empty).await;
+        }
+        place
+    }
+
+    fn maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    async fn leave(self) {
+        if let Some(embedded) = self.embedded {
+            embedded.shutdown().await;
+        }
+    }
+}
 
 const WHATEVER: PostOptions =
     PostOptions { dry_run: false, field_manager: String::new(), field_validation: None, force: false };
@@ -27,8 +74,8 @@ fn with(name: &str, key: &str, value: &str) -> ConfigMap {
 
 #[tokio::test]
 async fn an_applied_field_belongs_to_its_manager_and_what_is_no_longer_applied_goes() {
-    let server = server().await;
-    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    let place = Place::new().await;
+    let maps = place.maps();
     maps.apply(&with("a", "mine", "1"), &apply_as("me", false)).await.unwrap();
     maps.apply(&with("a", "yours", "2"), &apply_as("you", false)).await.unwrap();
     let error = maps.apply(&with("a", "mine", "3"), &apply_as("you", false)).await.unwrap_err();
@@ -49,13 +96,13 @@ async fn an_applied_field_belongs_to_its_manager_and_what_is_no_longer_applied_g
     assert_eq!(after.data.keys().collect::<Vec<_>>(), ["yours"]);
     let forced = maps.apply(&with("a", "yours", "4"), &apply_as("me", true)).await.unwrap();
     assert_eq!(forced.data["yours"], "4");
-    server.shutdown().await;
+    place.leave().await;
 }
 
 #[tokio::test]
 async fn what_a_deletion_waits_for_shows_and_its_end_can_be_waited_for() {
-    let server = server().await;
-    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    let place = Place::new().await;
+    let maps = place.maps();
     let plain = create(&maps, "plain").await;
     let Deletion::Status(status) = maps.delete("plain", &DeleteOptions::default()).await.unwrap() else {
         panic!("nothing holds it")
@@ -76,14 +123,13 @@ async fn what_a_deletion_waits_for_shows_and_its_end_can_be_waited_for() {
     waited.unwrap();
     released.unwrap();
     assert!(maps.get("held").await.unwrap_err().is_not_found());
-    server.shutdown().await;
+    place.leave().await;
 }
 
 #[tokio::test]
 async fn metadata_comes_alone_and_a_table_has_the_columns_of_the_kind() {
-    let server = server().await;
-    let client = client(server.client_config());
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let place = Place::new().await;
+    let maps = place.maps();
     maps.create(&with("a", "big", &"x".repeat(10_000)), &WHATEVER).await.unwrap();
     let metadata = maps.metadata_only();
     let read = metadata.get("a").await.unwrap();
@@ -105,13 +151,13 @@ async fn metadata_comes_alone_and_a_table_has_the_columns_of_the_kind() {
     assert_eq!(columns[..2], ["Name", "Data"]);
     let row = table.rows.iter().find(|row| row.object.metadata.name == "a").unwrap();
     assert_eq!(row.cells[0], json!("a"));
-    server.shutdown().await;
+    place.leave().await;
 }
 
 #[tokio::test]
 async fn an_object_is_made_changed_or_left_as_it_is() {
-    let server = server().await;
-    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    let place = Place::new().await;
+    let maps = place.maps();
     let settle = async |value: &str| {
         let want = |map: &mut ConfigMap| _ = map.data.insert("k".into(), value.into());
         let (result, map) = maps.create_or_update(&ConfigMap::new("a"), &WHATEVER, want).await.unwrap();
@@ -124,13 +170,13 @@ async fn an_object_is_made_changed_or_left_as_it_is() {
     assert_eq!(created, OperationResult::Created);
     assert_eq!((updated, unchanged), (OperationResult::Updated, OperationResult::Unchanged));
     assert_eq!(revision, same);
-    server.shutdown().await;
+    place.leave().await;
 }
 
 #[tokio::test]
 async fn subresources_are_read_written_and_created() {
-    let server = server().await;
-    let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(client(server.client_config()), "default");
+    let place = Place::new().await;
+    let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(place.client.clone(), "default");
     let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     pods.create(&serde_json::from_value(pod).unwrap(), &WHATEVER).await.unwrap();
     let status = pods.subresource::<Value>("a", "status");
@@ -140,11 +186,12 @@ async fn subresources_are_read_written_and_created() {
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
     let evicted = pods.subresource::<Value>("a", "eviction").create(&eviction, &WHATEVER).await.unwrap();
     assert_eq!((&evicted["kind"], &evicted["status"]), (&json!("Status"), &json!("Success")));
-    server.shutdown().await;
+    place.leave().await;
 }
 
 #[tokio::test]
 async fn a_watch_that_is_cut_goes_on_and_loses_nothing() {
+    // Only the embedded server can be told to cut it.
     let server = server().await;
     let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
     let revision = maps.list(&ListOptions::default()).await.unwrap().metadata.resource_version;
@@ -169,8 +216,8 @@ async fn a_watch_that_is_cut_goes_on_and_loses_nothing() {
 
 #[tokio::test]
 async fn pages_fetched_ahead_are_the_whole_list() {
-    let server = server().await;
-    let maps: Api<ConfigMap> = Api::namespaced(client(server.client_config()), "default");
+    let place = Place::new().await;
+    let maps = place.maps();
     for at in 0..25 {
         create(&maps, &format!("map-{at:02}")).await;
     }
@@ -182,13 +229,13 @@ async fn pages_fetched_ahead_are_the_whole_list() {
     }
     let whole = maps.list(&ListOptions::default()).await.unwrap();
     assert_eq!(names, whole.items.iter().map(|map| map.name().to_owned()).collect::<Vec<_>>());
-    server.shutdown().await;
+    place.leave().await;
 }
 
 #[tokio::test]
 async fn a_new_definition_is_waited_for_and_then_found_by_any_of_its_names() {
-    let server = server().await;
-    let client = client(server.client_config());
+    let place = Place::new().await;
+    let client = place.client.clone();
     let mapper = RestMapper::new(client.clone());
     assert_eq!(mapper.named("cm").await.unwrap(), ConfigMap::api_resource());
     assert_eq!(mapper.named("deploy").await.unwrap().to_string(), "deployments.apps");
@@ -220,7 +267,8 @@ async fn a_new_definition_is_waited_for_and_then_found_by_any_of_its_names() {
         assert_eq!(condition, "Established");
     };
     define("a.example.com").await;
-    let widgets = soon(mapper.named("wd")).await.unwrap();
+    // A real server takes a moment to say so.
+    let widgets = eventually("it is discovered", async || mapper.named("wd").await.ok()).await;
     assert_eq!(widgets.to_string(), "widgets.a.example.com");
     let api: Api<DynamicObject> = Api::dynamic(client, widgets, Some("default")).unwrap();
     let blog = DynamicObject { metadata: ObjectMeta::new("default", "blog"), ..DynamicObject::default() };
@@ -228,11 +276,15 @@ async fn a_new_definition_is_waited_for_and_then_found_by_any_of_its_names() {
     assert_eq!(blog.types.kind, "Widget", "the handle knows the kind");
 
     define("b.example.com").await;
-    mapper.invalidate().await;
-    let error = mapper.named("widgets").await.unwrap_err();
-    let MappingError::Ambiguous { candidates, .. } = &error else { panic!("{error}") };
-    assert_eq!(candidates.len(), 2, "{error}");
+    let is_ambiguous = async || {
+        mapper.invalidate().await;
+        match mapper.named("widgets").await {
+            Err(MappingError::Ambiguous { candidates, .. }) => Some(candidates.len()),
+            _ => None,
+        }
+    };
+    assert_eq!(eventually("both are discovered", is_ambiguous).await, 2);
     let kind = GroupVersionKind::new("b.example.com", "", "Widget");
     assert_eq!(mapper.kind(&kind).await.unwrap().to_string(), "widgets.b.example.com");
-    server.shutdown().await;
+    place.leave().await;
 }
