@@ -5,13 +5,12 @@ mod documents;
 mod find;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pintle_meta::{ApiError, ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 use thiserror::Error as ThisError;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use self::find::Wanted;
@@ -46,8 +45,11 @@ pub struct RestMapper {
     client: RestClient,
     /// Counts the callers and the questions in their order, from 1.
     turns: AtomicU64,
-    /// Locked while somebody asks.
+    /// All that was said before this turn is forgotten.
+    forgotten: AtomicU64,
     known: Mutex<Option<Arc<Known>>>,
+    /// Held by who asks. Who finds an answer does not wait for it.
+    asking: tokio::sync::Mutex<()>,
 }
 
 /// A resource, and what a server says of it.
@@ -120,7 +122,13 @@ impl From<MappingError> for ApiError {
 impl RestMapper {
     /// A mapper for the server of a client. Nothing is sent yet.
     pub fn new(client: RestClient) -> Self {
-        Self { client, turns: AtomicU64::new(1), known: Mutex::new(None) }
+        Self {
+            client,
+            turns: AtomicU64::new(1),
+            forgotten: AtomicU64::new(0),
+            known: Mutex::new(None),
+            asking: tokio::sync::Mutex::new(()),
+        }
     }
 
     /// The resource that a name means, as users write it for kubectl: its plural, singular, kind or short name, in any case, alone or
@@ -182,8 +190,9 @@ impl RestMapper {
     }
 
     /// Forgets what the server has said. What is not known is asked for in any case; this is for what has gone or changed.
-    pub async fn invalidate(&self) {
-        *self.known.lock().await = None;
+    pub fn invalidate(&self) {
+        // A question that is under way began before, so its answer is forgotten as well.
+        self.forgotten.store(self.turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
     }
 
     async fn find(&self, wanted: &Wanted<'_>) -> Result<ApiResource, MappingError> {
@@ -195,19 +204,30 @@ impl RestMapper {
         }
     }
 
-    /// What the server has said, if it was asked after that turn.
+    /// What the server has said, if it was asked after that turn, and after all was forgotten.
     async fn known(&self, after: u64) -> Result<Arc<Known>, ApiError> {
-        let mut known = self.known.lock().await;
-        if let Some(known) = &*known {
-            if known.turn > after {
-                return Ok(known.clone());
-            }
-            tokio::time::sleep_until(known.asked + BETWEEN).await;
+        if let Some(known) = self.last(after) {
+            return Ok(known);
+        }
+        let _asking = self.asking.lock().await;
+        // Whoever asked meanwhile may have asked late enough.
+        if let Some(known) = self.last(after) {
+            return Ok(known);
+        }
+        if let Some(last) = self.last(0) {
+            tokio::time::sleep_until(last.asked + BETWEEN).await;
         }
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let new = Arc::new(discover::ask(&self.client, turn).await?);
-        *known = Some(new.clone());
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(new.clone());
         Ok(new)
+    }
+
+    /// The last answer, if it is of after that turn.
+    fn last(&self, after: u64) -> Option<Arc<Known>> {
+        // Nothing panics while it is held.
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        known.filter(|known| known.turn > after.max(self.forgotten.load(Ordering::Relaxed)))
     }
 }
 

@@ -277,7 +277,7 @@ async fn a_new_definition_is_waited_for_and_then_found_by_any_of_its_names() {
 
     define("b.example.com").await;
     let is_ambiguous = async || {
-        mapper.invalidate().await;
+        mapper.invalidate();
         match mapper.named("widgets").await {
             Err(MappingError::Ambiguous { candidates, .. }) => Some(candidates.len()),
             _ => None,

@@ -1,5 +1,6 @@
 //! From names to resources: what is asked of a server, and when.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -95,7 +96,7 @@ async fn two_documents_answer_all_questions_and_a_miss_asks_again() {
     );
     assert_eq!(pods.categories, ["all"]);
     assert_eq!(all.len(), 3, "what has no kind is no resource of ours");
-    mapper.invalidate().await;
+    mapper.invalidate();
     mapper.resources().await.unwrap();
     assert_eq!(server.seen().len(), 6);
 }
@@ -119,6 +120,24 @@ async fn all_who_miss_together_ask_once_and_no_more_than_once_a_second() {
     mapper.named("gadgets").await.unwrap_err();
     assert_eq!(server.seen().len(), 6);
     assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_for_what_is_known_does_not_wait_for_who_does_not() {
+    fn silent_later(seen: &Seen, before: usize) -> Reply {
+        if before < 2 { aggregated(seen, before) } else { Reply::Silence }
+    }
+    let _clock = steady_clock();
+    let server = Server::always(Reply::By(silent_later)).await;
+    let mapper = RestMapper::new(server.client());
+    mapper.named("pods").await.unwrap();
+    let mut missing = pin!(mapper.named("gadgets"));
+    while server.seen().len() < 4 {
+        let asked = tokio::time::timeout(Duration::from_millis(500), missing.as_mut()).await;
+        assert!(asked.is_err(), "nobody answers");
+    }
+    let known = tokio::time::timeout(Duration::from_secs(1), mapper.named("pods"));
+    known.await.unwrap().unwrap();
 }
 
 #[tokio::test]
