@@ -5,7 +5,6 @@ mod contest;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::{Future, pending};
-use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -343,11 +342,10 @@ impl<L: Lock> Running<L> {
         Some(seat)
     }
 
-    /// Ends the first contest by this panic. If there is none, nobody is left to be told.
+    /// Ends the first contest by this panic. If there is none yet, all poll.
     fn fall_over(&mut self, panic: Box<dyn std::any::Any + Send>) {
-        match self.seats.first_key_value().map(|(id, _)| *id).and_then(|id| self.leave(id)) {
-            Some(seat) => drop(seat.ended.send(Err(panic))),
-            None => resume_unwind(panic),
+        if let Some(seat) = self.seats.first_key_value().map(|(id, _)| *id).and_then(|id| self.leave(id)) {
+            drop(seat.ended.send(Err(panic)));
         }
     }
 }

@@ -276,6 +276,19 @@ async fn a_panic_of_one_request_ends_one_election() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn elections_go_on_by_polling_after_the_watch_of_all_has_panicked() {
+    let server = Collection::default();
+    server.faults().when(|request| {
+        assert_ne!(request.verb(), Verb::Watch, "fell over");
+        None
+    });
+    let fleet = fleet(&server, "a", 8);
+    let contenders = fleet.contend_all(2);
+    pass(30.0).await;
+    assert_eq!(leaders(&contenders), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn labels_that_no_lease_can_have_are_refused() {
     let labels = [("no label".to_owned(), String::new())].into();
     let config = LeaderElectorsConfig { labels, ..LeaderElectorsConfig::default() };
