@@ -31,6 +31,11 @@ pub fn resource(definition: &Value) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
 }
 
+/// Under which name the objects of a definition are stored: never that of a built-in kind, whatever the definition calls them.
+pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
+    crate::kinds::GroupResource::new(group, format!("custom/{plural}"))
+}
+
 /// Whether a definition's objects are served.
 pub fn is_established(definition: &Value) -> bool {
     condition(definition, "Established").is_some_and(|condition| text_at(condition, "/status") == "True")

@@ -2,13 +2,16 @@
 
 mod certificates;
 mod deadlines;
+mod definitions;
 mod identity;
 mod kubernetes;
 mod nesting;
 mod program;
+mod races;
 mod server;
 mod support;
 mod tokens;
+mod warnings;
 mod watch;
 mod websocket;
 mod work;

@@ -43,7 +43,7 @@ fn owners(numbers: std::ops::Range<usize>) -> Value {
 #[tokio::test]
 async fn the_ports_of_a_service() {
     let server = server().await;
-    let ports = each(20_000, |at| json!({"name": format!("p{at}"), "port": at + 1, "nodePort": 0}));
+    let ports = each(10_000, |at| json!({"name": format!("p{at}"), "port": at + 1, "nodePort": 0}));
     let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
     let made = post(&server, SERVICES, &service).await;
     assert_eq!(made.code, 201, "{:?}", made.body["message"]);
