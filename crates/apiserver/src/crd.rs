@@ -3,6 +3,7 @@
 //! [`settle`] does what the controllers of a real server do with definitions: it accepts names and establishes. [`kinds`] turns an
 //! established definition into [`Kind`](crate::kinds::Kind)s, whose strategy prunes, defaults and validates by the definition's schema.
 
+mod at;
 mod check;
 mod columns;
 mod default;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
 
+use super::at::At;
 use super::structural::Structural;
 use super::{columns, default, embedded, is_established, is_terminating, prune, validate};
 use crate::kinds::edit::{differ_outside, has, list, set, text, text_at};
@@ -164,7 +165,7 @@ impl Custom {
                 faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
             }
         }
-        faults.extend(embedded::faults(self.schema(), object, ""));
+        faults.extend(embedded::faults(self.schema(), object, At::Start("")));
         faults.extend(validate::duplicates(self.schema(), object, old, ""));
         faults
     }
@@ -186,7 +187,7 @@ impl Strategy for Custom {
     }
 
     fn malformed(&self, object: &Value) -> Option<String> {
-        embedded::malformed(self.schema(), object, "")
+        embedded::malformed(self.schema(), object, At::Start(""))
     }
 
     fn drop_nulls(&self, object: &mut Value) {
@@ -234,9 +235,9 @@ impl Strategy for Custom {
         let ruled = match subresource {
             Some("status") => {
                 let schema = self.schema().properties.get("status");
-                schema.and_then(|schema| schema.ruled(object.get("status")?, "status"))
+                schema.and_then(|schema| schema.ruled(object.get("status")?, At::Start("status")))
             }
-            _ => self.schema().ruled(object, ""),
+            _ => self.schema().ruled(object, At::Start("")),
         };
         ruled
             .map(|path| format!("x-kubernetes-validations of {path} have no effect: {}", RULES.1))

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::Value;
 
+use super::at::At;
 use crate::kinds::edit::{list, text_at};
 
 /// A structural schema, read once from the JSON of a definition.
@@ -104,21 +105,21 @@ impl Structural {
     }
 
     /// The path of the first part of a value that CEL rules are about.
-    pub(crate) fn ruled(&self, value: &Value, path: &str) -> Option<String> {
+    pub(crate) fn ruled(&self, value: &Value, path: At<'_>) -> Option<String> {
         if !self.has_rules_within || value.is_null() {
             return None;
         }
         if self.has_rules {
-            return Some(if path.is_empty() { "the object".into() } else { path.to_owned() });
+            let path = String::from(path);
+            return Some(if path.is_empty() { "the object".into() } else { path });
         }
         match value {
-            Value::Object(members) => members.iter().find_map(|(name, value)| {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                self.member(name)?.ruled(value, &path)
-            }),
+            Value::Object(members) => {
+                members.iter().find_map(|(name, value)| self.member(name)?.ruled(value, path.member(name)))
+            }
             Value::Array(items) => {
                 let schema = self.items.as_deref().filter(|schema| schema.has_rules_within)?;
-                items.iter().enumerate().find_map(|(at, item)| schema.ruled(item, &format!("{path}[{at}]")))
+                items.iter().enumerate().find_map(|(at, item)| schema.ruled(item, path.item(at)))
             }
             _ => None,
         }

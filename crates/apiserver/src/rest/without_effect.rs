@@ -33,7 +33,7 @@ pub(crate) const RULES: (&str, &str) =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 const CONVERSION: (&str, &str) = (
     "spec.conversion.webhook of a CustomResourceDefinition",
-    "this server calls no conversion webhooks: versions differ in their apiVersion alone",
+    "this server calls no conversion webhooks: only the apiVersion changes",
 );
 const BUILT_IN_VERSIONS: (&str, &str) =
     ("a CustomResourceDefinition's version that is built in", "the paths of that version are the server's own");

@@ -3,12 +3,14 @@
 mod certificates;
 mod deadlines;
 mod definitions;
+mod fuzz;
 mod identity;
 mod kubernetes;
 mod nesting;
 mod program;
 mod races;
 mod server;
+mod streams;
 mod support;
 mod tokens;
 mod warnings;
