@@ -29,8 +29,13 @@ pub(crate) struct Api {
 impl Api {
     pub(crate) fn new(config: ApiServerConfig, tokens: Option<Tokens>) -> Self {
         let clock = Arc::new(Clock::new());
-        let history = History { max_changes: config.history, ..History::default() };
-        let db = Db::new(config.first_revision, history, config.watch_buffer, clock.clone());
+        let history = History {
+            max_changes: config.history,
+            max_bytes: config.history_bytes,
+            followed: config.watch_buffer.max(1),
+            ..History::default()
+        };
+        let db = Db::new(config.first_revision, history, clock.clone());
         let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {
             db,

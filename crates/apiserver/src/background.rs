@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use kubernetes::put_right as put_kubernetes_right;
 
 use crate::api::Api;
-use crate::db::Feed;
+use crate::db::AllChanges;
 use crate::request::options::WriteOptions;
 use crate::store::{Change, Stored};
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(api: Arc<Api>, address: SocketAddr, stop: CancellationTo
     controllers.look_anew(&api);
     loop {
         let wake = controllers.work(&api).await;
-        if let Some(revision) = api.db.revision_if_read(&feed)
+        if let Some(revision) = api.db.revision_if_all_read(&feed)
             && !controllers.is_busy()
         {
             quiet.send_replace(revision);
@@ -88,7 +88,7 @@ impl Controllers {
     }
 
     /// Takes the changes that have come meanwhile.
-    fn catch_up(&mut self, api: &Api, feed: &mut Feed) {
+    fn catch_up(&mut self, api: &Api, feed: &mut AllChanges) {
         loop {
             match feed.try_recv() {
                 Ok(change) => self.observe(&change),

@@ -3,6 +3,7 @@
 //! [`settle`] does what the controllers of a real server do with definitions: it accepts names and establishes. [`kinds`] turns an
 //! established definition into [`Kind`](crate::kinds::Kind)s, whose strategy prunes, defaults and validates by the definition's schema.
 
+mod at;
 mod check;
 mod columns;
 mod default;
@@ -29,6 +30,11 @@ use crate::kinds::edit::{has, text_at};
 /// The group and plural that a definition is about, whatever it is in the registry now.
 pub fn resource(definition: &Value) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
+}
+
+/// Under which name the objects of a definition are stored: never that of a built-in kind, whatever the definition calls them.
+pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
+    crate::kinds::GroupResource::new(group, format!("custom/{plural}"))
 }
 
 /// Whether a definition's objects are served.

@@ -44,6 +44,11 @@ pub use scale::Scale;
 pub(crate) use scale::selector_text;
 pub use strategy::{Cluster, Context, Convert, Empty, Plain, Strategy};
 
+/// What of a resource's object no other object may have as well.
+pub(crate) fn claims(resource: &str, value: &Value) -> Vec<String> {
+    if resource == "services" { services::claims(value) } else { Vec::new() }
+}
+
 /// One resource in one version: all that the generic handlers need to serve it.
 #[derive(Clone)]
 pub struct Kind {

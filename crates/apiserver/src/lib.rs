@@ -39,8 +39,8 @@
 //! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `serve/negotiate.rs` |
 //! | decode | bytes become a value, checked against the types of the kind | `decode.rs`, [`schema`], `protobuf/` |
 //! | rules | patches, defaults, [`managed`] fields, admission, [validation](validate), all on what the store holds now | `rest/`, `kinds/`, `admission/`, [`patch`] |
-//! | commit | the value is put under a new revision, if nothing came between | `db.rs`, `store/` |
-//! | feed | the change goes to the feed that all watchers of the resource share | `db.rs` |
+//! | commit | the value is put under a new revision, if nothing came between: neither to it nor to what it follows from | `db.rs`, `store/` |
+//! | feed | those who watch the resource are told, and read the change from the log | `db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
 //! | frame | the event is encoded; once for all watchers where the object goes out as it is stored | `watch/frame.rs` |
 //! | send | a frame is a part of the answer's body, or a message of a WebSocket | `serve/body.rs`, `serve/websocket.rs` |

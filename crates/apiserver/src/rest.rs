@@ -19,9 +19,11 @@ mod review;
 mod rewrite;
 mod scale;
 mod signing;
+mod size;
 mod token;
 mod token_request;
 mod update;
+mod without_effect;
 
 pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use json::Ordered;
@@ -29,3 +31,4 @@ pub(crate) use list::{ListReply, Selection, compacted, is_uncached, parse_number
 pub(crate) use meta::metadata_mut;
 pub(crate) use object::{Place, Served, Written};
 pub(crate) use update::Change;
+pub(crate) use without_effect::{RULES, WITHOUT_EFFECT};

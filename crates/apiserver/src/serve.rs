@@ -11,6 +11,7 @@ mod health;
 mod negotiate;
 mod openapi;
 mod resource;
+mod stream;
 mod subresource;
 mod transform;
 mod websocket;

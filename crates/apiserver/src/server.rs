@@ -57,6 +57,10 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
+    /// What this server takes and does nothing about, though a real one would, each with why. Whoever writes such a thing so that it
+    /// would count gets a Warning.
+    pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::rest::WITHOUT_EFFECT;
+
     /// Starts a server. When this returns, it answers. Dropping the future starts nothing.
     ///
     /// # Errors
@@ -220,8 +224,8 @@ pub struct ApiServerConfig {
     pub seed: Option<u64>,
     /// How often a watch that allows bookmarks gets one: every minute, and at most once a millisecond.
     pub bookmark_interval: Duration,
-    /// How many events a watcher may lag before its stream is cut: 4096. At least 1 and at most 1 048 576 count. The events are
-    /// kept once for all watchers of a resource.
+    /// How many changes of its resource a watcher may lag before its stream is cut: 4096. At least 1 counts. They are kept once for
+    /// all watchers; one that is read slowly, or not at all, keeps none of them.
     pub watch_buffer: usize,
     /// The resource version of the server before its first write: 1. A server that takes the place of another needs one above
     /// all that the other gave out: its clients then learn that their versions are too old and list again, where they would
@@ -230,6 +234,9 @@ pub struct ApiServerConfig {
     /// How many changes are kept for each resource: 100 000. Changes older than five minutes are dropped when the resource is
     /// written next. Watches and lists from a version before those kept are refused.
     pub history: usize,
+    /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
+    /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case.
+    pub history_bytes: usize,
     /// Whether dependents of deleted owners are collected and deleted namespaces emptied: yes. Custom resource definitions and
     /// the Service `kubernetes` are looked after in any case.
     pub controllers: bool,
@@ -246,6 +253,7 @@ impl Default for ApiServerConfig {
             watch_buffer: 4096,
             first_revision: 1,
             history: 100_000,
+            history_bytes: 256 << 20,
             controllers: true,
         }
     }

@@ -1,9 +1,9 @@
 //! Watches: from the log to the frames of one client.
 //!
-//! A [`Watcher`] takes the changes of its resource from a feed that all watchers of the resource share, so a write costs the same
+//! A [`Watcher`] reads the changes of its resource from the log that all watchers of the resource share, so a write costs the same
 //! however many watch. What one of them shows is decided here, alone: [`event`] is a pure function. There is no queue for each
-//! watcher; one that falls further behind than the feed is long has lost events, so its stream is cut, and its client comes
-//! back with the last version it saw.
+//! watcher, and nothing is encoded before it can go out; one that falls too far behind is cut, and its client comes back with the
+//! last version it saw.
 
 mod event;
 mod frame;
@@ -14,18 +14,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_meta::WatchEventType;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
 pub(crate) use event::Event;
 pub(crate) use frame::Shape;
 
 use crate::api::{Api, VERSION_PATIENCE};
-use crate::db::Feed;
+use crate::db::{Feed, Over};
 use crate::failure::{Failure, Outcome};
 use crate::faults::WatchFault;
 use crate::request::options::ListOptions;
-use crate::rest::{Selection, compacted, is_uncached, parse_number, present};
+use crate::rest::{Selection, Served, compacted, is_uncached, parse_number, present};
+use crate::store::Stored;
 
 /// What goes out at once.
 #[derive(Clone, Debug)]
@@ -69,8 +69,10 @@ pub(crate) struct Watcher {
     selection: Selection,
     shape: Shape,
     feed: Feed,
-    /// Events up to this revision are none of this watch's.
-    after: u64,
+    /// What is there, as far as it has not been sent yet.
+    initial: VecDeque<Arc<Stored>>,
+    /// The revision of what is there, if a bookmark is to close it.
+    end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
     state: State,
     bookmarks: Option<Bookmarks>,
@@ -119,13 +121,12 @@ impl Watcher {
         };
         let start = Start::new(options, version);
         let resource = selection.kind.store.to_string().into();
-        let ((shown, old, revision), feed) = api.db.follow(&resource, |store| {
-            let shown = if start.initial { present(store, &selection) } else { Vec::new() };
-            let old = start
-                .after
-                .map(|after| store.changes_since(&resource, after).map(|changes| changes.cloned().collect::<Vec<_>>()));
-            (shown, old, store.revision())
+        let ((initial, kept, revision), feed) = api.db.follow(&resource, |store| {
+            let initial = if start.initial { present(store, &selection) } else { VecDeque::new() };
+            let kept = start.after.map_or(Ok(()), |after| store.changes_since(&resource, after).map(|_| ()));
+            (initial, kept, store.revision())
         });
+        let wait_for = (start.initial && version > revision).then_some(version);
         let now = Instant::now();
         let timeout = timeout(&api, options.timeout);
         let ends = now + timeout;
@@ -139,13 +140,17 @@ impl Watcher {
             api,
             selection,
             shape,
-            feed,
-            after: start.after.unwrap_or(0),
+            feed: match start.after {
+                Some(after) => feed.starting_after(after),
+                None => feed,
+            },
+            initial: if wait_for.is_none() { initial } else { VecDeque::new() },
+            end_mark: (start.end_mark && wait_for.is_none()).then_some(revision),
             ready: VecDeque::new(),
             state: State::Live,
             bookmarks,
             ends,
-            wait_for: (start.initial && version > revision).then_some(version),
+            wait_for,
         };
         if timeout.is_zero() {
             watcher.state = State::Ending;
@@ -154,24 +159,13 @@ impl Watcher {
             watcher.fail(&Failure::expired(format!("too old resource version: {version} ({revision})")));
             return Ok(watcher);
         }
-        if watcher.wait_for.is_none() {
-            for object in shown {
-                let frame = watcher.shape.object(WatchEventType::Added, &object, &watcher.selection.kind);
-                watcher.ready.push_back(frame);
-            }
-            if start.end_mark {
-                watcher.push_bookmark(revision, true);
-            }
-        }
-        match old {
-            Some(Ok(changes)) => changes.iter().for_each(|change| watcher.push(change)),
-            Some(Err(_)) if uncached => {
+        match kept {
+            Ok(()) => (),
+            Err(_) if uncached => {
                 watcher.fail(&Failure::expired("The resourceVersion for the provided watch is too old."));
             }
-            Some(Err(error)) => watcher.fail(&compacted(error, version)),
-            None => (),
+            Err(error) => watcher.fail(&compacted(error, version)),
         }
-        watcher.after = watcher.after.max(revision);
         Ok(watcher)
     }
 
@@ -182,6 +176,7 @@ impl Watcher {
             self.wait_for = None;
         }
         loop {
+            self.encode_initial();
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
                 // What was sent before reaches the client first.
                 tokio::task::yield_now().await;
@@ -198,14 +193,13 @@ impl Watcher {
             });
             tokio::select! {
                 biased;
-                change = self.feed.recv() => match change {
+                change = self.feed.next(&self.api.db) => match change {
                     Ok(change) => self.push(&change),
-                    Err(RecvError::Lagged(_)) => {
+                    Err(Over::TooSlow) => {
                         self.state = State::Ending;
                         return Some(Err(Cut::TooSlow));
                     }
-                    // The resource is no more, or was made anew.
-                    Err(RecvError::Closed) => self.state = State::Ending,
+                    Err(Over::Ended) => self.state = State::Ending,
                 },
                 () = tokio::time::sleep_until(wake) => self.on_time(),
             }
@@ -214,12 +208,23 @@ impl Watcher {
 
     /// What a change means for this watch, if anything.
     fn push(&mut self, change: &Arc<crate::store::Change>) {
-        if change.revision <= self.after {
-            return;
-        }
         if let Some(event) = Event::of(change, &self.selection) {
             let frame = self.shape.event(&event, change, &self.selection.kind);
             self.ready.push_back(frame);
+        }
+    }
+
+    /// Makes the next frame of what is there, if none is ready.
+    fn encode_initial(&mut self) {
+        if !self.ready.is_empty() {
+            return;
+        }
+        if let Some(stored) = self.initial.pop_front() {
+            let object = Served::stored(&self.selection.kind, &stored);
+            let frame = self.shape.object(WatchEventType::Added, &object, &self.selection.kind);
+            self.ready.push_back(frame);
+        } else if let Some(revision) = self.end_mark.take() {
+            self.push_bookmark(revision, true);
         }
     }
 
@@ -263,16 +268,10 @@ impl Watcher {
             return;
         }
         let resource = self.selection.kind.store.to_string().into();
-        let ((shown, revision), feed) =
+        let ((initial, revision), feed) =
             self.api.db.follow(&resource, |store| (present(store, &self.selection), store.revision()));
-        (self.feed, self.after) = (feed, revision);
-        for object in shown {
-            let frame = self.shape.object(WatchEventType::Added, &object, &self.selection.kind);
-            self.ready.push_back(frame);
-        }
-        if self.bookmarks.is_some() {
-            self.push_bookmark(revision, true);
-        }
+        (self.feed, self.initial) = (feed, initial);
+        self.end_mark = self.bookmarks.as_ref().map(|_| revision);
     }
 
     /// The frame as a scripted fault leaves it.

@@ -36,6 +36,7 @@ mod compare;
 pub mod embedded;
 pub mod failing;
 mod json;
+pub mod page;
 mod placeholders;
 mod session;
 mod shape;

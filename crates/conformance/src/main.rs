@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Parser;
 use pintle_apiserver::ApiServer;
 use pintle_conformance::failing::{self, Drift};
+use pintle_conformance::page::{page, page_file};
 use pintle_conformance::{Case, Target, Trust, Verdict, embedded, load, pack, packed_folder, replay};
 
 /// Replay what a real kube-apiserver answered, case by case.
@@ -157,6 +158,10 @@ fn hold_to_list(
     if update {
         failing::write(&file, failed)?;
         println!("wrote {}", file.display());
+        let place = page_file();
+        std::fs::write(&place, page(verdicts.iter().map(|verdict| verdict.name.as_str()), failed))
+            .with_context(|| format!("writing {}", place.display()))?;
+        println!("wrote {}", place.display());
         return Ok(true);
     }
     let drift = Drift::of(listed, &names(verdicts.iter()), failed);
@@ -172,6 +177,14 @@ fn hold_to_list(
         if !names.is_empty() {
             println!("{} cases {what}:\n  {}", names.len(), names.join("\n  "));
         }
+    }
+    let written = std::fs::read_to_string(page_file()).with_context(|| format!("reading {}", page_file().display()))?;
+    if drift == Drift::default() && written != page(verdicts.iter().map(|verdict| verdict.name.as_str()), failed) {
+        println!(
+            "{} says something else: `cargo xtask conformance --server --update` rewrites it",
+            page_file().display()
+        );
+        return Ok(false);
     }
     if drift == Drift::default() {
         println!("as listed: {} pass, {} do not pass yet", verdicts.len() - failed.len(), failed.len());

@@ -81,7 +81,7 @@ impl Definitions {
             api.change_kinds(|registry| registry.replace_custom(&resource, kinds));
             let spec_changed = old.is_none_or(|old| old[0] != depends_on[0]);
             if spec_changed {
-                api.db.renew(&resource.to_string().into());
+                api.db.renew(&stored(&resource).to_string().into());
             }
         }
     }
@@ -90,7 +90,7 @@ impl Definitions {
     fn withdraw(&mut self, api: &Api, resource: &GroupResource) {
         if self.served.remove(resource).is_some() {
             api.change_kinds(|kinds| kinds.replace_custom(resource, Vec::new()));
-            api.db.renew(&resource.to_string().into());
+            api.db.renew(&stored(resource).to_string().into());
         }
     }
 
@@ -101,8 +101,9 @@ impl Definitions {
             return true;
         }
         let kinds = api.kinds();
-        let objects = all(api, &resource.to_string());
-        let Some(kind) = kinds.store(&resource).filter(|_| self.served.contains_key(&resource)) else {
+        let store = stored(&resource);
+        let objects = all(api, &store.to_string());
+        let Some(kind) = kinds.store(&store).filter(|_| self.served.contains_key(&resource)) else {
             self.finish(api, definition);
             return true;
         };
@@ -121,7 +122,7 @@ impl Definitions {
                 tokio::task::yield_now().await;
             }
         }
-        if all(api, &resource.to_string()).is_empty() {
+        if all(api, &store.to_string()).is_empty() {
             self.finish(api, definition);
             return true;
         }
@@ -177,6 +178,10 @@ impl Definitions {
             tracing::debug!(%name, message = failure.status.message, "a definition could not be written");
         }
     }
+}
+
+fn stored(resource: &GroupResource) -> GroupResource {
+    crd::store(&resource.group, &resource.resource)
 }
 
 /// The definitions in the order in which they were made.

@@ -2,29 +2,30 @@
 
 use serde_json::Value;
 
+use super::at::At;
 use super::structural::{Additional, Structural};
 use crate::schema;
 use crate::validate::{FieldFault, label_key_faults, label_value_faults};
 
 /// Why an embedded object cannot be read as one at all: where, which value, and what is wrong with it.
-pub(super) fn malformed(schema: &Structural, value: &Value, path: &str) -> Option<String> {
+pub(super) fn malformed(schema: &Structural, value: &Value, path: At<'_>) -> Option<String> {
     match value {
         Value::Object(members) => members.iter().find_map(|(name, member)| {
-            let below = join(path, name);
+            let below = path.member(name);
             if schema.embedded
                 && let Some(why) = malformed_part(name, member)
             {
                 return Some(format!("{below}: Invalid value: {member}: {why}"));
             }
             match (schema.properties.get(name), &schema.additional) {
-                (Some(schema), _) => malformed(schema, member, &below),
-                (None, Some(Additional::Schema(schema))) => malformed(schema, member, &format!("{path}[{name}]")),
+                (Some(schema), _) => malformed(schema, member, below),
+                (None, Some(Additional::Schema(schema))) => malformed(schema, member, At::Key(&path, name)),
                 _ => None,
             }
         }),
         Value::Array(items) => {
             let schema = schema.items.as_ref()?;
-            items.iter().enumerate().find_map(|(at, item)| malformed(schema, item, &format!("{path}[{at}]")))
+            items.iter().enumerate().find_map(|(at, item)| malformed(schema, item, path.item(at)))
         }
         _ => None,
     }
@@ -39,16 +40,16 @@ fn malformed_part(name: &str, value: &Value) -> Option<String> {
 }
 
 /// What embedded objects lack: a version, a kind, and valid metadata.
-pub(super) fn faults(schema: &Structural, value: &Value, path: &str) -> Vec<FieldFault> {
+pub(super) fn faults(schema: &Structural, value: &Value, path: At<'_>) -> Vec<FieldFault> {
     let mut faults = Vec::new();
     match value {
         Value::Object(members) => {
             if schema.embedded {
                 for key in ["apiVersion", "kind"] {
                     match members.get(key) {
-                        None => faults.push(FieldFault::required(format!("{path}.{key}"), "")),
+                        None => faults.push(FieldFault::required(path.member(key), "")),
                         Some(Value::String(text)) if text.is_empty() => {
-                            faults.push(FieldFault::invalid_text(format!("{path}.{key}"), "", "must not be empty"));
+                            faults.push(FieldFault::invalid_text(path.member(key), "", "must not be empty"));
                         }
                         Some(_) => {}
                     }
@@ -68,25 +69,18 @@ pub(super) fn faults(schema: &Structural, value: &Value, path: &str) -> Vec<Fiel
                     (None, Some(Additional::Schema(schema))) => schema,
                     _ => continue,
                 };
-                faults.extend(self::faults(of_member, member, &join(path, name)));
+                faults.extend(self::faults(of_member, member, path.member(name)));
             }
         }
         Value::Array(items) => {
             if let Some(schema) = &schema.items {
-                let each = items
-                    .iter()
-                    .enumerate()
-                    .flat_map(|(at, item)| self::faults(schema, item, &format!("{path}[{at}]")));
+                let each = items.iter().enumerate().flat_map(|(at, item)| self::faults(schema, item, path.item(at)));
                 faults.extend(each);
             }
         }
         _ => {}
     }
     faults
-}
-
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.into() } else { format!("{path}.{name}") }
 }
 
 #[cfg(test)]
@@ -104,7 +98,7 @@ mod tests {
             "map": {"type": "object", "additionalProperties": object},
         }}));
         let check = |value: Value, expected: Option<&str>| {
-            assert_eq!(malformed(&schema, &value, "").as_deref(), expected, "{value}");
+            assert_eq!(malformed(&schema, &value, At::Start("")).as_deref(), expected, "{value}");
         };
         check(json!({"one": {"apiVersion": "v1", "kind": "A", "metadata": null}, "kind": 1}), None);
         check(json!({"list": [{}, {"kind": true}]}), Some("list[1].kind: Invalid value: true: must be a string"));

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::at::At;
 use super::structural::Structural;
 
 const METADATA: &[&str] = &[
@@ -28,14 +29,14 @@ const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata"];
 /// Takes what the schema does not know from a custom resource; answers the paths of what went, sorted.
 pub(crate) fn prune(schema: &Structural, object: &mut Value) -> Vec<String> {
     let mut gone = Vec::new();
-    resource(schema, object, "", &mut gone);
+    resource(schema, object, At::Start(""), &mut gone);
     gone.sort();
     gone
 }
 
 /// Takes what the schema does not know from a part of a resource.
 pub(crate) fn prune_value(schema: &Structural, value: &mut Value) {
-    self::value(schema, value, "", &mut Vec::new());
+    self::value(schema, value, At::Start(""), &mut Vec::new());
 }
 
 /// Whether [`prune`] would take anything away.
@@ -43,40 +44,40 @@ pub(crate) fn is_pruned(schema: &Structural, object: &Value) -> bool {
     resource_is_pruned(schema, object)
 }
 
-fn resource(schema: &Structural, object: &mut Value, path: &str, gone: &mut Vec<String>) {
+fn resource(schema: &Structural, object: &mut Value, path: At<'_>, gone: &mut Vec<String>) {
     let Some(members) = object.as_object_mut() else { return };
     if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
-        prune_metadata(metadata, &join(path, "metadata"), gone);
+        prune_metadata(metadata, path.member("metadata"), gone);
     }
     prune_members(schema, members, path, gone, true);
 }
 
-fn prune_metadata(metadata: &mut Map<String, Value>, path: &str, gone: &mut Vec<String>) {
+fn prune_metadata(metadata: &mut Map<String, Value>, path: At<'_>, gone: &mut Vec<String>) {
     keep(metadata, METADATA, path, gone);
     for (key, known) in [("ownerReferences", OWNER), ("managedFields", MANAGED)] {
         for (at, item) in metadata.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
             if let Some(item) = item.as_object_mut() {
-                keep(item, known, &format!("{path}.{key}[{at}]"), gone);
+                keep(item, known, path.member(key).item(at), gone);
             }
         }
     }
 }
 
-fn keep(members: &mut Map<String, Value>, known: &[&str], path: &str, gone: &mut Vec<String>) {
+fn keep(members: &mut Map<String, Value>, known: &[&str], path: At<'_>, gone: &mut Vec<String>) {
     members.retain(|key, _| {
         let stays = known.contains(&key.as_str());
         if !stays {
-            gone.push(join(path, key));
+            gone.push(path.member(key).into());
         }
         stays
     });
 }
 
-fn value(schema: &Structural, value: &mut Value, path: &str, gone: &mut Vec<String>) {
+fn value(schema: &Structural, value: &mut Value, path: At<'_>, gone: &mut Vec<String>) {
     match value {
         Value::Object(members) if schema.embedded => {
             if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
-                prune_metadata(metadata, &join(path, "metadata"), gone);
+                prune_metadata(metadata, path.member("metadata"), gone);
             }
             prune_members(schema, members, path, gone, true);
         }
@@ -84,7 +85,7 @@ fn value(schema: &Structural, value: &mut Value, path: &str, gone: &mut Vec<Stri
         Value::Array(items) => {
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter_mut().enumerate() {
-                    self::value(schema, item, &format!("{path}[{at}]"), gone);
+                    self::value(schema, item, path.item(at), gone);
                 }
             } else if !schema.preserve_unknown {
                 // Without a schema of the items nothing in them is known.
@@ -102,7 +103,7 @@ fn value(schema: &Structural, value: &mut Value, path: &str, gone: &mut Vec<Stri
 fn prune_members(
     schema: &Structural,
     members: &mut Map<String, Value>,
-    path: &str,
+    path: At<'_>,
     gone: &mut Vec<String>,
     is_resource: bool,
 ) {
@@ -111,10 +112,10 @@ fn prune_members(
             return true;
         }
         match schema.member(key) {
-            Some(schema) => value(schema, member, &join(path, key), gone),
+            Some(schema) => value(schema, member, path.member(key), gone),
             None if schema.preserve_unknown || schema.knows(key) => {}
             None => {
-                gone.push(join(path, key));
+                gone.push(path.member(key).into());
                 return false;
             }
         }
@@ -155,8 +156,4 @@ fn value_is_pruned(schema: &Structural, value: &Value) -> bool {
         },
         _ => true,
     }
-}
-
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.into() } else { format!("{path}.{key}") }
 }

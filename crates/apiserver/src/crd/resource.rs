@@ -6,10 +6,12 @@ use jiff::Timestamp;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
 
+use super::at::At;
 use super::structural::Structural;
 use super::{columns, default, embedded, is_established, is_terminating, prune, validate};
 use crate::kinds::edit::{differ_outside, has, list, set, text, text_at};
 use crate::kinds::{Conduct, Context, Kind, Scale, Strategy, Subresource, compare_versions};
+use crate::rest::RULES;
 use crate::table::Column;
 use crate::validate::{FieldFault, NameRule};
 
@@ -50,7 +52,7 @@ pub fn kinds(definition: &Value) -> Vec<Kind> {
             categories: names("categories"),
             scope,
             verbs: VERBS.iter().map(ToString::to_string).collect(),
-            store: crate::kinds::GroupResource::new(group, plural.as_str()),
+            store: super::store(group, &plural),
             stored_version: Some(GroupVersion::new(group, stored_name)),
             subresources: subresources(version),
             conduct: Conduct {
@@ -163,7 +165,7 @@ impl Custom {
                 faults.push(FieldFault::invalid(field, &replicas.into(), "should be a non-negative integer"));
             }
         }
-        faults.extend(embedded::faults(self.schema(), object, ""));
+        faults.extend(embedded::faults(self.schema(), object, At::Start("")));
         faults.extend(validate::duplicates(self.schema(), object, old, ""));
         faults
     }
@@ -185,7 +187,7 @@ impl Strategy for Custom {
     }
 
     fn malformed(&self, object: &Value) -> Option<String> {
-        embedded::malformed(self.schema(), object, "")
+        embedded::malformed(self.schema(), object, At::Start(""))
     }
 
     fn drop_nulls(&self, object: &mut Value) {
@@ -227,6 +229,20 @@ impl Strategy for Custom {
         };
         let faults = validate::validate(schema, status, old.get("status"), "status").into_iter().map(shortened);
         faults.chain(validate::duplicates(schema, status, old.get("status"), "status")).collect()
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+        let ruled = match subresource {
+            Some("status") => {
+                let schema = self.schema().properties.get("status");
+                schema.and_then(|schema| schema.ruled(object.get("status")?, At::Start("status")))
+            }
+            _ => self.schema().ruled(object, At::Start("")),
+        };
+        ruled
+            .map(|path| format!("x-kubernetes-validations of {path} have no effect: {}", RULES.1))
+            .into_iter()
+            .collect()
     }
 
     fn deprecation(&self) -> Option<&str> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::Value;
 
+use super::at::At;
 use crate::kinds::edit::{list, text_at};
 
 /// A structural schema, read once from the JSON of a definition.
@@ -30,6 +31,9 @@ pub(crate) struct Structural {
     pub(crate) any_of: Vec<Structural>,
     pub(crate) one_of: Vec<Structural>,
     pub(crate) not: Option<Box<Structural>>,
+    /// Whether there are CEL rules for the value itself, and whether there are any in it.
+    pub(crate) has_rules: bool,
+    pub(crate) has_rules_within: bool,
 }
 
 /// What values of a map may be.
@@ -65,7 +69,7 @@ impl Structural {
         let flag = |key: &str| schema.get(key) == Some(&Value::Bool(true));
         let schemas = |key: &str| list(schema, &format!("/{key}")).map(Self::read).collect();
         let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-        Self {
+        let mut read = Self {
             type_name: text_at(schema, "/type").into(),
             format: text_at(schema, "/format").into(),
             nullable: flag("nullable"),
@@ -88,6 +92,36 @@ impl Structural {
             any_of: schemas("anyOf"),
             one_of: schemas("oneOf"),
             not: schema.get("not").filter(|not| not.is_object()).map(|not| Box::new(Self::read(not))),
+            has_rules: list(schema, "/x-kubernetes-validations").next().is_some(),
+            has_rules_within: false,
+        };
+        let additional = match &read.additional {
+            Some(Additional::Schema(schema)) => Some(&**schema),
+            _ => None,
+        };
+        let within = read.properties.values().chain(additional).chain(read.items.as_deref());
+        read.has_rules_within = read.has_rules || within.into_iter().any(|schema| schema.has_rules_within);
+        read
+    }
+
+    /// The path of the first part of a value that CEL rules are about.
+    pub(crate) fn ruled(&self, value: &Value, path: At<'_>) -> Option<String> {
+        if !self.has_rules_within || value.is_null() {
+            return None;
+        }
+        if self.has_rules {
+            let path = String::from(path);
+            return Some(if path.is_empty() { "the object".into() } else { path });
+        }
+        match value {
+            Value::Object(members) => {
+                members.iter().find_map(|(name, value)| self.member(name)?.ruled(value, path.member(name)))
+            }
+            Value::Array(items) => {
+                let schema = self.items.as_deref().filter(|schema| schema.has_rules_within)?;
+                items.iter().enumerate().find_map(|(at, item)| schema.ruled(item, path.item(at)))
+            }
+            _ => None,
         }
     }
 

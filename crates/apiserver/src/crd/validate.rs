@@ -1,27 +1,35 @@
 //! Validates a custom resource against its structural schema.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde_json::Value;
 
+use super::at::At;
 use super::formats;
 use super::structural::{Additional, Limits, Structural};
 use crate::validate::{FaultReason, FieldFault};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
 pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldFault> {
-    let mut check = Check { faults: Vec::new(), visits: 0 };
-    check.value(schema, value, old, path);
+    let mut check = Check::default();
+    check.value(schema, value, old, At::Start(path));
     check.faults
 }
 
+/// So many bytes of faults are told; of those beyond nobody could make use.
+const MOST_TOLD: usize = 4 << 20;
+
+#[derive(Default)]
 struct Check {
     faults: Vec<FieldFault>,
+    /// The bytes of what is told.
+    told: usize,
     visits: usize,
 }
 
 impl Check {
-    fn value(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: &str) {
+    fn value(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
         self.visits += 1;
         if old == Some(value) {
             return;
@@ -46,7 +54,7 @@ impl Check {
     }
 
     /// Answers whether the JSON type fits; a fault if not.
-    fn is_of_type(&mut self, schema: &Structural, value: &Value, path: &str) -> bool {
+    fn is_of_type(&mut self, schema: &Structural, value: &Value, path: At<'_>) -> bool {
         let found = type_of(value);
         let (fits, wanted) = match schema.type_name.as_str() {
             _ if schema.int_or_string => (matches!(found, "integer" | "string"), "integer,string"),
@@ -59,15 +67,15 @@ impl Check {
                 FaultReason::TypeInvalid,
                 path,
                 &found.into(),
-                &format!("{path} in body must be of type {wanted}: \"{found}\""),
+                format_args!("{path} in body must be of type {wanted}: \"{found}\""),
             );
         }
         fits
     }
 
-    fn branches(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: &str) {
+    fn branches(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
         let run = |schema: &Structural| {
-            let mut check = Self { faults: Vec::new(), visits: 0 };
+            let mut check = Self::default();
             check.value(schema, value, old, path);
             check
         };
@@ -75,7 +83,7 @@ impl Check {
             let results: Vec<_> = schema.any_of.iter().map(run).collect();
             if !results.iter().any(|result| result.faults.is_empty()) {
                 self.nowhere(format!("\"{path}\" must validate at least one schema (anyOf)"));
-                self.faults.extend(best(results));
+                self.take(best(results));
             }
         }
         if !schema.one_of.is_empty() {
@@ -85,7 +93,7 @@ impl Check {
             match fitting {
                 0 => {
                     self.nowhere(format!("{stem} Found none valid"));
-                    self.faults.extend(best(results));
+                    self.take(best(results));
                 }
                 1 => {}
                 many => self.nowhere(format!("{stem} Found {many} valid alternatives")),
@@ -94,7 +102,7 @@ impl Check {
         if !schema.all_of.is_empty() {
             let results: Vec<_> = schema.all_of.iter().map(run).collect();
             let fitting = results.iter().filter(|result| result.faults.is_empty()).count();
-            self.faults.extend(results.into_iter().flat_map(|result| result.faults));
+            results.into_iter().for_each(|result| self.take(result.faults));
             match fitting {
                 0 => self.nowhere(format!("\"{path}\" must validate all the schemas (allOf). None validated")),
                 some if some < schema.all_of.len() => {
@@ -108,32 +116,32 @@ impl Check {
         }
     }
 
-    fn text(&mut self, schema: &Structural, text: &str, path: &str) {
+    fn text(&mut self, schema: &Structural, text: &str, path: At<'_>) {
         let limits = &schema.limits;
         let length = text.chars().count() as u64;
         let value = Value::from(text);
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
             let message = format!("Too long: may not be more than {most} bytes");
-            self.faults.push(FieldFault::new(FaultReason::TooLong, path, message));
+            self.tell(|| FieldFault::new(FaultReason::TooLong, path, message));
         }
         if let Some(least) = limits.min_length.filter(|least| length < *least) {
             self.fault(
                 FaultReason::Invalid,
                 path,
                 &value,
-                &format!("{path} in body should be at least {least} chars long"),
+                format_args!("{path} in body should be at least {least} chars long"),
             );
         }
         if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-            self.fault(FaultReason::Invalid, path, &value, &format!("{path} in body should match '{pattern}'"));
+            self.fault(FaultReason::Invalid, path, &value, format_args!("{path} in body should match '{pattern}'"));
         }
         if !formats::fits(&schema.format, text) {
             let why = format!("{path} in body must be of type {}: {value}", schema.format);
-            self.fault(FaultReason::TypeInvalid, path, &value, &why);
+            self.fault(FaultReason::TypeInvalid, path, &value, format_args!("{why}"));
         }
     }
 
-    fn number(&mut self, schema: &Structural, value: &Value, path: &str) {
+    fn number(&mut self, schema: &Structural, value: &Value, path: At<'_>) {
         let Some(number) = value.as_f64() else { return };
         let whole = value.is_i64();
         let fits = match (schema.type_name.as_str(), schema.format.as_str()) {
@@ -152,27 +160,32 @@ impl Check {
         }
         let limits = &schema.limits;
         if let Some(factor) = limits.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
-            self.fault(FaultReason::Invalid, path, value, &format!("{path} in body should be a multiple of {factor}"));
+            self.fault(
+                FaultReason::Invalid,
+                path,
+                value,
+                format_args!("{path} in body should be a multiple of {factor}"),
+            );
         }
         let beyond = |most: &f64| if limits.exclusive_maximum { number >= *most } else { number > *most };
         if let Some(most) = limits.maximum.filter(beyond) {
             let bound = if limits.exclusive_maximum { "less than" } else { "less than or equal to" };
-            self.fault(FaultReason::Invalid, path, value, &format!("{path} in body should be {bound} {most}"));
+            self.fault(FaultReason::Invalid, path, value, format_args!("{path} in body should be {bound} {most}"));
         }
         let below = |least: &f64| if limits.exclusive_minimum { number <= *least } else { number < *least };
         if let Some(least) = limits.minimum.filter(below) {
             let bound = if limits.exclusive_minimum { "greater than" } else { "greater than or equal to" };
-            self.fault(FaultReason::Invalid, path, value, &format!("{path} in body should be {bound} {least}"));
+            self.fault(FaultReason::Invalid, path, value, format_args!("{path} in body should be {bound} {least}"));
         }
     }
 
-    fn list(&mut self, schema: &Structural, items: &[Value], old: Option<&Value>, path: &str) {
+    fn list(&mut self, schema: &Structural, items: &[Value], old: Option<&Value>, path: At<'_>) {
         if let Some(of_items) = &schema.items {
             let before = old.and_then(Value::as_array).filter(|_| schema.list_type == "map");
             for (at, item) in items.iter().enumerate() {
                 let same = |known: &&Value| schema.list_map_keys.iter().all(|key| known.get(key) == item.get(key));
                 let old = before.and_then(|before| before.iter().find(same));
-                self.value(of_items, item, old, &format!("{path}[{at}]"));
+                self.value(of_items, item, old, path.item(at));
             }
         }
         let (count, limits) = (items.len() as u64, &schema.limits);
@@ -181,7 +194,7 @@ impl Check {
                 FaultReason::Invalid,
                 path,
                 &count.into(),
-                &format!("{path} in body should have at least {least} items"),
+                format_args!("{path} in body should have at least {least} items"),
             );
         }
         if let Some(most) = limits.max_items.filter(|most| count > *most) {
@@ -194,12 +207,12 @@ impl Check {
         schema: &Structural,
         members: &serde_json::Map<String, Value>,
         old: Option<&Value>,
-        path: &str,
+        path: At<'_>,
     ) {
         let (count, limits) = (members.len() as u64, &schema.limits);
         if let Some(least) = limits.min_properties.filter(|least| count < *least) {
             let why = format!("{path} in body should have at least {least} properties");
-            self.fault(FaultReason::Invalid, path, &count.into(), &why);
+            self.fault(FaultReason::Invalid, path, &count.into(), format_args!("{why}"));
         }
         if let Some(most) = limits.max_properties.filter(|most| count > *most) {
             self.too_many(path, count, most);
@@ -210,14 +223,14 @@ impl Check {
                 (None, Some(Additional::Schema(schema))) => schema,
                 _ => continue,
             };
-            self.value(of_member, member, old.and_then(|old| old.get(name)), &join(path, name));
+            self.value(of_member, member, old.and_then(|old| old.get(name)), path.member(name));
         }
         for name in schema.required.iter().filter(|name| !members.contains_key(*name)) {
-            self.faults.push(FieldFault::required(join(path, name), ""));
+            self.tell(|| FieldFault::required(path.member(name), ""));
         }
     }
 
-    fn one_of_values(&mut self, limits: &Limits, value: &Value, path: &str) {
+    fn one_of_values(&mut self, limits: &Limits, value: &Value, path: At<'_>) {
         let Some(values) = &limits.values else { return };
         let same = |known: &Value| known == value || known.as_f64().is_some_and(|known| value.as_f64() == Some(known));
         if values.iter().any(same) {
@@ -226,27 +239,44 @@ impl Check {
         let known: Vec<_> =
             values.iter().map(|known| known.as_str().map_or_else(|| known.to_string(), Into::into)).collect();
         let known: Vec<_> = known.iter().map(String::as_str).collect();
-        self.faults.push(FieldFault::unsupported(path, value, &known));
+        self.tell(|| FieldFault::unsupported(path, value, &known));
     }
 
-    fn too_many(&mut self, path: &str, count: u64, most: u64) {
+    fn too_many(&mut self, path: At<'_>, count: u64, most: u64) {
         let items = if most == 1 { "item" } else { "items" };
         let message = format!("Too many: {count}: must have at most {most} {items}");
-        self.faults.push(FieldFault::new(FaultReason::TooMany, path, message));
+        self.tell(|| FieldFault::new(FaultReason::TooMany, path, message));
     }
 
-    fn fault(&mut self, reason: FaultReason, path: &str, value: &Value, why: &str) {
-        self.faults.push(FieldFault::new(reason, path, format!("Invalid value: {value}: {why}")));
+    fn fault(&mut self, reason: FaultReason, path: At<'_>, value: &Value, why: fmt::Arguments<'_>) {
+        self.tell(|| FieldFault::new(reason, path, format!("Invalid value: {value}: {why}")));
+    }
+
+    /// Notes a fault, as far as faults are told.
+    fn tell(&mut self, fault: impl FnOnce() -> FieldFault) {
+        if self.told < MOST_TOLD {
+            let fault = fault();
+            self.told += fault.field.len() + fault.message.len();
+            self.faults.push(fault);
+        }
+    }
+
+    fn take(&mut self, faults: Vec<FieldFault>) {
+        faults.into_iter().for_each(|fault| self.tell(|| fault));
     }
 
     /// A fault that the Go library gives no path.
     fn nowhere(&mut self, why: String) {
-        self.fault(FaultReason::Invalid, "<nil>", &"".into(), &why);
+        self.fault(FaultReason::Invalid, At::Start("<nil>"), &"".into(), format_args!("{why}"));
     }
 }
 
 /// The faults of lists that are sets or maps: the first duplicate of each.
 pub(crate) fn duplicates(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldFault> {
+    doubles(schema, value, old, At::Start(path))
+}
+
+fn doubles(schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) -> Vec<FieldFault> {
     let mut faults = Vec::new();
     if old == Some(value) {
         return faults;
@@ -265,19 +295,19 @@ pub(crate) fn duplicates(schema: &Structural, value: &Value, old: Option<&Value>
                 let mut seen = BTreeSet::new();
                 let double = items.iter().enumerate().find(|(_, item)| !seen.insert(key(item).to_string()));
                 if let Some((at, item)) = double {
-                    faults.push(FieldFault::duplicate(format!("{path}[{at}]"), &key(item)));
+                    faults.push(FieldFault::duplicate(path.item(at), &key(item)));
                 }
             }
             if let Some(schema) = &schema.items {
                 for (at, item) in items.iter().enumerate() {
-                    faults.extend(duplicates(schema, item, None, &format!("{path}[{at}]")));
+                    faults.extend(doubles(schema, item, None, path.item(at)));
                 }
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
                 if let Some(schema) = schema.member(name) {
-                    faults.extend(duplicates(schema, member, old.and_then(|old| old.get(name)), &join(path, name)));
+                    faults.extend(doubles(schema, member, old.and_then(|old| old.get(name)), path.member(name)));
                 }
             }
         }
@@ -306,8 +336,4 @@ fn type_of(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
-}
-
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.into() } else { format!("{path}.{name}") }
 }

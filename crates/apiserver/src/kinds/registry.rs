@@ -35,10 +35,13 @@ impl Registry {
         self.kinds.iter().find(|kind| kind.kind == name && kind.version == version && kind.group == group)
     }
 
-    /// A kind in its preferred version.
+    /// A kind in its preferred version; of a built-in kind, none that a definition has added.
     pub fn group_kind(&self, group: &str, name: &str) -> Option<&Arc<Kind>> {
         let of_kind = self.kinds.iter().filter(|kind| kind.kind == name && kind.group == group);
-        of_kind.reduce(|best, kind| if compare_versions(&kind.version, &best.version).is_lt() { kind } else { best })
+        let order = |kind: &Arc<Kind>, best: &Arc<Kind>| {
+            kind.custom.cmp(&best.custom).then_with(|| compare_versions(&kind.version, &best.version))
+        };
+        of_kind.reduce(|best, kind| if order(kind, best).is_lt() { kind } else { best })
     }
 
     /// A set of stored objects, as its preferred version shows it.
@@ -84,10 +87,17 @@ impl Registry {
         kinds
     }
 
-    /// Puts the versions of one custom resource in place of those of the same group and plural; none removes it.
+    /// Whether a version of a group is built in. Nothing that a definition adds to it is served: its paths are taken.
+    pub fn is_built_in(&self, group: &str, version: &str) -> bool {
+        self.kinds.iter().any(|kind| !kind.custom && kind.group == group && kind.version == version)
+    }
+
+    /// Puts the versions of one custom resource in place of those of the same group and plural; none removes it. Versions that are
+    /// built in stay as they are.
     pub fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         self.kinds.retain(|kind| !(kind.custom && kind.group == resource.group && kind.plural == resource.resource));
-        self.kinds.extend(kinds.into_iter().map(Arc::new));
+        let added: Vec<_> = kinds.into_iter().filter(|kind| !self.is_built_in(&kind.group, &kind.version)).collect();
+        self.kinds.extend(added.into_iter().map(Arc::new));
         self.kinds.sort_by(|a, b| match (a.custom, b.custom) {
             (true, true) => (&a.group, &a.plural).cmp(&(&b.group, &b.plural)),
             (a, b) => a.cmp(&b),

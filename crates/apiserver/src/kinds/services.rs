@@ -124,9 +124,11 @@ impl Strategy for Service {
             return Ok(());
         }
         let services = context.cluster.objects(&GroupResource::new("", "services"), None);
-        let taken = taken_address(&services, object, old);
-        allocate(&services, object);
-        let Some(address) = taken else { return Ok(()) };
+        let taken = taken(&services, object, old);
+        let complete = allocate(&services, object);
+        if taken.is_none() && complete.is_ok() {
+            return Ok(());
+        }
         let otherwise = match old {
             None => self.validate_create(object),
             Some(old) => self.validate_update(object, old, subresource),
@@ -135,10 +137,10 @@ impl Strategy for Service {
             // The caller finds them too, and they come first.
             return Ok(());
         }
-        let why = format!("failed to allocate IP {address}: provided IP is already allocated");
-        let given = object.pointer("/spec/clusterIPs").cloned().unwrap_or_default();
-        let fault = FieldFault::invalid("spec.clusterIPs", &given, why);
-        Err(Failure::invalid_named("", "Service", text_at(object, "/metadata/name"), vec![fault]).status)
+        if let Some(fault) = taken {
+            return Err(Failure::invalid_named("", "Service", text_at(object, "/metadata/name"), vec![fault]).status);
+        }
+        complete.map_err(|why| Failure::internal(why).status)
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
@@ -229,26 +231,50 @@ fn addresses(service: &Value) -> impl Iterator<Item = IpAddr> {
     first.chain(list(service, "/spec/clusterIPs")).filter_map(|address| address.as_str()?.parse().ok())
 }
 
-/// The first address that the Service asks for, does not have yet, and cannot get. As on a real server, one that is made anew under
-/// a name that is there already is told of its address before its name.
-fn taken_address(services: &[Arc<Value>], object: &Value, old: Option<&Value>) -> Option<IpAddr> {
-    let own: BTreeSet<IpAddr> = old.into_iter().flat_map(addresses).collect();
-    let taken: BTreeSet<IpAddr> = services.iter().flat_map(|service| addresses(service)).collect();
-    addresses(object).find(|address| !own.contains(address) && taken.contains(address))
+fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
+    list(service, "/spec/ports").filter_map(|port| integer_at(port, "/nodePort")).filter(|number| *number != 0)
 }
 
-/// Gives the Service the addresses and ports that it lacks.
-fn allocate(services: &[Arc<Value>], object: &mut Value) {
+/// The addresses and the ports of the nodes: no two Services share one. A port may serve several protocols of one Service.
+pub(super) fn claims(service: &Value) -> Vec<String> {
+    let addresses: BTreeSet<IpAddr> = addresses(service).collect();
+    let ports: BTreeSet<i64> = node_ports(service).collect();
+    let ports = ports.into_iter().map(|port| format!("node port {port}"));
+    addresses.into_iter().map(|address| format!("address {address}")).chain(ports).collect()
+}
+
+/// The first address or port that the Service asks for, does not have yet, and cannot get. As on a real server, one that is made
+/// anew under a name that is there already is told of its address before its name.
+fn taken(services: &[Arc<Value>], object: &Value, old: Option<&Value>) -> Option<FieldFault> {
+    let own: BTreeSet<IpAddr> = old.into_iter().flat_map(addresses).collect();
+    let others: BTreeSet<IpAddr> = services.iter().flat_map(|service| addresses(service)).collect();
+    if let Some(address) = addresses(object).find(|address| !own.contains(address) && others.contains(address)) {
+        let why = format!("failed to allocate IP {address}: provided IP is already allocated");
+        return Some(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
+    }
+    let own: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
+    let others: BTreeSet<i64> = services.iter().flat_map(|service| node_ports(service)).collect();
+    list(object, "/spec/ports").enumerate().find_map(|(at, port)| {
+        let number = integer_at(port, "/nodePort").filter(|number| *number != 0)?;
+        (!own.contains(&number) && others.contains(&number)).then(|| {
+            let why = "provided port is already allocated";
+            FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why)
+        })
+    })
+}
+
+/// Gives the Service the addresses and ports that it lacks; fails if there are no more.
+fn allocate(services: &[Arc<Value>], object: &mut Value) -> Result<(), &'static str> {
     let kind = text_at(object, "/spec/type").to_owned();
     if kind == "ExternalName" {
-        return;
+        return Ok(());
     }
     let me = (text_at(object, "/metadata/namespace").to_owned(), text_at(object, "/metadata/name").to_owned());
     let others: Vec<_> = services
         .iter()
         .filter(|other| (text_at(other, "/metadata/namespace"), text_at(other, "/metadata/name")) != (&me.0, &me.1))
         .collect();
-    let Some(spec) = member(object, "spec") else { return };
+    let Some(spec) = member(object, "spec") else { return Ok(()) };
     let first = list(spec, "/clusterIPs").next().and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut address = text_at(spec, "/clusterIP").to_owned();
     if address.is_empty() {
@@ -258,8 +284,7 @@ fn allocate(services: &[Arc<Value>], object: &mut Value) {
         let taken: BTreeSet<IpAddr> = others.iter().flat_map(|other| addresses(other)).collect();
         // The first is that of the Service `kubernetes`, which comes back when it is deleted.
         let free = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last)).find(|ip| !taken.contains(&IpAddr::V4(*ip)));
-        let free = free.map(|ip| ip.to_string());
-        address = free.unwrap_or_default();
+        address = free.ok_or("failed to allocate a serviceIP: range is full")?.to_string();
     }
     if !address.is_empty() {
         set(spec, "clusterIP", address.clone().into());
@@ -277,16 +302,15 @@ fn allocate(services: &[Arc<Value>], object: &mut Value) {
     let wants_ports = kind == "NodePort"
         || (kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)));
     if wants_ports {
-        let ports = |service: &Value| {
-            list(service, "/spec/ports").filter_map(|port| integer_at(port, "/nodePort")).collect::<Vec<_>>()
-        };
-        let mut taken: BTreeSet<i64> = others.iter().flat_map(|other| ports(other)).collect();
-        taken.extend(list(spec, "/ports").filter_map(|port| integer_at(port, "/nodePort")));
-        let lacking = items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0);
-        for (port, free) in lacking.zip((30000_i64..=32767).filter(|number| !taken.contains(number))) {
-            set(port, "nodePort", free.into());
+        let mut taken: BTreeSet<i64> = others.iter().flat_map(|other| node_ports(other)).collect();
+        taken.extend(node_ports(&json!({ "spec": { "ports": spec["ports"] } })));
+        let mut free = (30000_i64..=32767).filter(|number| !taken.contains(number));
+        for port in items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0) {
+            let number = free.next().ok_or("failed to allocate a nodePort: range is full")?;
+            set(port, "nodePort", number.into());
         }
     }
+    Ok(())
 }
 
 fn faults(object: &Value) -> Vec<FieldFault> {

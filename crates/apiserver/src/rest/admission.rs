@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::meta::text;
 use super::object::{Place, typed};
-use super::update::Change;
 use crate::admission::{Attempt, limits, quota};
 use crate::api::Api;
+use crate::db::Charge;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::edit::{member, set};
 use crate::kinds::{Cluster, GroupResource};
@@ -17,8 +17,6 @@ use crate::request::options::WriteOptions;
 
 /// Who charges the quotas.
 const MANAGER: &str = "kube-apiserver";
-/// How often a quota is looked at anew because another write came between.
-const TRIES: usize = 64;
 
 impl Api {
     /// Fills in what the limit ranges of the namespace have for a pod that leaves it out.
@@ -33,11 +31,11 @@ impl Api {
         }
     }
 
-    /// The last word on an object that is valid: it has to fit into the limit ranges and the quotas of its namespace. Charges the
-    /// quotas, unless the request only tries.
-    pub(super) fn admit(&self, place: &Place, object: &Value, old: Option<&Value>, dry_run: bool) -> Outcome<()> {
+    /// The last word on an object that is valid: it has to fit into the limit ranges and the quotas of its namespace. Answers what
+    /// the quotas are charged where it is written.
+    pub(super) fn admit(&self, place: &Place, object: &Value, old: Option<&Value>) -> Outcome<Vec<Charge>> {
         if !place.kind.namespaced() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let resource = place.kind.resource();
         let attempt = attempt(place, &resource, object, old);
@@ -47,49 +45,37 @@ impl Api {
                 told_together(limits::faults(&range, &attempt)).map_or(Ok(()), |why| Err(refuse(&why)))?;
             }
         }
-        if quota::concern(&attempt) {
-            self.charge_quotas(&place.namespace, &attempt, dry_run).map_err(|why| refuse(&why))?;
+        if !quota::concern(&attempt) {
+            return Ok(Vec::new());
         }
-        Ok(())
+        let quotas = self.db.objects(&GroupResource::new("", "resourcequotas"), Some(&place.namespace));
+        quotas.iter().try_for_each(|quota| quota::check(quota, &attempt)).map_err(|why| refuse(&why))?;
+        let mut charges = Vec::new();
+        for quota in &quotas {
+            let used = quota::charge(quota, &attempt, self.clock.now()).map_err(|why| refuse(&why))?;
+            if let Some(used) = used {
+                charges.extend(self.charge(&place.namespace, quota, used.value())?);
+            }
+        }
+        Ok(charges)
     }
 
-    /// All quotas have to agree before one is charged; those that changed meanwhile are asked again.
-    fn charge_quotas(&self, namespace: &str, attempt: &Attempt<'_>, dry_run: bool) -> Result<(), String> {
-        let mut quotas = self.db.objects(&GroupResource::new("", "resourcequotas"), Some(namespace));
-        for _ in 0..TRIES {
-            quotas.iter().try_for_each(|quota| quota::check(quota, attempt))?;
-            let mut charges = Vec::new();
-            for quota in &quotas {
-                if let Some(used) = quota::charge(quota, attempt, self.clock.now())? {
-                    charges.push((quota.clone(), used.value()));
-                }
-            }
-            if !dry_run {
-                charges.retain(|(quota, used)| !self.write_used(namespace, quota, used));
-            }
-            if dry_run || charges.is_empty() {
-                return Ok(());
-            }
-            let resource = GroupResource::new("", "resourcequotas");
-            let again = charges.iter().map(|(quota, _)| self.db.object(&resource, namespace, text(quota, "name")));
-            quotas = again.flatten().collect();
-        }
-        Err("its quota is changed all the time".into())
-    }
-
-    /// Sets what of a quota is used. False if the quota was changed since it was read.
-    fn write_used(&self, namespace: &str, quota: &Value, used: &Value) -> bool {
+    /// What a quota becomes of which so much is used.
+    fn charge(&self, namespace: &str, quota: &Value, used: Value) -> Outcome<Option<Charge>> {
         let kinds = self.kinds();
-        let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return true };
+        let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return Ok(None) };
         let mut place = Place::new(kind.clone(), namespace, text(quota, "name"));
         place.subresource = Some("status".into());
-        let mut new = typed(&kind.api_version(), &kind.kind, quota);
-        if let Some(status) = member(&mut new, "status") {
-            set(status, "used", used.clone());
+        let old = typed(&kind.api_version(), &kind.kind, quota);
+        let mut value = old.clone();
+        if let Some(status) = member(&mut value, "status") {
+            set(status, "used", used);
         }
         let options = WriteOptions::default();
         let manager = Manager::new(&options, MANAGER, self.clock.now_text());
-        self.update(&place, &Change::Put(&new), &manager).is_ok()
+        self.complete_update(&place, &mut value, &old, &manager, false)?;
+        let at = super::list::parse_number(text(quota, "resourceVersion"))?;
+        Ok(Some(Charge { key: place.key(), at, value: kind.strategy.to_stored(value) }))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::auth;
 use crate::failure::{Failure, Outcome, details};
 use crate::kinds::{GroupResource, Kind};
 use crate::manager::Manager;
-use crate::store::Expect;
+use crate::store::{Expect, Refused, Store};
 use crate::validate;
 
 /// How many generated names are tried.
@@ -51,16 +51,17 @@ impl Api {
         self.prepare(kind, &mut object);
         let generate = text(&object, "name").is_empty() && !text(&object, "generateName").is_empty();
         let base = text(&object, "generateName").to_owned();
-        for _ in 0..CREATE_TRIES {
+        let mut names = 0;
+        while names < CREATE_TRIES {
             let mut object = object.clone();
             if generate {
                 metadata_mut(&mut object).insert("name".into(), self.generated_name(&base).into());
             }
             let name = text(&object, "name").to_owned();
-            let warnings = self.complete(place, &mut object, manager)?;
+            let mut warnings = self.complete(place, &mut object, manager)?;
             super::nesting::check(kind, &object)?;
             self.check_signing(place, &object, None, manager.user())?;
-            self.admit(place, &object, None, manager.options.dry_run)?;
+            let charges = self.admit(place, &object, None)?;
             if origin == Origin::Post
                 && !manager.options.dry_run
                 && version.parse().is_ok_and(|version: u64| version > 0)
@@ -72,6 +73,7 @@ impl Api {
             let stored = kind.strategy.to_stored(object);
             if let Some(found) = self.db.get(&place.resource_key(), &place.key()) {
                 if generate {
+                    names += 1;
                     continue;
                 }
                 return Err(taken(&kind.resource(), &name, found.value()));
@@ -83,16 +85,25 @@ impl Api {
                 }
                 return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
             }
-            match self.db.put(&place.resource_key(), &place.key(), Expect::Absent, stored) {
+            super::size::check(kind, &place.key(), &stored)?;
+            let is_open = |store: &Store| !kind.namespaced() || namespace_is_open(store, &place.namespace);
+            let (resource, key) = (place.resource_key(), place.key());
+            match self.db.commit(&resource, &key, Expect::Absent, stored, charges, is_open) {
                 Ok(change) => {
                     let object = Served::stored(kind, &change.new);
+                    warnings.extend(self.without_effect(&place, &object.value));
                     return Ok(Written { object, created: true, warnings });
                 }
-                Err(_) if generate => (),
-                Err(mismatch) => {
-                    let found = mismatch.found.map(|found| found.value().clone()).unwrap_or_default();
+                Err(Refused::Mismatch(_)) if generate => names += 1,
+                Err(Refused::Mismatch(found)) => {
+                    let found = found.map(|found| found.value().clone()).unwrap_or_default();
                     return Err(taken(&kind.resource(), &name, &found));
                 }
+                // Somebody else was quicker, so there is an end to it: what was looked at is looked at anew.
+                Err(Refused::Taken | Refused::Moved) if kind.namespaced() => {
+                    self.check_namespace_is_open(kind, &place.namespace, &name)?;
+                }
+                Err(Refused::Taken | Refused::Moved) => (),
             }
         }
         Err(all_taken(&kind.resource(), &base))
@@ -168,6 +179,10 @@ impl Api {
         let details = StatusDetails { causes: vec![cause], ..details(&resource.group, &resource.resource, name) };
         Err(Failure::forbidden(&resource, name, &why).with(details))
     }
+}
+
+fn namespace_is_open(store: &Store, namespace: &str) -> bool {
+    store.get("namespaces", namespace).is_some_and(|found| !super::meta::is_deleting(found.value()))
 }
 
 /// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.

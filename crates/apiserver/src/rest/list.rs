@@ -1,5 +1,6 @@
 //! GET of one object and of lists.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
@@ -209,9 +210,11 @@ pub(crate) fn compacted(error: Compacted, asked: u64) -> Failure {
 }
 
 /// The objects that are meant, as they are now.
-pub(crate) fn present(store: &Store, selection: &Selection) -> Vec<Served> {
+pub(crate) fn present(store: &Store, selection: &Selection) -> VecDeque<Arc<Stored>> {
     let resource = selection.kind.store.to_string();
     let range = selection.range();
-    let all = store.range(&resource, &range).map(|(_, stored)| Served::stored(&selection.kind, stored));
-    all.filter(|served| selection.matches(&served.value)).collect()
+    let all = store.range(&resource, &range).map(|(_, stored)| stored);
+    let meant =
+        |stored: &&Arc<Stored>| selection.is_everything() || selection.matches(&selection.kind.shown_stored(stored));
+    all.filter(meant).cloned().collect()
 }

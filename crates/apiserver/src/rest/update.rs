@@ -9,10 +9,11 @@ use super::meta::{self, metadata_mut, text};
 use super::object::{Place, Served, Written, typed};
 use crate::api::Api;
 use crate::auth;
+use crate::db::Charge;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Kind;
 use crate::manager::Manager;
-use crate::store::{Expect, Stored};
+use crate::store::{Expect, Refused, Stored};
 use crate::validate::{self, FieldFault};
 
 /// How often a write without a version of its own is worked out anew because another came between.
@@ -56,17 +57,22 @@ impl Api {
             }
             let is_put = matches!(change, Change::Put(_));
             let unconditional = self.check_versions(place, &mut new, &old, is_put)?;
-            let warnings = self.complete_update(
+            let (mut warnings, charges) = self.complete_update(
                 place,
                 &mut new,
                 &old,
                 manager,
                 matches!(change, Change::Patch { apply: true, .. }),
             )?;
-            match self.commit(place, &stored, &old, new, manager)? {
-                Some(object) => return Ok(Written { object, created: false, warnings }),
-                None if unconditional => (),
-                None => return Err(Failure::modified(&kind.resource(), &place.name)),
+            match self.commit(place, &stored, &old, new, charges, manager)? {
+                Ok(object) => {
+                    if !manager.options.dry_run {
+                        warnings.extend(self.without_effect(place, &object.value));
+                    }
+                    return Ok(Written { object, created: false, warnings });
+                }
+                Err(Refused::Mismatch(_)) if !unconditional => break,
+                Err(_) => (),
             }
         }
         Err(Failure::modified(&kind.resource(), &place.name))
@@ -137,15 +143,15 @@ impl Api {
         Ok(number == 0 || !is_put)
     }
 
-    /// Everything between the request and the store, for a changed object.
-    fn complete_update(
+    /// Everything between the request and the store, for a changed object. Answers what to warn of, and what quotas are charged.
+    pub(super) fn complete_update(
         &self,
         place: &Place,
         new: &mut Value,
         old: &Value,
         manager: &Manager<'_>,
         applied: bool,
-    ) -> Outcome<Vec<String>> {
+    ) -> Outcome<(Vec<String>, Vec<Charge>)> {
         let kind = &place.kind;
         let subresource = place.subresource.as_deref();
         let context = self.context(manager.user());
@@ -178,42 +184,44 @@ impl Api {
         kind.normalise(new);
         super::nesting::check(kind, new)?;
         self.check_signing(place, new, Some(old), manager.user())?;
-        self.admit(place, new, Some(old), manager.options.dry_run)?;
-        Ok(warnings)
+        let charges = self.admit(place, new, Some(old))?;
+        Ok((warnings, charges))
     }
 
-    /// Stores the new object in place of `stored`; answers none if that is no longer there.
+    /// Stores the new object in place of `stored`, unless something that it follows from has changed.
     fn commit(
         &self,
         place: &Place,
         stored: &Arc<Stored>,
         old: &Value,
         new: Value,
+        charges: Vec<Charge>,
         manager: &Manager<'_>,
-    ) -> Outcome<Option<Served>> {
+    ) -> Outcome<Result<Served, Refused>> {
         let kind = &place.kind;
         let settles = stored.is_first() && kind.strategy.settles_late(stored.value());
         if !settles && !meta::differ(&new, old) {
-            return Ok(Some(Served::stored(kind, stored)));
+            return Ok(Ok(Served::stored(kind, stored)));
         }
         let finished = meta::is_deleting(&new)
             && meta::finalizers(&new).is_empty()
             && meta::grace_seconds(&new).unwrap_or(0) == 0
             && super::namespace::may_go(kind, &new);
         if manager.options.dry_run {
-            return Ok(Some(Served::value(kind, new)));
+            return Ok(Ok(Served::value(kind, new)));
         }
         if finished {
             let removed = self.db.remove(&place.resource_key(), &place.key(), stored.revision());
-            return Ok(removed.ok().map(|_| Served::value(kind, new)));
+            return Ok(removed.map(|_| Served::value(kind, new)));
         }
         let expect = Expect::At(stored.revision());
         let mut new = kind.strategy.to_stored(new);
         if kind.splits_status() && kind.strategy.conversion().is_some() {
             keep_other_half(place.subresource.as_deref(), &mut new, stored.value());
         }
-        let written = self.db.put(&place.resource_key(), &place.key(), expect, new);
-        Ok(written.ok().map(|change| Served::stored(kind, &change.new)))
+        super::size::check(kind, &place.key(), &new)?;
+        let written = self.db.commit(&place.resource_key(), &place.key(), expect, new, charges, |_| true);
+        Ok(written.map(|change| Served::stored(kind, &change.new)))
     }
 }
 

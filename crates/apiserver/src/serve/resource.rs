@@ -9,7 +9,7 @@ use pintle_meta::FieldSelector;
 use super::body::Incoming;
 use super::encode::Reply;
 use super::negotiate::{self, Offer};
-use super::{Call, websocket, write};
+use super::{Call, stream, websocket, write};
 use crate::api::{Api, VERSION_PATIENCE};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Origin};
@@ -28,6 +28,9 @@ pub(super) async fn serve(
 ) -> Outcome<Reply> {
     let place = route(api, call, path)?;
     call.warnings.extend(place.kind.strategy.deprecation().map(Into::into));
+    if is_stream_of_pod(&place.kind, place.subresource.as_deref().unwrap_or_default()) {
+        return stream::serve(api, call, &place);
+    }
     match (verb, place.subresource.is_some()) {
         ("get", false) => get(api, call, &place).await,
         ("list", false) => list(api, call, &place, path).await,
@@ -87,15 +90,20 @@ pub(super) fn is_stream(subresource: &str) -> bool {
     subresource == "proxy" || STREAMS.iter().any(|(stream, _)| *stream == subresource)
 }
 
+fn is_stream_of_pod(kind: &Kind, subresource: &str) -> bool {
+    let is_pod = kind.group.is_empty() && kind.kind == "Pod";
+    is_pod && STREAMS.iter().any(|(stream, _)| *stream == subresource)
+}
+
 fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<()> {
     let verbs: Vec<&str> = match path.subresource.as_str() {
         "" => kind.verbs.iter().map(String::as_str).collect(),
         name => {
             let Some(subresource) = kind.subresource(name) else {
-                let is_pod = kind.group.is_empty() && kind.kind == "Pod";
-                let elsewhere = STREAMS.iter().find(|(stream, _)| is_pod && *stream == name);
-                if elsewhere.is_some_and(|(_, methods)| !methods.contains(&call.method.as_str())) {
-                    return Err(Failure::method_not_allowed());
+                let elsewhere = STREAMS.iter().find(|(stream, _)| *stream == name && is_stream_of_pod(kind, name));
+                if let Some((_, methods)) = elsewhere {
+                    let allowed = methods.contains(&call.method.as_str());
+                    return if allowed { Ok(()) } else { Err(Failure::method_not_allowed()) };
                 }
                 return Err(match kind.custom {
                     true => Failure::not_found(&kind.resource(), &path.name),

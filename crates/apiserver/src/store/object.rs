@@ -24,6 +24,7 @@ pub(crate) struct Stored {
     version: Arc<str>,
     is_first: bool,
     value: Arc<Value>,
+    weight: usize,
     json: OnceLock<Bytes>,
 }
 
@@ -36,7 +37,8 @@ impl Stored {
                 metadata.insert("resourceVersion".into(), revision.to_string().into());
             }
         }
-        Self { revision, version, is_first, value: Arc::new(value), json: OnceLock::new() }
+        let weight = weight(&value);
+        Self { revision, version, is_first, value: Arc::new(value), weight, json: OnceLock::new() }
     }
 
     /// The revision of the write.
@@ -59,6 +61,11 @@ impl Stored {
         &self.value
     }
 
+    /// What the value takes in memory, about.
+    pub(crate) fn weight(&self) -> usize {
+        self.weight
+    }
+
     /// The object as JSON, without `apiVersion` and `kind`. It is encoded once, however often it is served. The members of
     /// built-in kinds come in the order of Go's structs, those of custom resources `sorted`: that never differs for one resource.
     pub(crate) fn json(&self, sorted: bool) -> &Bytes {
@@ -66,6 +73,18 @@ impl Stored {
             true => self.value.to_string().into(),
             false => serde_json::to_vec(&Ordered(&self.value)).unwrap_or_default().into(),
         })
+    }
+}
+
+fn weight(value: &Value) -> usize {
+    let own = size_of::<Value>();
+    own + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| size_of::<String>() + name.len() + weight(value)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 

@@ -16,8 +16,12 @@ pub(super) struct Table {
     log: VecDeque<Arc<Change>>,
     /// The versions that the objects were written in. There are no more than the resource ever had, and the objects share them.
     versions: Vec<Arc<str>>,
-    /// Every change after this revision is in `log`.
+    /// What the log takes, about.
+    logged: usize,
+    /// No older revision can be asked for.
     floor: u64,
+    /// Every change after this revision is in `log`; never above the floor.
+    dropped: u64,
 }
 
 impl Table {
@@ -99,31 +103,70 @@ impl Table {
         }))
     }
 
-    pub(super) fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Arc<Change>> {
+    pub(super) fn since(&self, revision: u64) -> impl ExactSizeIterator<Item = &Arc<Change>> {
         let first = self.log.partition_point(|change| change.revision <= revision);
         self.log.range(first..)
     }
 
+    /// Whether all changes after that revision are there still.
+    pub(super) fn keeps(&self, revision: u64) -> bool {
+        revision >= self.dropped
+    }
+
+    pub(super) fn logged(&self) -> usize {
+        self.logged
+    }
+
+    /// Whether there are more changes than the last one.
+    pub(super) fn has_past(&self) -> bool {
+        self.log.len() > 1
+    }
+
+    /// The revision of the oldest change.
+    pub(super) fn oldest_change(&self) -> Option<u64> {
+        self.log.front().map(|change| change.revision)
+    }
+
+    /// Lets nobody ask for what came before. Who follows the changes reads on.
     pub(super) fn compact(&mut self, revision: u64) {
-        while self.log.front().is_some_and(|change| change.revision <= revision) {
-            self.log.pop_front();
-        }
         self.floor = self.floor.max(revision);
+    }
+
+    /// Drops the whole log.
+    pub(super) fn forget(&mut self, revision: u64) {
+        self.log.clear();
+        self.logged = 0;
+        self.dropped = self.dropped.max(revision);
+        self.compact(revision);
     }
 
     /// Drops what `history` no longer keeps.
     pub(super) fn trim(&mut self, now: Instant, history: History) {
+        if let Some(at) = self.log.len().checked_sub(history.max_changes.saturating_add(1)) {
+            self.compact(self.log[at].revision);
+        }
+        let most = history.max_changes.max(history.followed);
         while let Some(oldest) = self.log.front() {
             let expired = now.saturating_duration_since(oldest.at) > history.max_age;
-            if !expired && self.log.len() <= history.max_changes {
+            if !expired && self.log.len() <= most {
                 break;
             }
-            self.floor = oldest.revision;
-            self.log.pop_front();
+            self.drop_oldest();
         }
     }
 
+    /// Drops the oldest change; answers what it took.
+    pub(super) fn drop_oldest(&mut self) -> usize {
+        let Some(oldest) = self.log.pop_front() else { return 0 };
+        let weight = oldest.new.weight();
+        self.logged -= weight;
+        self.dropped = oldest.revision;
+        self.compact(oldest.revision);
+        weight
+    }
+
     fn record(&mut self, change: Change) -> Arc<Change> {
+        self.logged += change.new.weight();
         let change = Arc::new(change);
         self.log.push_back(change.clone());
         change

@@ -66,10 +66,11 @@ proptest! {
                             world[resource].insert(KEYS[key].into(), (change.revision, value["data"]["k"].clone()));
                             worlds.insert(change.revision, world);
                         }
-                        Err(mismatch) => {
+                        Err(Refused::Mismatch(found)) => {
                             prop_assert!(stale);
-                            prop_assert_eq!(mismatch.found.map(|found| found.revision()), present);
+                            prop_assert_eq!(found.map(|found| found.revision()), present);
                         }
+                        Err(other) => prop_assert!(false, "nothing is claimed here: {other:?}"),
                     }
                 }
                 Step::Remove { resource, key } => {
@@ -155,7 +156,7 @@ fn the_version_that_an_object_was_written_in_is_kept_to_its_end() {
 #[test]
 fn history_is_bounded_by_number_and_by_age() {
     let (start, [resource, other]) = (Instant::now(), resources());
-    let mut store = Store::new(1, History { max_changes: 3, max_age: Duration::from_secs(10) });
+    let mut store = Store::new(1, History { max_changes: 3, max_age: Duration::from_secs(10), ..History::default() });
     for number in 0..5 {
         store.put(start, &resource, &format!("a/{number}"), Expect::Absent, object("1")).unwrap();
     }
@@ -177,4 +178,59 @@ fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
     assert_eq!(store.changes_since(&resource, store.revision()).unwrap().count(), 0);
     assert_eq!(store.changes_since(&other, first.revision).unwrap().count(), 1);
     assert_eq!(Arc::strong_count(store.get(&resource, "a/x").unwrap()), 2, "the object itself stays");
+}
+
+#[test]
+fn no_two_objects_have_what_one_of_them_claims() {
+    let claims: Claims = |resource, value| {
+        let claimed = value["data"]["k"].as_str().filter(|_| resource == "pods");
+        claimed.map(Into::into).into_iter().collect()
+    };
+    let [maps, pods] = resources();
+    let now = Instant::now();
+    let mut store = Store::new(1, History::default()).with_claims(claims);
+    let a = store.put(now, &pods, "a", Expect::Absent, object("1")).expect("nobody has it");
+    assert!(matches!(store.put(now, &pods, "b", Expect::Absent, object("1")), Err(Refused::Taken)));
+    assert_eq!(store.revision(), a.revision, "what is refused is no revision");
+    store.put(now, &maps, "a", Expect::Absent, object("1")).expect("of this resource nothing is claimed");
+    // Who has it keeps it, and gives it back with what it claims no longer.
+    let a = store.put(now, &pods, "a", Expect::At(a.revision), object("1")).expect("it is its own");
+    let a = store.put(now, &pods, "a", Expect::At(a.revision), object("2")).expect("nobody has it");
+    let b = store.put(now, &pods, "b", Expect::Absent, object("1")).expect("it was given back");
+    assert!(matches!(store.put(now, &pods, "b", Expect::At(b.revision), object("2")), Err(Refused::Taken)));
+    store.remove(now, &pods, "a", a.revision).expect("it is there");
+    store.put(now, &pods, "b", Expect::At(b.revision), object("2")).expect("it went with its object");
+}
+
+#[test]
+fn history_is_bounded_by_bytes_across_resources() {
+    let (now, [maps, pods]) = (Instant::now(), resources());
+    let mut store = Store::new(1, History { max_bytes: 100_000, ..History::default() });
+    let filler = "x".repeat(10_000);
+    for number in 0..20 {
+        store.put(now, &maps, &format!("a/{number}"), Expect::Absent, object(&filler)).expect("it is not there");
+    }
+    let kept = store.changes_since(&maps, store.oldest(&maps)).expect("they are kept").count();
+    assert!((7..10).contains(&kept), "{kept}");
+    for number in 0..20 {
+        store.put(now, &pods, &format!("a/{number}"), Expect::Absent, object(&filler)).expect("it is not there");
+    }
+    let kept = store.changes_since(&maps, store.oldest(&maps)).expect("they are kept").count();
+    assert_eq!(kept, 1, "the oldest go first, and the last of each resource stays");
+    assert_eq!(store.range(&maps, &Range::namespace(None)).count(), 20, "the objects themselves stay");
+}
+
+#[test]
+fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
+    let (now, [resource, _]) = (Instant::now(), resources());
+    let mut store = Store::new(1, History { max_changes: 0, followed: 3, ..History::default() });
+    let first = store.put(now, &resource, "a/0", Expect::Absent, object("1")).expect("it is not there").revision;
+    for number in 1..4 {
+        store.put(now, &resource, &format!("a/{number}"), Expect::Absent, object("1")).expect("it is not there");
+    }
+    store.compact(store.revision());
+    assert!(store.changes_since(&resource, first).is_err());
+    assert_eq!(store.followed(&resource, first, 3).map(Iterator::count), Some(3));
+    assert!(store.followed(&resource, first, 2).is_none(), "who lags too far is cut");
+    assert!(store.followed(&resource, first - 1, 9).is_none(), "what was dropped cannot be read");
 }

@@ -70,6 +70,10 @@ fn names(rule: NameRule, metadata: &Map<String, Value>) -> Vec<FieldFault> {
     faults
 }
 
+/// After so many faults of keys and values no more are looked for: an answer that tells each of a body full of them would be a
+/// hundred times the body.
+const MOST_FAULTS: usize = 10_000;
+
 fn contents(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
     let mut faults = common(metadata);
     faults.extend(finalizers(kind, metadata));
@@ -80,6 +84,9 @@ fn contents(kind: &Kind, metadata: &Map<String, Value>) -> Vec<FieldFault> {
 fn common(metadata: &Map<String, Value>) -> Vec<FieldFault> {
     let mut faults = Vec::new();
     for (key, value) in entries(metadata, "labels") {
+        if faults.len() > MOST_FAULTS {
+            return faults;
+        }
         faults.extend(label_key_faults(key).iter().map(|why| FieldFault::invalid_text("metadata.labels", key, why)));
         let value = value.as_str().unwrap_or_default();
         faults.extend(
@@ -88,6 +95,9 @@ fn common(metadata: &Map<String, Value>) -> Vec<FieldFault> {
     }
     let mut size = 0;
     for (key, value) in entries(metadata, "annotations") {
+        if faults.len() > MOST_FAULTS {
+            return faults;
+        }
         faults.extend(
             annotation_key_faults(key).iter().map(|why| FieldFault::invalid_text("metadata.annotations", key, why)),
         );

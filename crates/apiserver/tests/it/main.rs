@@ -2,13 +2,18 @@
 
 mod certificates;
 mod deadlines;
+mod definitions;
+mod fuzz;
 mod identity;
 mod kubernetes;
 mod nesting;
 mod program;
+mod races;
 mod server;
+mod streams;
 mod support;
 mod tokens;
+mod warnings;
 mod watch;
 mod websocket;
 mod work;

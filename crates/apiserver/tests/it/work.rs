@@ -43,7 +43,7 @@ fn owners(numbers: std::ops::Range<usize>) -> Value {
 #[tokio::test]
 async fn the_ports_of_a_service() {
     let server = server().await;
-    let ports = each(20_000, |at| json!({"name": format!("p{at}"), "port": at + 1, "nodePort": 0}));
+    let ports = each(10_000, |at| json!({"name": format!("p{at}"), "port": at + 1, "nodePort": 0}));
     let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
     let made = post(&server, SERVICES, &service).await;
     assert_eq!(made.code, 201, "{:?}", made.body["message"]);
@@ -101,7 +101,7 @@ async fn keyed_lists_and_sets_that_are_applied() {
 #[tokio::test]
 async fn maps_of_many_keys_and_many_managers() {
     let server = server().await;
-    let keys: serde_json::Map<_, _> = (0..100_000).map(|at| (format!("k{at}"), json!("v"))).collect();
+    let keys: serde_json::Map<_, _> = (0..50_000).map(|at| (format!("k{at}"), json!("v"))).collect();
     let object = json!({"metadata": {"name": "c", "labels": keys}});
     assert_eq!(post(&server, CONFIG_MAPS, &object).await.code, 201);
     let path = format!("{CONFIG_MAPS}/c");
@@ -156,4 +156,46 @@ async fn unknown_fields_are_warned_of_as_far_as_headers_go() {
     long["x".repeat(1_000_000)] = parts.into();
     let made = post(&server, CONFIG_MAPS, &long).await;
     assert_eq!((made.code, made.headers.get_all("warning").iter().count()), (201, 1));
+}
+
+#[tokio::test]
+async fn ports_that_share_a_number_and_labels_that_are_no_labels() {
+    let server = server().await;
+    // None of these gets in another's way, so nothing bounds the search for one that does but how it is done.
+    let ports = each(20_000, |at| json!({"containerPort": 1, "hostPort": at + 1}));
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x", "ports": ports}]}});
+    let made = post(&server, "/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
+    assert_eq!(made.code, 201, "{:?}", made.body["message"]);
+    let labels: serde_json::Map<_, _> = (0..100_000).map(|at| (format!("!{at}"), json!("?"))).collect();
+    let refused = post(&server, CONFIG_MAPS, &json!({"metadata": {"name": "c", "labels": labels}})).await;
+    assert_eq!(refused.code, 422);
+    assert!(refused.body.to_string().len() < 16 << 20, "an answer is no hundred times its body");
+}
+
+#[tokio::test]
+async fn a_long_name_with_many_members_below_it() {
+    let server = server().await;
+    let numbers = json!({"type": "object", "additionalProperties": {"type": "integer"}});
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "additionalProperties": numbers}}});
+    let definition = json!({
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    });
+    assert_eq!(post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.code, 201);
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+    let gadget = |value: Value| {
+        let members: serde_json::Map<_, _> = (0..20_000).map(|at| (format!("m{at}"), value.clone())).collect();
+        json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "a"}, "spec": {"x".repeat(300_000): members}})
+    };
+    let gadgets = "/apis/example.com/v1/namespaces/default/gadgets?fieldValidation=Ignore";
+    for (value, code) in [(json!(1), 201), (json!("no number"), 422)] {
+        let answer = post(&server, gadgets, &gadget(value)).await;
+        assert_eq!(answer.code, code);
+        assert!(answer.body.to_string().len() < 32 << 20, "an answer is no hundred times its body");
+    }
 }

@@ -46,21 +46,67 @@ pub(super) fn variables((container, path): &Placed<'_>) -> Vec<String> {
     found
 }
 
+/// More warnings than these do not fit into the headers of an answer.
+const MOST_WARNINGS: usize = 1000;
+
 /// Ports that get in each other's way, in whatever container.
 pub(super) fn ports(containers: &[Placed<'_>]) -> Vec<String> {
-    let mut seen: HashMap<(i64, &str), Vec<(Port<'_>, String)>> = HashMap::new();
+    let mut seen: HashMap<(i64, &str), Seen<'_>> = HashMap::new();
     let mut found = Vec::new();
     for (port, path) in each_port(containers) {
+        if found.len() > MOST_WARNINGS {
+            break;
+        }
         if !port.host_ip.is_empty() && port.host == 0 {
             found.push(format!("{path}: hostIP set without hostPort: {}", port.as_go_prints_it()));
         }
         let others = seen.entry((port.inner, port.protocol)).or_default();
-        for (other, at) in others.iter() {
+        let room = MOST_WARNINGS.saturating_sub(found.len());
+        for (other, at) in others.in_the_way_of(&port).into_iter().take(room).map(|at| &others.all[at]) {
             found.extend(port.overlap(other).map(|how| format!("{path}: {how} port definition with {at}")));
         }
-        others.push((port, path));
+        others.add(port, path);
     }
     found
+}
+
+/// Ports of one number and protocol, in a way that finds those which get in another's way without a look at the rest.
+#[derive(Default)]
+struct Seen<'a> {
+    all: Vec<(Port<'a>, String)>,
+    by_host: BTreeMap<(i64, &'a str), Vec<usize>>,
+}
+
+impl<'a> Seen<'a> {
+    fn add(&mut self, port: Port<'a>, path: String) {
+        self.by_host.entry((port.host, port.host_ip)).or_default().push(self.all.len());
+        self.all.push((port, path));
+    }
+
+    /// The places of those that overlap with it, in order; not all, if there are more than can be told.
+    fn in_the_way_of(&self, port: &Port<'a>) -> Vec<usize> {
+        if port.host == 0 {
+            return (0..self.all.len().min(MOST_WARNINGS)).collect();
+        }
+        let places = |from: (i64, &'a str), to: std::ops::Bound<(i64, &'a str)>| {
+            let range = self.by_host.range((std::ops::Bound::Included(from), to));
+            range.flat_map(|(_, places)| places.iter().copied()).take(MOST_WARNINGS)
+        };
+        let next = |host: i64| {
+            host.checked_add(1).map_or(std::ops::Bound::Unbounded, |next| std::ops::Bound::Excluded((next, "")))
+        };
+        let mut found: Vec<usize> = places((0, ""), next(0)).collect();
+        match port.host_ip.is_empty() {
+            true => found.extend(places((port.host, ""), next(port.host))),
+            false => {
+                for ip in ["", port.host_ip] {
+                    found.extend(places((port.host, ip), std::ops::Bound::Included((port.host, ip))));
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
 }
 
 /// Names of ports that several have: only the first is found by it.

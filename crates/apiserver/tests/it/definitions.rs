@@ -1,0 +1,122 @@
+//! Definitions beside what is built in.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+fn definition(group: &str, plural: &str, kind: &str, versions: &[&str]) -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let version =
+        |name: &&str| json!({"name": name, "served": true, "storage": *name == versions[0], "schema": schema});
+    let versions: Vec<_> = versions.iter().map(version).collect();
+    json!({
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"},
+        },
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind},
+            "versions": versions,
+        },
+    })
+}
+
+async fn settle(server: &ApiServer) {
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+}
+
+/// The names of what a list has.
+async fn names(server: &ApiServer, path: &str) -> Vec<String> {
+    let list = get(server, path).await.body;
+    let items = list["items"].as_array().into_iter().flatten();
+    items.map(|item| item["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_definition_in_a_built_in_group_leaves_the_built_in_kinds_alone() {
+    let server = server().await;
+    let policy = json!({"metadata": {"name": "d"}, "spec": {"podSelector": {}}});
+    let built_in = call(&server, Method::POST, POLICIES, policy).await;
+    assert_eq!(built_in.code, 201, "{:?}", built_in.body);
+    let before = get(&server, "/apis/networking.k8s.io/v1").await.body;
+    let path = format!("{POLICIES}?watch=1&resourceVersion={}", version(&built_in.body));
+    let mut watch = Watch::of(send(&server, Method::GET, &path, &[], "").await);
+
+    // One takes the name of a built-in kind in its own version and in another, one adds a kind to the built-in version.
+    for (plural, kind, versions) in
+        [("networkpolicies", "NetworkPolicy", ["v1", "v9"]), ("gadgets", "Gadget", ["v9", "v1"])]
+    {
+        let made =
+            call(&server, Method::POST, DEFINITIONS, definition("networking.k8s.io", plural, kind, &versions)).await;
+        assert_eq!(made.code, 201, "{:?}", made.body);
+    }
+    settle(&server).await;
+    assert_eq!(get(&server, "/apis/networking.k8s.io/v1").await.body, before);
+    assert_eq!(names(&server, POLICIES).await, ["d"]);
+    assert_eq!(get(&server, "/apis/networking.k8s.io/v1/namespaces/default/gadgets").await.code, 404);
+    let custom = POLICIES.replace("/v1/", "/v9/");
+    assert_eq!(names(&server, &custom).await, [""; 0]);
+    let object = json!({"apiVersion": "networking.k8s.io/v9", "kind": "NetworkPolicy", "metadata": {"name": "e"}});
+    let made = call(&server, Method::POST, &custom, object).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    assert_eq!(names(&server, POLICIES).await, ["d"]);
+    assert_eq!(names(&server, &custom).await, ["e"]);
+
+    // And with the definition goes what is its own.
+    assert_eq!(delete(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 200);
+    settle(&server).await;
+    assert_eq!(get(&server, &format!("{DEFINITIONS}/networkpolicies.networking.k8s.io")).await.code, 404);
+    assert_eq!(get(&server, &custom).await.code, 404);
+    assert_eq!(names(&server, POLICIES).await, ["d"]);
+    let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+    let patched = call(&server, Method::PATCH, &format!("{POLICIES}/d"), labelled).await;
+    assert_eq!(watch.told().await, format!("MODIFIED d {}", version(&patched.body)), "the watch goes on");
+}
+
+#[tokio::test]
+async fn an_object_that_etcd_would_not_take_is_not_stored() {
+    let server = server().await;
+    let revisions = "/apis/apps/v1/namespaces/default/controllerrevisions";
+    let object = |size: usize| json!({"metadata": {"name": "a"}, "revision": 1, "data": {"a": "x".repeat(size)}});
+    for (size, message) in [
+        (1_700_000, "etcdserver: request is too large"),
+        (2_200_000, "rpc error: code = ResourceExhausted desc = trying to send message larger than max ("),
+    ] {
+        let refused = call(&server, Method::POST, revisions, object(size)).await;
+        assert_eq!((refused.code, &refused.body["reason"]), (500, &Value::Null), "{size}");
+        assert!(
+            refused.body["message"].as_str().is_some_and(|text| text.starts_with(message)),
+            "{:?}",
+            refused.body["message"]
+        );
+        assert_eq!(names(&server, revisions).await, [""; 0]);
+    }
+    assert_eq!(call(&server, Method::POST, revisions, object(1_500_000)).await.code, 201);
+    let patched = call(
+        &server,
+        Method::PATCH,
+        &format!("{revisions}/a"),
+        json!({"metadata": {"annotations": {"a": "x".repeat(100_000)}}}),
+    )
+    .await;
+    assert_eq!(patched.code, 500, "{:?}", patched.body["message"]);
+    // A custom resource is stored as the JSON that it is.
+    let made = call(&server, Method::POST, DEFINITIONS, definition("example.com", "gadgets", "Gadget", &["v9"])).await;
+    assert_eq!(made.code, 201, "{:?}", made.body);
+    settle(&server).await;
+    let gadgets = "/apis/example.com/v9/namespaces/default/gadgets";
+    let gadget = |size: usize| json!({"apiVersion": "example.com/v9", "kind": "Gadget", "metadata": {"name": "a"}, "spec": "x".repeat(size)});
+    assert_eq!(call(&server, Method::POST, gadgets, gadget(1_600_000)).await.code, 500);
+    assert_eq!(call(&server, Method::POST, gadgets, gadget(1_500_000)).await.code, 201);
+}

@@ -1,0 +1,216 @@
+//! Bodies, patches, schemas, selectors and headers that nobody would send: each is answered, and the server lives on. Its threads have
+//! the two MiB of stack that threads have by default, so that what recurses too far ends the test.
+
+use std::io::Write as _;
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// Texts that mean something somewhere.
+const WORDS: &[&str] = &[
+    "metadata",
+    "name",
+    "spec",
+    "status",
+    "labels",
+    "a",
+    "",
+    "$patch",
+    "$retainKeys",
+    "$setElementOrder/ports",
+    "f:metadata",
+    "k:{\"name\":\"a\"}",
+    "v:1",
+    ".",
+    "properties",
+    "items",
+    "type",
+    "object",
+    "array",
+    "allOf",
+    "not",
+    "additionalProperties",
+    "default",
+    "x-kubernetes-list-type",
+    "map",
+    "set",
+    "/metadata/labels/a",
+    "/-",
+    "~1",
+    "add",
+    "test",
+    "copy",
+    "move",
+    "matchLabels",
+    "null",
+    "10.0.0.1",
+    "1e400",
+    "9223372036854775808",
+    "\u{fffd}\u{0}",
+    "a=b,c in (d,e),!f",
+    "metadata.name=x",
+    "((((",
+    "[[[[",
+    "{.a[?(@.b==1)]}",
+    "&a [*a, *a]",
+    "!!binary x",
+    "%TAG ! x",
+    "default",
+    "v1",
+    "ConfigMap",
+    "2024-01-01T00:00:00Z",
+    "1h",
+    "-5Mi",
+];
+
+struct Maker(fastrand::Rng);
+
+impl Maker {
+    fn word(&mut self) -> String {
+        let word = WORDS[self.0.usize(..WORDS.len())];
+        match self.0.u8(..20) {
+            0 => word.repeat(self.0.usize(..2000)),
+            1 => format!("{word}{}", self.0.u64(..)),
+            _ => word.to_owned(),
+        }
+    }
+
+    /// JSON as a text, sometimes deeper than a stack could hold.
+    fn json(&mut self, depth: usize) -> String {
+        match self.0.u8(..14) {
+            0 => "null".into(),
+            1 => self.0.bool().to_string(),
+            2 => ["0", "-1", "1e999", "1.5", "9223372036854775808", "-0", "30000"][self.0.usize(..7)].into(),
+            3 if depth < 3 => {
+                let levels = [100, 126, 127, 128, 1000, 100_000][self.0.usize(..6)];
+                let (open, close) =
+                    [("[", "]"), ("{\"a\":", "}"), ("{\"properties\":{\"a\":", "}}"), ("{\"not\":", "}")]
+                        [self.0.usize(..4)];
+                format!("{}{}{}", open.repeat(levels), self.json(9), close.repeat(levels))
+            }
+            4..=7 if depth < 6 => {
+                let count = self.0.usize(..5);
+                let items: Vec<_> = (0..count).map(|_| self.json(depth + 1)).collect();
+                format!("[{}]", items.join(","))
+            }
+            8..=11 if depth < 6 => {
+                let count = self.0.usize(..6);
+                let members: Vec<_> =
+                    (0..count).map(|_| format!("{}:{}", Value::from(self.word()), self.json(depth + 1))).collect();
+                format!("{{{}}}", members.join(","))
+            }
+            _ => Value::from(self.word()).to_string(),
+        }
+    }
+
+    /// An object in which one part is something else.
+    fn near(&mut self, object: &Value) -> String {
+        let (mut object, mut pointer) = (object.clone(), String::new());
+        for _ in 0..self.0.usize(1..7) {
+            let keys: Vec<String> = match object.pointer(&pointer) {
+                Some(Value::Object(members)) if !members.is_empty() => members.keys().cloned().collect(),
+                Some(Value::Array(items)) if !items.is_empty() => (0..items.len()).map(|at| at.to_string()).collect(),
+                _ => break,
+            };
+            pointer = format!("{pointer}/{}", keys[self.0.usize(..keys.len())]);
+        }
+        // A mark that no object has, so that what takes its place need not be JSON that anybody can read.
+        const MARK: &str = "\"<here>\"";
+        *object.pointer_mut(&pointer).expect("it was found on the way") = "<here>".into();
+        object.to_string().replace(MARK, &self.json(0))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_sent_is_answered() {
+    const REQUESTS: usize = 400;
+    let seed = fastrand::u64(..);
+    // An overflown stack lets nothing be told afterwards.
+    let _ = writeln!(std::io::stderr(), "seed {seed}");
+    let mut maker = Maker(fastrand::Rng::with_seed(seed));
+    let server =
+        ApiServer::start(ApiServerConfig { seed: Some(1), ..ApiServerConfig::default() }).await.expect("a server");
+    let container =
+        json!({"name": "c", "image": "x", "ports": [{"containerPort": 1}], "env": [{"name": "A", "value": "b"}]});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {"containers": [container]}});
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 1}]}});
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer", "default": 1}}}}}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+                "additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": ".spec.a[0]"}],
+                "selectableFields": [{"jsonPath": ".spec.b"}],
+            }],
+        },
+    });
+    let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "r"}, "spec": {"request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUFBPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K", "signerName": "a.b/c", "usages": ["any"]}});
+    let review =
+        json!({"spec": {"token": "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL2t1YmVybmV0ZXMuZGVmYXVsdC5zdmMifQ.AA"}});
+    create_map(&server, "a", json!({"a": "b"})).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let posts = [
+        (pods, &pod),
+        ("/api/v1/namespaces/default/services", &service),
+        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition),
+        ("/apis/certificates.k8s.io/v1/certificatesigningrequests", &request),
+        ("/apis/authentication.k8s.io/v1/tokenreviews", &review),
+    ];
+    let patches =
+        ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+    for number in 0..REQUESTS {
+        let encode =
+            |text: &str| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string();
+        let (method, path, media, body) = match maker.0.u8(..8) {
+            0..=2 => {
+                let (path, object) = posts[maker.0.usize(..posts.len())];
+                let media = ["application/json", "application/yaml"][maker.0.usize(..2)];
+                (Method::POST, path.to_owned(), media, maker.near(object))
+            }
+            3 => (
+                Method::POST,
+                CONFIG_MAPS.to_owned(),
+                "application/vnd.kubernetes.protobuf",
+                format!("k8s\0{}", maker.json(0)),
+            ),
+            4 => {
+                let operation = json!([{"op": "add", "path": "/data/x", "from": "/metadata", "value": "v"}, {"op": "copy", "from": "/data", "path": "/data/y"}]);
+                let body = if maker.0.bool() { maker.near(&operation) } else { maker.json(0) };
+                (Method::PATCH, format!("{CONFIG_MAPS}/a"), patches[maker.0.usize(..3)], body)
+            }
+            5 => {
+                let apply = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"z": "1"}});
+                (
+                    Method::PATCH,
+                    format!("{CONFIG_MAPS}/a?fieldManager=m&force=true"),
+                    "application/apply-patch+yaml",
+                    maker.near(&apply),
+                )
+            }
+            6 => {
+                let name = ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "timeout"]
+                    [maker.0.usize(..6)];
+                (Method::GET, format!("{pods}?{name}={}", encode(&maker.word())), "", String::new())
+            }
+            _ => (Method::DELETE, format!("{CONFIG_MAPS}/b"), "application/json", maker.json(0)),
+        };
+        let headers = [("content-type", media)];
+        let answer = async { read(send(&server, method.clone(), &path, &headers, &body).await).await };
+        let shown: String = body.chars().take(2000).collect();
+        let told = format!("request {number} of seed {seed}: {method} {path} {media} {shown}");
+        let answer =
+            tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(|_| panic!("no answer in time: {told}"));
+        assert!(answer.code >= 200, "{told}");
+    }
+    assert_eq!(get(&server, "/readyz").await.code, 200);
+    tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+}

@@ -1,0 +1,134 @@
+//! What is decided beside the object itself holds when many write at once.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, CONFIG_MAPS, PATIENCE, call, delete, get};
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+async fn server() -> Arc<ApiServer> {
+    Arc::new(ApiServer::start(ApiServerConfig::default()).await.expect("a server"))
+}
+
+/// What comes of so many requests that are made at once.
+async fn together<F, W>(count: usize, request: F) -> Vec<Answer>
+where
+    F: Fn(usize) -> W,
+    W: Future<Output = Answer> + Send + 'static,
+{
+    let tasks: Vec<_> = (0..count).map(|number| tokio::spawn(request(number))).collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.expect("a request"));
+    }
+    answers
+}
+
+fn created(answers: &[Answer]) -> usize {
+    answers.iter().filter(|answer| answer.code == 201).count()
+}
+
+async fn post(server: Arc<ApiServer>, path: &'static str, object: Value) -> Answer {
+    call(&server, Method::POST, path, object).await
+}
+
+fn service(name: &str, spec: Value) -> Value {
+    let mut service = json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+    spec.as_object().into_iter().flatten().for_each(|(key, value)| service["spec"][key] = value.clone());
+    service
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_of_two_hundred_services_has_an_address_and_a_port_of_its_own() {
+    let server = server().await;
+    let make = |number| post(server.clone(), SERVICES, service(&format!("s{number}"), json!({})));
+    let answers = together(200, make).await;
+    assert_eq!(created(&answers), 200);
+    let addresses: BTreeSet<_> = answers.iter().map(|answer| answer.body["spec"]["clusterIP"].to_string()).collect();
+    let ports: BTreeSet<_> =
+        answers.iter().map(|answer| answer.body["spec"]["ports"][0]["nodePort"].as_i64()).collect();
+    assert_eq!((addresses.len(), ports.len()), (200, 200));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_address_and_a_port_that_many_ask_for_go_to_one() {
+    for spec in [json!({"clusterIP": "10.0.0.77"}), json!({"ports": [{"port": 80, "nodePort": 30777}]})] {
+        let server = server().await;
+        let make = |number| post(server.clone(), SERVICES, service(&format!("s{number}"), spec.clone()));
+        let answers = together(20, make).await;
+        assert_eq!(created(&answers), 1, "{spec}");
+        assert!(answers.iter().all(|answer| matches!(answer.code, 201 | 422)), "{spec}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_is_free_again_once_its_service_is_gone() {
+    let server = server().await;
+    let spec = json!({"clusterIP": "10.0.0.77", "ports": [{"port": 80, "nodePort": 30777}]});
+    assert_eq!(post(server.clone(), SERVICES, service("a", spec.clone())).await.code, 201);
+    let refused =
+        post(server.clone(), SERVICES, service("b", json!({"ports": [{"port": 80, "nodePort": 30777}]}))).await;
+    assert_eq!(refused.body["details"]["causes"][0]["field"], "spec.ports[0].nodePort", "{:?}", refused.body);
+    assert_eq!(delete(&server, &format!("{SERVICES}/a")).await.code, 200);
+    assert_eq!(post(server.clone(), SERVICES, service("b", spec)).await.code, 201);
+}
+
+#[tokio::test]
+async fn a_service_for_which_there_is_no_address_is_refused() {
+    let server = server().await;
+    for number in 0..253 {
+        let made = post(server.clone(), SERVICES, service(&format!("s{number}"), json!({"type": "ClusterIP"}))).await;
+        assert_eq!(made.code, 201, "{number}");
+    }
+    let refused = post(server.clone(), SERVICES, service("last", json!({"type": "ClusterIP"}))).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (500, &json!("InternalError")), "{:?}", refused.body);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_more_is_made_than_a_quota_allows_and_what_is_not_made_is_not_charged() {
+    let server = server().await;
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let hard = json!({"count/configmaps": "7"});
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}});
+    assert_eq!(call(&server, Method::POST, quotas, quota).await.code, 201);
+    let status = json!({"status": {"hard": hard, "used": {"count/configmaps": "0"}}});
+    assert_eq!(call(&server, Method::PATCH, &format!("{quotas}/q/status"), status).await.code, 200);
+    // Two ask for each name, so that many are refused who were within the quota.
+    let make = |number| post(server.clone(), CONFIG_MAPS, json!({"metadata": {"name": format!("m{}", number / 2)}}));
+    let answers = together(40, make).await;
+    assert_eq!(created(&answers), 7);
+    assert!(answers.iter().all(|answer| matches!(answer.code, 201 | 403 | 409)));
+    let listed = get(&server, CONFIG_MAPS).await.body["items"].as_array().map(Vec::len);
+    let used = get(&server, &format!("{quotas}/q")).await.body["status"]["used"]["count/configmaps"].clone();
+    assert_eq!((listed, used), (Some(7), json!("7")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_made_in_a_namespace_that_is_gone() {
+    let server = server().await;
+    for round in 0..10 {
+        server.load("{apiVersion: v1, kind: Namespace, metadata: {name: n}}").expect("a namespace");
+        let path = "/api/v1/namespaces/n/configmaps";
+        let request = |number: usize| {
+            let server = server.clone();
+            async move {
+                match number {
+                    10 => delete(&server, "/api/v1/namespaces/n").await,
+                    number => post(server, path, json!({"metadata": {"name": format!("m{number}")}})).await,
+                }
+            }
+        };
+        let answers = together(20, request).await;
+        assert!(answers.iter().all(|answer| matches!(answer.code, 200 | 201 | 403 | 404)), "{round}: {answers:?}");
+        tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
+        assert_eq!(get(&server, "/api/v1/namespaces/n").await.code, 404);
+        let left = get(&server, "/api/v1/configmaps?fieldSelector=metadata.namespace=n").await;
+        assert_eq!(left.body["items"], json!([]), "{round}");
+    }
+}

@@ -1,0 +1,47 @@
+//! What only a kubelet serves, on a server that has none.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn streams_of_a_pod_fail_at_the_first_thing_that_is_not_there() {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    let pods = "/api/v1/namespaces/default/pods";
+    let containers = |names: &[&str]| names.iter().map(|name| json!({"name": name, "image": "x"})).collect::<Value>();
+    for (name, node, names) in
+        [("free", "", &["c"][..]), ("two", "", &["c", "d"]), ("lost", "gone", &["c"]), ("bound", "n", &["c"])]
+    {
+        let pod = json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": containers(names)}});
+        assert_eq!(call(&server, Method::POST, pods, pod).await.code, 201);
+    }
+    let status = json!({"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]});
+    assert_eq!(
+        call(&server, Method::POST, "/api/v1/nodes", json!({"metadata": {"name": "n"}, "status": status})).await.code,
+        201
+    );
+    let host = "pod free does not have a host assigned";
+    let refused = "error dialing backend: dial tcp 192.0.2.1:10250: connect: connection refused";
+    for (method, path, code, message) in [
+        (Method::GET, "none/log", 404, "pods \"none\" not found"),
+        (Method::GET, "free/log", 200, ""),
+        (Method::GET, "free/log?container=x", 400, "container x is not valid for pod free"),
+        (Method::GET, "two/log", 400, "a container name must be specified for pod two, choose one of: [c d]"),
+        (Method::GET, "two/log?container=d", 200, ""),
+        (Method::POST, "free/exec?command=ls", 400, host),
+        (Method::GET, "free/attach", 400, host),
+        (Method::POST, "free/portforward", 400, host),
+        (Method::GET, "lost/log", 404, "nodes \"gone\" not found"),
+        (Method::POST, "lost/exec", 404, "nodes \"gone\" not found"),
+        (Method::GET, "bound/log", 500, refused),
+        (Method::POST, "bound/portforward", 500, refused),
+        (Method::POST, "free/log", 405, "the server does not allow this method on the requested resource"),
+        (Method::DELETE, "free/exec", 405, "the server does not allow this method on the requested resource"),
+    ] {
+        let answer = call(&server, method.clone(), &format!("{pods}/{path}"), Value::Null).await;
+        let told = answer.body["message"].as_str().unwrap_or_default();
+        assert_eq!((answer.code, told), (code, message), "{method} {path}");
+    }
+}

@@ -1,0 +1,65 @@
+//! The page of docs/ that says what the embedded server answers as a real one does, and what it does not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use pintle_apiserver::ApiServer;
+
+/// The page in the repository.
+#[must_use]
+pub fn page_file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFORMANCE.md")
+}
+
+const HEAD: &str = "# Conformance of the embedded server
+
+`cargo xtask conformance --server` replays what a real kube-apiserver 1.36.1 answered, case by case, and holds this page to what
+comes out; with `--update` it writes the page.
+
+";
+
+/// The page after a run of all cases, of which some `failed`.
+#[must_use]
+pub fn page<'a>(cases: impl IntoIterator<Item = &'a str>, failed: &BTreeSet<String>) -> String {
+    let mut areas: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for name in cases {
+        let area = name.split_once('/').map_or("", |(area, _)| area);
+        areas.entry(area).or_default()[usize::from(failed.contains(name))] += 1;
+    }
+    let mut page = HEAD.to_owned();
+    page.push_str("| area | answered as recorded | otherwise |\n|---|---|---|\n");
+    for (area, [passed, failed]) in &areas {
+        let _ = writeln!(page, "| {area} | {passed} | {failed} |");
+    }
+    let [passed, others] = areas.values().fold([0, 0], |[a, b], [c, d]| [a + c, b + d]);
+    let _ = writeln!(page, "| all | {passed} | {others} |\n");
+    page.push_str("## Taken, and without effect\n\n");
+    page.push_str("A real server acts upon these, this one does not. Whoever writes one so that it would count gets a `Warning`.\n\n");
+    page.push_str("| what | why |\n|---|---|\n");
+    for (what, why) in ApiServer::WITHOUT_EFFECT {
+        let _ = writeln!(page, "| {what} | {why} |");
+    }
+    page.push_str("\n## Answered otherwise\n\n");
+    for name in failed {
+        let _ = writeln!(page, "- {name}");
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_counts_each_area_and_names_what_fails_and_what_has_no_effect() {
+        let failed = BTreeSet::from(["b/y".to_owned()]);
+        let page = page(["a/x", "b/x", "b/y"], &failed);
+        for line in ["| a | 1 | 0 |", "| b | 1 | 1 |", "| all | 2 | 1 |", "- b/y"] {
+            assert!(page.lines().any(|known| known == line), "{line}: {page}");
+        }
+        for (what, why) in ApiServer::WITHOUT_EFFECT {
+            assert!(page.contains(&format!("| {what} | {why} |")), "{what}");
+        }
+    }
+}
