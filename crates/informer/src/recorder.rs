@@ -2,13 +2,16 @@
 
 pub(crate) mod line;
 mod recording;
+mod writer;
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::fs::OpenOptions;
+use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -17,6 +20,7 @@ use tokio::time::Instant;
 
 use self::line::{Line, Record, Source};
 pub use self::recording::{Recording, Replayed};
+use self::writer::Lines;
 
 /// A [`ListWatch`] that writes down all that another one tells: each request, each object as it came, each error, and when. A
 /// [`Recording`] of it tells the same once more, to an informer in a test. So an incident becomes a test.
@@ -43,9 +47,12 @@ pub use self::recording::{Recording, Replayed};
 /// | `FAILED` | why the request or its stream failed, as JSON |
 /// | `END` | the stream ended well; of a request without it, nobody wanted to hear the rest |
 /// | `FULL` | the bound is reached, and nothing more was written |
+/// | `LOST` | why nothing more could be written, in a few words; what may stand behind it is left over |
 ///
-/// It is written by the task that asks, through a buffer, which is emptied into the file whenever nothing more is there for now. If that
-/// fails, a warning says so, nothing more is written, and nobody else notices.
+/// It is written by a thread of its own, through a buffer, which is emptied into the file whenever nothing more is there for now. No source
+/// waits for it. If the disk fails or is full, or so slow that 64 MiB are on the way to it, the recording ends there: it has no holes. A
+/// warning says so once, as do its last line, unless the disk has no room for that either, and [`written`](Self::written); nobody else
+/// notices.
 ///
 /// # Examples
 ///
@@ -63,10 +70,13 @@ pub use self::recording::{Recording, Replayed};
 ///     let directory = tempfile::tempdir()?;
 ///     let path = directory.path().join("pods.recording");
 ///
-///     let informer = SharedInformer::new(Recorder::create(pods, &path, 64 << 20)?, InformerConfig::default());
+///     let recorder = Recorder::create(pods, &path, 64 << 20)?;
+///     let written = recorder.written();
+///     let informer = SharedInformer::new(recorder, InformerConfig::default());
 ///     informer.start();
 ///     informer.wait_for_sync().await?;
 ///     informer.shutdown().await;
+///     written.await?;
 ///
 ///     let informer = SharedInformer::new(Recording::<PartialObject>::open(&path)?, InformerConfig::default());
 ///     informer.start();
@@ -84,35 +94,40 @@ pub struct Recorder<L> {
 struct Log {
     path: PathBuf,
     began: Instant,
-    writer: Mutex<Writer>,
+    calls: AtomicU64,
+    lines: Lines,
 }
-
-struct Writer {
-    /// None when nothing more is to be written.
-    file: Option<BufWriter<File>>,
-    left: u64,
-    calls: u64,
-}
-
-/// Room for the line that says that the bound is reached.
-const LAST: u64 = 64;
 
 impl<L: ListWatch> Recorder<L> {
     /// Records what `list_watch` tells into a new file, of `limit` bytes at most.
     ///
     /// # Errors
     ///
-    /// The file cannot be made, or is there: no recording takes the place of another one.
+    /// The file cannot be made, or is there: no recording takes the place of another one. Or the operating system gives no thread.
     pub fn create(list_watch: L, path: impl AsRef<Path>, limit: u64) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = BufWriter::new(options.open(&path)?);
-        let writer = Mutex::new(Writer { file: Some(file), left: limit, calls: 0 });
-        let log = Log { path: path.as_ref().into(), began: Instant::now(), writer };
+        let file = options.open(&path)?;
+        let path = path.as_ref().to_owned();
+        let lines = Lines::start(file, path.clone(), limit)?;
+        let log = Log { path, began: Instant::now(), calls: AtomicU64::new(0), lines };
         log.write(0, Record::Source(Source::new(list_watch.api_resource(), list_watch.namespace())));
         Ok(Self { list_watch, log: Arc::new(log) })
+    }
+
+    /// Ready when the recording is complete: the recorder is gone, as with the end of its informer, and all that it told is in the file.
+    ///
+    /// # Errors
+    ///
+    /// Why the recording ends before that, unless it has reached its bound.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the wait and has no other effect.
+    pub fn written(&self) -> impl Future<Output = Result<(), Arc<io::Error>>> + Send + use<L> {
+        self.log.lines.end()
     }
 }
 
@@ -166,9 +181,6 @@ impl<S: Stream<Item = Result<I, ApiError>> + Unpin, I> Stream for Recorded<S, I>
             Poll::Ready(None) => self.log.write(self.call, Record::End),
             Poll::Pending => {}
         }
-        if !matches!(next, Poll::Ready(Some(Ok(_)))) {
-            self.log.flush();
-        }
         next
     }
 }
@@ -176,13 +188,8 @@ impl<S: Stream<Item = Result<I, ApiError>> + Unpin, I> Stream for Recorded<S, I>
 impl Log {
     /// A new request.
     fn call(&self, record: Record) -> u64 {
-        let call = {
-            let mut writer = self.lock();
-            writer.calls += 1;
-            writer.calls
-        };
+        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         self.write(call, record);
-        self.flush();
         call
     }
 
@@ -193,47 +200,11 @@ impl Log {
             Err(error) => Record::Failed(Box::new(error.into())),
         };
         self.write(call, record);
-        self.flush();
         answer
     }
 
     fn write(&self, call: u64, record: Record) {
-        let line = Line { at: self.began.elapsed(), call, record }.bytes();
-        let mut writer = self.lock();
-        let size = line.len() as u64;
-        let is_full = size.saturating_add(LAST) > writer.left;
-        writer.left = writer.left.saturating_sub(size);
-        let Some(file) = &mut writer.file else { return };
-        if is_full {
-            let full = Line { at: self.began.elapsed(), call: 0, record: Record::Full }.bytes();
-            let written = file.write_all(&full).and_then(|()| file.flush());
-            writer.file = None;
-            drop(writer);
-            tracing::warn!(path = %self.path.display(), "the recording has reached its bound, and goes no further");
-            self.told(written);
-        } else {
-            let written = file.write_all(&line);
-            drop(writer);
-            self.told(written);
-        }
-    }
-
-    fn flush(&self) {
-        let flushed = self.lock().file.as_mut().map_or(Ok(()), Write::flush);
-        self.told(flushed);
-    }
-
-    /// What fails once is given up: a recording with a hole in it would tell what never was.
-    fn told(&self, written: io::Result<()>) {
-        if let Err(error) = written {
-            self.lock().file = None;
-            tracing::warn!(path = %self.path.display(), %error, "the recording cannot be written, and goes no further");
-        }
-    }
-
-    /// Nothing here panics half-way.
-    fn lock(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.write(Line { at: self.began.elapsed(), call, record });
     }
 }
 

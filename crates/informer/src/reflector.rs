@@ -1,5 +1,6 @@
 //! The state machine that lists and watches: what it is told, what it asks for, and what it has to store.
 
+mod initial;
 mod list;
 mod streaming;
 mod watch;
@@ -10,8 +11,9 @@ use std::time::{Duration, Instant};
 use pintle_meta::{ApiError, List, ListOptions, Object, WatchEvent, WatchOptions};
 use pintle_ratelimit::{Backoff, Jitter};
 
+use self::initial::Initial;
 use self::list::Pages;
-use self::streaming::{Initial, PAUSES};
+use self::streaming::PAUSES;
 use self::watch::Stream;
 
 use crate::cache::version::is_older;

@@ -1,16 +1,20 @@
-//! What a cache of compressed objects costs in memory. One test, since the allocator counts for the whole process.
+//! What costs how much memory. One test at a time, since the allocator counts for the whole process.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::alloc::System;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use pintle_informer::{Cache, Compact};
-use pintle_meta::{DynamicObject, Object};
+use pintle_informer::reflector::{Input, Output, Reflector};
+use pintle_informer::{Cache, Compact, ReflectorConfig};
+use pintle_meta::{Bookmark, DynamicObject, Object, ObjectMeta, PartialObject, WatchEvent};
 use serde_json::Value;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+static TURN: Mutex<()> = Mutex::new(());
 
 const PODS: usize = 1_000;
 const REPLICAS: usize = 5;
@@ -41,6 +45,7 @@ fn pod(n: usize) -> String {
 
 #[test]
 fn a_pod_takes_less_than_a_kilobyte_and_a_half_in_all() {
+    let _turn = TURN.lock();
     let pods: Vec<String> = (0..PODS).map(pod).collect();
     let size = pods.iter().map(String::len).sum::<usize>() / PODS;
     assert!(size > 4_000, "{size} bytes of JSON");
@@ -72,4 +77,27 @@ fn a_pod_takes_less_than_a_kilobyte_and_a_half_in_all() {
     cache.list().iter().for_each(|pod| drop(pod.get().unwrap()));
     let more = live() - before;
     assert!(more <= 18 * decoded, "{more} bytes for those that were read, of {decoded} each");
+}
+
+#[test]
+fn the_bookmark_that_ends_a_streaming_list_gives_its_objects_away_as_they_lie() {
+    const OBJECTS: usize = 10_000;
+    let _turn = TURN.lock();
+    let config = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
+    let (mut reflector, now) = (Reflector::<PartialObject>::new(config, 1), Instant::now());
+    reflector.start();
+    reflector.step(now, Input::Opened(Ok(())));
+    for n in 0..OBJECTS {
+        let metadata = ObjectMeta::new("ns", format!("pod-{n}"));
+        let added = WatchEvent::Added(PartialObject { metadata, ..PartialObject::default() });
+        reflector.step(now, Input::Received(Some(Ok(added))));
+    }
+    let end = Bookmark { resource_version: "7".into(), initial_events_end: true };
+    let region = Region::new(ALLOCATOR);
+    let step = reflector.step(now, Input::Received(Some(Ok(WatchEvent::Bookmark(end)))));
+    let change = region.change();
+    assert!(matches!(&step.output, Some(Output::Replaced { objects, .. }) if objects.len() == OBJECTS));
+    // What runs the tests may need some as well.
+    let (made, freed) = (change.allocations, change.deallocations);
+    assert!(made < OBJECTS / 20 && freed < OBJECTS / 20, "{made} pieces of memory were made, {freed} were freed");
 }

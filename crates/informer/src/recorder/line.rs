@@ -35,6 +35,8 @@ pub(crate) enum Record {
     End,
     /// The file has reached its bound.
     Full,
+    /// Why nothing more could be written.
+    Lost(String),
 }
 
 /// What was recorded.
@@ -102,6 +104,20 @@ const LONGEST: u64 = 256;
 const OVERSIZED: &str = "OVERSIZED-";
 
 impl Line {
+    /// How much memory it holds, about.
+    pub(super) fn size(&self) -> usize {
+        let object = match &self.record {
+            Record::Item(RawObject::Json(json))
+            | Record::Event(
+                WatchEvent::Added(RawObject::Json(json))
+                | WatchEvent::Modified(RawObject::Json(json))
+                | WatchEvent::Deleted(RawObject::Json(json)),
+            ) => json.len(),
+            _ => 0,
+        };
+        size_of::<Self>() + object
+    }
+
     /// The line, and behind it what it says.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let Self { at, call, record } = self;
@@ -162,6 +178,7 @@ impl Record {
             Self::Failed(failure) => ("FAILED", json(failure)),
             Self::End => ("END", Bytes::new()),
             Self::Full => ("FULL", Bytes::new()),
+            Self::Lost(why) => ("LOST", Bytes::copy_from_slice(why.as_bytes())),
         };
         (what.into(), body)
     }
@@ -172,8 +189,8 @@ impl Record {
             None => (what, None),
         };
         let object = || object.unwrap_or(RawObject::Json(body.clone()));
-        let version = || String::from_utf8_lossy(&body).into_owned();
-        let mark = |initial_events_end| Bookmark { resource_version: version(), initial_events_end };
+        let text = || String::from_utf8_lossy(&body).into_owned();
+        let mark = |initial_events_end| Bookmark { resource_version: text(), initial_events_end };
         Ok(match what {
             "SOURCE" => Self::Source(read(&body)?),
             "LIST" => Self::List(read(&body)?),
@@ -190,6 +207,7 @@ impl Record {
             "FAILED" => Self::Failed(read(&body)?),
             "END" => Self::End,
             "FULL" => Self::Full,
+            "LOST" => Self::Lost(text()),
             _ => return Err(serde::de::Error::custom(format!("there is no {what:?} in a recording"))),
         })
     }

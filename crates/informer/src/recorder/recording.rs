@@ -23,7 +23,8 @@ use super::line::{Line, Record, Source};
 /// Requests are answered in the order in which they were sent, each as it was and as long after it was asked as then; with tokio's
 /// clock paused, a night takes no time. What a request asks for is not compared, but whether it is a list or a watch: an informer
 /// that asks for the other is told so by an error, and has a state that says it. After the last answer nothing comes any more. A file
-/// that was cut off in the middle of a line, as by the end of its process, tells all that is whole.
+/// that was cut off in the middle of a line, as by the end of its process, tells all that is whole, and nothing behind the line that
+/// says where it ends.
 ///
 /// Delays between requests are the informer's own. To be the same as then, they need the same
 /// [`seed`](crate::InformerConfig::seed).
@@ -58,6 +59,9 @@ impl<T> Recording<T> {
         };
         let mut calls: Vec<Call> = Vec::new();
         while let Some(Line { at, call, record }) = Line::read(&mut file)? {
+            if matches!(record, Record::Full | Record::Lost(_)) {
+                break;
+            }
             let is_watch = matches!(record, Record::Watch(_));
             if is_watch || matches!(record, Record::List(_)) {
                 calls.push(Call { is_watch, began: at, records: VecDeque::new() });

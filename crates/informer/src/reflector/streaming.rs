@@ -1,15 +1,14 @@
 //! The streaming list: the first state as a watch that begins with it.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::time::{Duration, Instant};
 
-use pintle_meta::{ApiError, Bookmark, Object, ObjectKey, Reason, ResourceVersionMatch, WatchEvent, WatchOptions};
+use pintle_meta::{ApiError, Bookmark, Object, Reason, ResourceVersionMatch, WatchEvent, WatchOptions};
 use pintle_ratelimit::BackoffConfig;
 
+use super::initial::Initial;
 use super::watch::{SHORT_WATCH, Stream, is_cut, is_passing};
 use super::{Command, Output, Phase, Reflector, Step, Then};
-use crate::{ListProgress, ReflectorError};
+use crate::ReflectorError;
 
 /// So many streaming lists in a row may end unfinished.
 const UNFINISHED_STREAMS: u32 = 3;
@@ -23,14 +22,6 @@ pub(super) const PAUSES: BackoffConfig = BackoffConfig {
     steps: u32::MAX,
     longest_retry_after: Duration::ZERO,
 };
-
-/// What a streaming list has brought so far.
-pub(super) struct Initial<T> {
-    /// In order, so that the same stream makes the same list.
-    objects: BTreeMap<ObjectKey, T>,
-    /// When it brought an object last that was not there, or was opened.
-    progressed: Instant,
-}
 
 impl<T: Object> Reflector<T> {
     pub(super) fn open_stream(&mut self) -> Command {
@@ -48,7 +39,7 @@ impl<T: Object> Reflector<T> {
             return self.streaming_refused(now, error);
         }
         let stream = self.stream(now, timeout, true);
-        self.receive_initial(stream, Initial { objects: BTreeMap::new(), progressed: now })
+        self.receive_initial(stream, Initial::opened(now))
     }
 
     pub(super) fn initial_event(
@@ -60,11 +51,9 @@ impl<T: Object> Reflector<T> {
     ) -> Step<T> {
         match event {
             Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                if initial.objects.insert(object.key(), object).is_none() {
-                    initial.progressed = now;
-                }
+                initial.put(now, object);
             }
-            Some(Ok(WatchEvent::Deleted(object))) => _ = initial.objects.remove(&object.key()),
+            Some(Ok(WatchEvent::Deleted(object))) => initial.remove(&object),
             Some(Ok(WatchEvent::Bookmark(Bookmark { initial_events_end: false, .. }))) => {}
             Some(Ok(WatchEvent::Bookmark(Bookmark { resource_version, initial_events_end: true }))) => {
                 return self.streaming_done(now, stream, initial, resource_version);
@@ -123,8 +112,7 @@ impl<T: Object> Reflector<T> {
         self.version_unavailable = false;
         self.list_succeeded();
         self.resource_version.clone_from(&resource_version);
-        let objects = initial.objects.into_values().collect();
-        let output = Some(Output::Replaced { objects, resource_version });
+        let output = Some(Output::Replaced { objects: initial.into_objects(), resource_version });
         Step { output, ..self.watch(stream.after_list(now)) }
     }
 
@@ -146,17 +134,5 @@ impl<T: Object> Reflector<T> {
     /// Where a streaming list begins.
     fn streaming_version(&self) -> String {
         if self.version_unavailable { String::new() } else { self.floor().to_owned() }
-    }
-}
-
-impl<T> Initial<T> {
-    pub(super) fn progress(&self) -> ListProgress {
-        ListProgress { received: self.objects.len(), remaining: None }
-    }
-}
-
-impl<T> fmt::Debug for Initial<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Initial").field("objects", &self.objects.len()).finish()
     }
 }

@@ -116,10 +116,12 @@ async fn a_recording_of_them_is_one_of_their_json() {
     let path = directory.path().join("pods");
     let source = Collection::from([labeled("a", "x", "web")]);
     let recorder = Recorder::create(source, &path, 1 << 20).unwrap();
+    let written = recorder.written();
     let informer = SharedInformer::new(recorder, InformerConfig::default());
     informer.start();
     informer.wait_for_sync().await.unwrap();
     informer.shutdown().await;
+    written.await.unwrap();
     // As compact ones, and as plain ones.
     let replayed = SharedInformer::new(Recording::<Compact<Pod>>::open(&path).unwrap(), InformerConfig::default());
     replayed.start();

@@ -70,8 +70,9 @@ async fn an_incident_that_was_recorded_happens_again_at_the_same_times() {
         let (directory, source) = (Directory::new(), pods(&["a", "b"]));
         let file = directory.file("incident");
         let lasts = Duration::from_secs(200);
-        let informer =
-            SharedInformer::new(Recorder::create(source.clone(), &file, LARGE).unwrap(), config(streaming_list));
+        let recorder = Recorder::create(source.clone(), &file, LARGE).unwrap();
+        let written = recorder.written();
+        let informer = SharedInformer::new(recorder, config(streaming_list));
         let events = informer.subscribe();
         informer.start();
         let (first, ()) = tokio::join!(heard(events, lasts), incident(source.clone()));
@@ -79,6 +80,7 @@ async fn an_incident_that_was_recorded_happens_again_at_the_same_times() {
         assert!(first.last().unwrap().starts_with("115 s: A d"), "{first:?}");
         let cached = informer.lister().list();
         informer.shutdown().await;
+        written.await.unwrap();
 
         let informer = SharedInformer::new(Recording::<Pod>::open(&file).unwrap(), config(streaming_list));
         let events = informer.subscribe();
@@ -128,6 +130,15 @@ async fn told<L: ListWatch>(source: &L) -> (Vec<ListPart>, Vec<WatchEvent<RawObj
     (parts, events)
 }
 
+/// The same, of everything that a recording can hold, and it is in the file.
+async fn recorded(file: &Path) -> (Vec<ListPart>, Vec<WatchEvent<RawObject>>) {
+    let recorder = Recorder::create(all_there_is(), file, LARGE).unwrap();
+    let (written, told) = (recorder.written(), told(&recorder).await);
+    drop(recorder);
+    written.await.unwrap();
+    told
+}
+
 /// None: nothing comes any more.
 async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<Option<S::Item>> {
     let next = std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context));
@@ -138,7 +149,7 @@ async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<Option<
 async fn all_that_a_source_tells_is_told_again_as_it_came() {
     let directory = Directory::new();
     let file = directory.file("all");
-    let first = told(&Recorder::create(all_there_is(), &file, LARGE).unwrap()).await;
+    let first = recorded(&file).await;
     assert_eq!((first.0.len(), first.1.len()), (3, 6));
     let recording = Recording::<Pod>::open(&file).unwrap();
     assert_eq!((recording.api_resource(), recording.namespace()), (all_there_is().api_resource(), Some("ns")));
@@ -156,6 +167,9 @@ async fn a_recording_is_lines_that_can_be_read_and_its_owners_alone() {
     while next(&mut page).await.unwrap().is_some() {}
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(recorder.watch(&Default::default()).await.is_err());
+    let written = recorder.written();
+    drop((page, recorder));
+    written.await.unwrap();
     let text = fs::read_to_string(&file).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let starts = ["0 0 SOURCE ", "{\"apiVersion\":\"v1\",", "0 1 LIST ", "{", "0 1 OPENED 0", "", "0 1 ITEM 25"];
@@ -180,7 +194,9 @@ async fn a_recording_keeps_to_its_bound_and_the_informer_goes_on() {
     for limit in [0, 100, 1_000, 5_000] {
         let file = directory.file(&limit.to_string());
         let source = pods(&[]);
-        let informer = SharedInformer::new(Recorder::create(source.clone(), &file, limit).unwrap(), config(false));
+        let recorder = Recorder::create(source.clone(), &file, limit).unwrap();
+        let complete = recorder.written();
+        let informer = SharedInformer::new(recorder, config(false));
         informer.start();
         informer.wait_for_sync().await.unwrap();
         for number in 0..100 {
@@ -188,6 +204,8 @@ async fn a_recording_keeps_to_its_bound_and_the_informer_goes_on() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(informer.lister().len(), 100);
+        informer.shutdown().await;
+        complete.await.unwrap();
         let written = fs::read(&file).unwrap();
         assert!(written.len() as u64 <= limit.max(64), "{}", written.len());
         assert!(written.ends_with(b" 0 FULL 0\n\n"), "{}", String::from_utf8_lossy(&written));
@@ -206,9 +224,13 @@ async fn a_recording_keeps_to_its_bound_and_the_informer_goes_on() {
 async fn an_informer_that_asks_for_something_else_is_told_so() {
     let directory = Directory::new();
     let file = directory.file("other");
-    let informer = SharedInformer::new(Recorder::create(pods(&["a"]), &file, LARGE).unwrap(), config(true));
+    let recorder = Recorder::create(pods(&["a"]), &file, LARGE).unwrap();
+    let written = recorder.written();
+    let informer = SharedInformer::new(recorder, config(true));
     informer.start();
     informer.wait_for_sync().await.unwrap();
+    informer.shutdown().await;
+    written.await.unwrap();
     let informer = SharedInformer::new(Recording::<Pod>::open(&file).unwrap(), config(false));
     informer.start();
     let state = informer.states().wait_for(|state| state.cause().is_some()).await.unwrap().clone();
@@ -220,7 +242,7 @@ async fn an_informer_that_asks_for_something_else_is_told_so() {
 fn written(directory: &Directory) -> Vec<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let file = directory.file("written");
-    runtime.block_on(async { told(&Recorder::create(all_there_is(), &file, LARGE).unwrap()).await });
+    runtime.block_on(recorded(&file));
     fs::read(file).unwrap()
 }
 

@@ -41,6 +41,25 @@ fn the_stream_holds_everything_up_to_its_bookmark_and_goes_on_as_the_watch() {
 }
 
 #[test]
+fn what_is_deleted_while_a_stream_goes_on_leaves_the_others_as_they_are() {
+    let mut rig = Rig::streaming();
+    rig.open();
+    for name in ["a", "b", "c", "d", "e"] {
+        added(&mut rig, name, 1);
+    }
+    let deleted = |rig: &mut Rig, name| rig.receive(WatchEvent::Deleted(pod_at(name, 2)));
+    deleted(&mut rig, "a");
+    rig.receive(WatchEvent::Modified(pod_at("e", 3)));
+    for name in ["e", "c", "nobody", "d"] {
+        deleted(&mut rig, name);
+    }
+    rig.receive(WatchEvent::Modified(pod_at("d", 4)));
+    added(&mut rig, "a", 5);
+    rig.bookmark(6, true);
+    assert_eq!(rig.outputs, ["replaced [a b d] at 6"]);
+}
+
+#[test]
 fn a_server_that_is_busy_is_asked_for_a_stream_again() {
     let mut rig = Rig::streaming();
     assert_eq!(rig.open_fails(too_many_requests()), "SLEEP 800");

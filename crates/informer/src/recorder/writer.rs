@@ -1,0 +1,161 @@
+//! The thread that writes a recording, and the way to it.
+
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use tokio::sync::watch;
+use tracing::dispatcher;
+
+use super::line::{Line, Record};
+
+/// The way to the thread. It ends with this, once all that came is written.
+pub(super) struct Lines {
+    /// None when nothing more is to be written.
+    sender: Mutex<Option<Sender<Line>>>,
+    /// How many bytes are on the way, which bounds the channel.
+    waiting: Arc<AtomicUsize>,
+    /// Why it was given up, if it was. Closed when the thread has ended.
+    end: watch::Receiver<Option<Arc<io::Error>>>,
+}
+
+/// What the thread has.
+struct Writer<W> {
+    path: PathBuf,
+    file: W,
+    /// How long the file may become.
+    limit: u64,
+    /// How much of it is written.
+    written: u64,
+    /// The lines behind that.
+    buffer: Vec<u8>,
+    /// Of the last line.
+    at: Duration,
+}
+
+/// The most that is on the way to the file: what a source brings in about a second.
+const WAITING: usize = 64 << 20;
+
+/// So much is written at once, if there is so much.
+const BUFFER: usize = 64 << 10;
+
+/// Room for the line that says where the recording ends.
+const LAST: u64 = 64;
+
+const TOO_SLOW: &str = "the disk is too slow";
+
+impl Lines {
+    /// Writes to the beginning of an empty file, of which `path` is the name in what is told.
+    pub(super) fn start(file: impl Write + Seek + Send + 'static, path: PathBuf, limit: u64) -> io::Result<Self> {
+        let (sender, lines) = unbounded();
+        let (ended, end) = watch::channel(None);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let left = waiting.clone();
+        // Whoever listens to what is told here listens there as well.
+        let dispatch = dispatcher::get_default(Clone::clone);
+        thread::Builder::new().name("informer-recorder".into()).spawn(move || {
+            dispatcher::with_default(&dispatch, || {
+                let mut writer = Writer { path, file, limit, written: 0, buffer: Vec::new(), at: Duration::ZERO };
+                if let Err(error) = writer.run(&lines, &left) {
+                    writer.give_up(&error);
+                    ended.send_replace(Some(Arc::new(error)));
+                }
+            });
+        })?;
+        Ok(Self { sender: Mutex::new(Some(sender)), waiting, end })
+    }
+
+    /// Never waits: of what comes faster than it can be written for too long, the recording says that it ends there.
+    pub(super) fn write(&self, line: Line) {
+        // Nothing panics under this lock.
+        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(lines) = &*sender else { return };
+        let size = line.size();
+        let waiting = self.waiting.fetch_add(size, Ordering::Relaxed);
+        let is_behind = waiting > 0 && waiting.saturating_add(size) > WAITING;
+        let line = match is_behind {
+            true => Line { at: line.at, call: 0, record: Record::Lost(TOO_SLOW.into()) },
+            false => line,
+        };
+        let is_taken = lines.send(line).is_ok();
+        if is_behind || !is_taken {
+            *sender = None;
+        }
+    }
+
+    /// Ready when the file is complete.
+    pub(super) fn end(&self) -> impl Future<Output = Result<(), Arc<io::Error>>> + Send + use<> {
+        let mut end = self.end.clone();
+        async move {
+            while end.changed().await.is_ok() {}
+            let error = end.borrow().clone();
+            error.map_or(Ok(()), Err)
+        }
+    }
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Writes what comes until no more does, or no more is to be written.
+    fn run(&mut self, lines: &Receiver<Line>, waiting: &AtomicUsize) -> io::Result<()> {
+        while let Some(line) = self.next(lines)? {
+            waiting.fetch_sub(line.size(), Ordering::Relaxed);
+            self.at = line.at;
+            let bytes = line.bytes();
+            let length = self.written + (self.buffer.len() + bytes.len()) as u64;
+            if length.saturating_add(LAST) > self.limit {
+                tracing::warn!(path = %self.path.display(), "the recording has reached its bound, and goes no further");
+                self.buffer.extend(Line { at: self.at, call: 0, record: Record::Full }.bytes());
+                break;
+            }
+            if let Record::Lost(why) = line.record {
+                self.flush()?;
+                return Err(io::Error::other(why));
+            }
+            self.buffer.extend(bytes);
+            if self.buffer.len() >= BUFFER {
+                self.flush()?;
+            }
+        }
+        self.flush()
+    }
+
+    /// The next line, for which what came before does not wait.
+    fn next(&mut self, lines: &Receiver<Line>) -> io::Result<Option<Line>> {
+        match lines.try_recv() {
+            Err(TryRecvError::Empty) => {
+                self.flush()?;
+                Ok(lines.recv().ok())
+            }
+            next => Ok(next.ok()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.buffer)?;
+        self.file.flush()?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Says where the recording ends, in the place of what was written by half: where the disk is full, there is room for it.
+    fn give_up(&mut self, error: &io::Error) {
+        let path = self.path.display();
+        tracing::warn!(%path, %error, "the recording cannot be written, and goes no further");
+        // Of an error of the system's, in as few words as there is room for.
+        let why = error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string);
+        let last = Line { at: self.at, call: 0, record: Record::Lost(why) }.bytes();
+        let place = self.file.seek(SeekFrom::Start(self.written));
+        if let Err(error) = place.and_then(|_| self.file.write_all(&last)).and_then(|()| self.file.flush()) {
+            tracing::debug!(%path, %error, "nor can it be written where the recording ends");
+        }
+    }
+}

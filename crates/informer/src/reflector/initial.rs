@@ -1,0 +1,78 @@
+//! What a streaming list has brought so far.
+
+use std::hash::BuildHasher;
+use std::time::Instant;
+
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use pintle_meta::Object;
+
+use crate::ListProgress;
+
+/// The objects of a streaming list, each in its newest state.
+///
+/// They lie in a vector, which is given away as it is when the list is complete: a map of 100,000 keys would have to be taken apart then,
+/// in one go. What finds them has neither keys nor anything else to drop.
+pub(super) struct Initial<T> {
+    /// In the order of the stream, but for the gap of one that was deleted, which the last one fills: the same stream makes the same list.
+    objects: Vec<T>,
+    /// The hash of each one's key, and where it is.
+    places: HashTable<(u64, usize)>,
+    hasher: DefaultHashBuilder,
+    /// When it brought an object last that was not there, or was opened.
+    pub(super) progressed: Instant,
+}
+
+impl<T: Object> Initial<T> {
+    pub(super) fn opened(now: Instant) -> Self {
+        let (places, hasher) = (HashTable::new(), DefaultHashBuilder::default());
+        Self { objects: Vec::new(), places, hasher, progressed: now }
+    }
+
+    pub(super) fn put(&mut self, now: Instant, object: T) {
+        let hash = self.hash(&object);
+        let is_it = |&(_, at): &(u64, usize)| is_one(&self.objects[at], &object);
+        match self.places.entry(hash, is_it, |(hash, _)| *hash) {
+            Entry::Occupied(place) => self.objects[place.get().1] = object,
+            Entry::Vacant(place) => {
+                place.insert((hash, self.objects.len()));
+                self.objects.push(object);
+                self.progressed = now;
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, object: &T) {
+        let hash = self.hash(object);
+        let is_it = |&(_, at): &(u64, usize)| is_one(&self.objects[at], object);
+        let Ok(place) = self.places.find_entry(hash, is_it) else { return };
+        let ((_, at), _) = place.remove();
+        self.objects.swap_remove(at);
+        let Some(moved) = self.objects.get(at) else { return };
+        let (hash, was_last) = (self.hash(moved), self.objects.len());
+        if let Some((_, place)) = self.places.find_mut(hash, |(_, at)| *at == was_last) {
+            *place = at;
+        }
+    }
+
+    fn hash(&self, object: &T) -> u64 {
+        let metadata = object.metadata();
+        self.hasher.hash_one((metadata.namespace(), metadata.name()))
+    }
+}
+
+impl<T> Initial<T> {
+    pub(super) fn into_objects(self) -> Vec<T> {
+        self.objects
+    }
+
+    pub(super) fn progress(&self) -> ListProgress {
+        ListProgress { received: self.objects.len(), remaining: None }
+    }
+}
+
+/// Whether both are states of one object.
+fn is_one<T: Object>(one: &T, other: &T) -> bool {
+    let (one, other) = (one.metadata(), other.metadata());
+    one.name() == other.name() && one.namespace() == other.namespace()
+}
