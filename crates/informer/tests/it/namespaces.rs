@@ -194,6 +194,26 @@ async fn one_that_is_taken_out_is_waited_for_no_more() {
     assert!(informer.has_synced() && informer.state().is_synced());
 }
 
+/// Who waits already goes on as one leaves, whether it waits for all there is, or for a revision.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_one_that_is_taken_out_goes_on() {
+    let source = source("ab");
+    source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    let lister = informer.lister();
+    let leave = async {
+        long().await;
+        namespaces.set(set("a"));
+    };
+    let waits = async { tokio::join!(informer.wait_for_sync(), lister.wait_for("1"), leave) };
+    let (synced, reached, ()) = tokio::time::timeout(Duration::from_secs(120), waits).await.expect("they end");
+    synced.unwrap();
+    reached.unwrap();
+    assert_eq!(held(&informer), "a");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_revision_is_that_of_who_is_furthest_behind() {
     let source = source("ab");
