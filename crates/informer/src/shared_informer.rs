@@ -137,10 +137,10 @@ impl<T: Object> SharedInformer<T> {
         let work = Arc::new(Work::new(&one, Covered::Several(namespaces.clone()), config));
         let make = {
             let work = work.clone();
-            move |place: &Place, not_older_than| {
+            move |place: &Place, told_others| {
                 let source = source(place.as_deref());
                 assert_eq!(source.namespace(), place.as_deref(), "the source of a namespace is of that namespace");
-                work.driver(place, source, not_older_than)
+                work.driver(place, source, told_others)
             }
         };
         let (publisher, whole) = (work.publisher.clone(), work.whole.clone());

@@ -9,9 +9,10 @@ use pintle_informer::{
     InformerConfig, InformerFactory, InformerState, Namespaces, ReflectorConfig, SharedInformer, StopCause,
     Subscription,
 };
-use pintle_meta::{ObjectKey, ObjectMeta, Reason};
+use pintle_meta::{ObjectKey, ObjectMeta, Reason, Resource};
 use pintle_testing::{Break, Client, Collection, Outcome, Verb};
 
+use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, requests, settle, shorthand};
 
 /// A pod named `x` in each of these, at revisions 1 and so on.
@@ -212,6 +213,29 @@ async fn who_waits_for_one_that_is_taken_out_goes_on() {
     synced.unwrap();
     reached.unwrap();
     assert_eq!(held(&informer), "a");
+}
+
+/// It has not been told of the older state by anybody yet, and begins where the others are.
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_after_the_server_was_restored_believes_it_as_the_others_would() {
+    let source = |namespace: Option<&str>| {
+        let (namespace, revision) = match namespace {
+            Some("a") => (Some("a"), "10"),
+            Some(_) => (Some("b"), "7"),
+            None => (None, "10"),
+        };
+        Scripted::<Pod>::of(Pod::api_resource(), namespace, move || Ok(list(&[], revision)), |_| Ok(silence()))
+    };
+    let namespaces = Namespaces::new(set("a"));
+    let informer = SharedInformer::of_namespaces(&namespaces, source, InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    namespaces.set(set("ab"));
+    let waited = tokio::time::timeout(Duration::from_secs(10), informer.wait_for_sync());
+    assert!(waited.await.is_err(), "it may be a replica that lags behind");
+    let waited = tokio::time::timeout(Duration::from_secs(300), informer.wait_for_sync());
+    waited.await.expect("nobody waits for ever").unwrap();
+    assert_eq!(informer.lister().resource_version(), "7");
 }
 
 #[tokio::test(start_paused = true)]
