@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_informer::{
-    InformerConfig, InformerFactory, InformerState, Namespaces, ReflectorConfig, SharedInformer, StopCause,
-    Subscription,
+    InformerConfig, InformerFactory, InformerState, Namespaces, Overlay, OverlayConfig, ReflectorConfig,
+    SharedInformer, StopCause, Subscription,
 };
 use pintle_meta::{ObjectKey, ObjectMeta, Reason, Resource};
 use pintle_testing::{Break, Client, Collection, Outcome, Verb};
@@ -236,6 +236,24 @@ async fn one_that_comes_after_the_server_was_restored_believes_it_as_the_others_
     let waited = tokio::time::timeout(Duration::from_secs(300), informer.wait_for_sync());
     waited.await.expect("nobody waits for ever").unwrap();
     assert_eq!(informer.lister().resource_version(), "7");
+}
+
+/// While one is behind, an overlay does not hide what the cache has of another.
+#[tokio::test(start_paused = true)]
+async fn an_overlay_shows_what_others_wrote_later_though_one_is_behind() {
+    let source = source("ab");
+    source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
+    let informer = informer(&source, &Namespaces::new(set("ab")), false);
+    informer.start();
+    settle().await;
+    let overlay = Overlay::new(informer.lister(), OverlayConfig::default());
+    overlay.wrote(source.put(pod("a", "x")));
+    let others = source.put(Pod { node: "later".into(), ..pod("a", "x") });
+    settle().await;
+    let key = ObjectKey::new("a", "x");
+    assert_eq!(informer.lister().get(&key).unwrap().metadata.resource_version, others.metadata.resource_version);
+    assert_eq!(overlay.get(&key).unwrap().node, "later");
+    assert!(overlay.list().iter().all(|pod| pod.node == "later") && overlay.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
