@@ -74,7 +74,7 @@ impl InformerFactory {
     /// of its own. So does who asks for what an informer followed until its
     /// [selectors were changed](SharedInformer::set_selectors).
     ///
-    /// An informer that is asked for after a shutdown never runs.
+    /// An informer that is asked for after a shutdown has ended.
     pub fn informer<T: Object + DeserializeOwned>(
         &self,
         list_watch: impl ListWatch<Object = T>,
@@ -177,6 +177,11 @@ impl InformerFactory {
         let mut inner = self.lock();
         if let Some(quicker) = inner.find(wanted) {
             return quicker;
+        }
+        if inner.is_shut_down {
+            drop(inner);
+            made.stop();
+            return made;
         }
         // One that somebody stopped does not come back.
         let (stopped, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)

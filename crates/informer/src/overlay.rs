@@ -17,8 +17,8 @@ use crate::driver::now;
 ///
 /// Precisely, with resourceVersions as the numbers that they are, for a key of which one's last write is known:
 ///
-/// - written at version *w*: a read gives what was written, as long as the cache is at a version below *w*. From *w* on it gives what the
-///   cache has, which is that or later.
+/// - written at version *w*: a read gives what was written, as long as the cache is at a version below *w*, and what it has of that key, too.
+///   From *w* on it gives what the cache has, which is that or later.
 /// - deleted, last seen at version *v* with uid *u*: a read gives nothing, as long as the cache is below *v*, or has an object of uid *u*.
 ///   Else it gives what the cache has: nothing, or another object by that name.
 ///
@@ -113,7 +113,9 @@ impl<T> Write<T> {
     where
         T: Object,
     {
-        let is_behind = cache_version < self.version;
+        // Of several namespaces, the cache's version is that of the one furthest behind, and an object may be further.
+        let is_later = |cached: &T| cached.resource_version().parse().is_ok_and(|version: u64| version >= self.version);
+        let is_behind = cache_version < self.version && !cached.is_some_and(is_later);
         if !self.is_deleted {
             return is_behind.then_some(Some(&self.object));
         }

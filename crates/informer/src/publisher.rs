@@ -163,6 +163,9 @@ impl<T: Object> Publisher<T> {
             let news = gone.into_iter().zip(written);
             tell(&queues, news.filter_map(|(key, written)| Some((key, gone_unseen(written.before?)))));
         }
+        // It may have been one that left whom the others waited for.
+        let least = self.lock_parts().least();
+        self.cache.bookmark(&least);
         self.sync();
     }
 

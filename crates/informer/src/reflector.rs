@@ -99,6 +99,8 @@ pub struct Reflector<T> {
     phase: Phase<T>,
     /// Up to where everything has been output. Empty before the first list.
     resource_version: String,
+    /// Up to where the same server told others, before it was asked here. Empty: nobody.
+    told_others: String,
     /// The server does not have that revision: ask for the newest.
     version_unavailable: bool,
     /// How often it has told a state that is older than that revision, and since when. None: what it told last was not.
@@ -240,6 +242,7 @@ impl<T: Object> Reflector<T> {
             jitter: Jitter::new(!seed),
             phase: Phase::Starting,
             resource_version: String::new(),
+            told_others: String::new(),
             version_unavailable: false,
             older: None,
             is_paginated: false,
@@ -252,6 +255,11 @@ impl<T: Object> Reflector<T> {
             trouble: None,
             config,
         }
+    }
+
+    /// The same, for which nothing is news that is older than what the server told others.
+    pub(crate) fn after(self, told_others: String) -> Self {
+        Self { told_others, ..self }
     }
 
     /// What to do first.
@@ -350,7 +358,8 @@ impl<T: Object> Reflector<T> {
 
     /// Nothing older is taken up; empty before anything is known.
     fn floor(&self) -> &str {
-        if self.resource_version.is_empty() { &self.config.not_older_than } else { &self.resource_version }
+        let told = [&self.resource_version, &self.told_others];
+        told.into_iter().find(|told| !told.is_empty()).unwrap_or(&self.config.not_older_than)
     }
 
     /// Why a list of that revision is not taken up, if it is not: it is older than the floor, and the server does not insist.
@@ -361,7 +370,7 @@ impl<T: Object> Reflector<T> {
         }
         let (times, since) = self.older.map_or((1, now), |(times, since)| (times + 1, since));
         // What it never told itself, it cannot take back.
-        let is_its_own = !self.resource_version.is_empty();
+        let is_its_own = !self.resource_version.is_empty() || !self.told_others.is_empty();
         if is_its_own && times >= INSISTS && now.saturating_duration_since(since) >= INSISTS_FOR {
             self.older = None;
             return None;

@@ -137,10 +137,10 @@ impl<T: Object> SharedInformer<T> {
         let work = Arc::new(Work::new(&one, Covered::Several(namespaces.clone()), config));
         let make = {
             let work = work.clone();
-            move |place: &Place, not_older_than| {
+            move |place: &Place, told_others| {
                 let source = source(place.as_deref());
                 assert_eq!(source.namespace(), place.as_deref(), "the source of a namespace is of that namespace");
-                work.driver(place, source, not_older_than)
+                work.driver(place, source, told_others)
             }
         };
         let (publisher, whole) = (work.publisher.clone(), work.whole.clone());
@@ -250,8 +250,8 @@ impl<T: Object> SharedInformer<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
-        let followed = self.followed();
-        let has_synced = || self.has_synced() && self.owner.publisher.has_held(&places(&followed));
+        // What is followed by then: what has been taken out meanwhile never comes.
+        let has_synced = || self.has_synced() && self.owner.publisher.has_held(&places(&self.followed()));
         // The sender is in our hands, so this cannot fail.
         let _ = states.wait_for(|state| has_synced() || state.has_ended()).await;
         match self.state() {

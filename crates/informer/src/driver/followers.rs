@@ -18,7 +18,7 @@ use crate::publisher::Publisher;
 /// The drivers of an informer that follows namespaces, each in a task of its own.
 pub(crate) struct Followers<T: Object, L> {
     followed: watch::Receiver<Followed>,
-    /// Makes one, for which nothing is news that is older than that revision.
+    /// Makes one, for which nothing is news that is older than what the server told others.
     driver: Box<MakeDriver<T, L>>,
     publisher: Arc<Publisher<T>>,
     whole: Arc<Whole>,

@@ -54,11 +54,19 @@ impl Parts {
         if self.parts.len() <= 1 {
             return told.into();
         }
-        let versions = || self.parts.values().map(|part| part.resource_version.as_str());
-        let order = |one: &&str, other: &&str| version::compare(one, other).unwrap_or(Ordering::Equal);
-        let known = || versions().filter(|version| !version.is_empty());
-        let least = if versions().any(str::is_empty) { "" } else { known().min_by(order).unwrap_or(told) };
-        Revision { whole: least.into(), newest: known().max_by(order).unwrap_or(told).into() }
+        let newest = self.versions().filter(|version| !version.is_empty()).max_by(order).unwrap_or(told);
+        Revision { whole: self.least(), newest: newest.into() }
+    }
+
+    /// How far the part is that is furthest behind. Empty as long as one has not been listed, or where there is none.
+    pub(super) fn least(&self) -> String {
+        let is_known = self.versions().all(|version| !version.is_empty());
+        let least = if is_known { self.versions().min_by(order) } else { None };
+        least.unwrap_or_default().to_owned()
+    }
+
+    fn versions(&self) -> impl Iterator<Item = &str> {
+        self.parts.values().map(|part| part.resource_version.as_str())
     }
 
     /// Whether a part has come further than that.
@@ -87,4 +95,8 @@ impl Parts {
     pub(super) fn have_listed(&self) -> bool {
         self.parts.values().all(|part| part.has_listed)
     }
+}
+
+fn order(one: &&str, other: &&str) -> Ordering {
+    version::compare(one, other).unwrap_or(Ordering::Equal)
 }

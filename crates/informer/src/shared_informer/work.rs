@@ -67,17 +67,13 @@ impl<T: Object> Work<T> {
         }
     }
 
-    /// The driver of a part, for which nothing is news that is older than that revision, if there is one.
+    /// The driver of a part, for which nothing is news that is older than what the server told those of others, if anything.
     pub(super) fn driver<L: ListWatch<Object = T>>(
         &self,
         place: &Place,
         source: L,
-        not_older_than: String,
+        told_others: String,
     ) -> Driver<T, Selected<L>> {
-        let mut reflector = self.reflector.clone();
-        if !not_older_than.is_empty() {
-            reflector.not_older_than = not_older_than;
-        }
         let metrics = self.metrics.as_ref().map(|provider| Metrics::new(&**provider, &self.name, &self.scope.resource));
         // Each its own, so that they do not go in step.
         let own = place.iter().flat_map(|name| name.bytes());
@@ -86,7 +82,7 @@ impl<T: Object> Work<T> {
             name: self.name.clone(),
             place: place.clone(),
             list_watch: Selected::new(source, self.selection.clone()),
-            reflector: Reflector::new(reflector, seed),
+            reflector: Reflector::new(self.reflector.clone(), seed).after(told_others),
             publisher: self.publisher.clone(),
             states: self.whole.part(place),
             projection: self.scope.projection.clone(),

@@ -79,10 +79,13 @@ async fn who_asks_later_is_started_by_the_next_start() {
     assert_eq!(requests(&first).len(), 2, "the first was not started again");
 
     factory.shutdown().await;
-    let too_late = informer(&factory, within(&pods(&[]), "third"));
+    let third = pods(&[]);
+    let too_late = informer(&factory, within(&third, "third"));
     factory.start();
-    settle().await;
-    assert!(!too_late.has_synced());
+    too_late.start();
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), too_late.wait_for_sync()).await;
+    assert!(waited.expect("nobody waits for what never comes").is_err());
+    assert!(!too_late.has_synced() && requests(&third).is_empty());
 }
 
 #[tokio::test(start_paused = true)]

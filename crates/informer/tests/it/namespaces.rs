@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pintle_informer::{
-    InformerConfig, InformerFactory, InformerState, Namespaces, ReflectorConfig, SharedInformer, StopCause,
-    Subscription,
+    InformerConfig, InformerFactory, InformerState, Namespaces, Overlay, OverlayConfig, ReflectorConfig,
+    SharedInformer, StopCause, Subscription,
 };
-use pintle_meta::{ObjectKey, ObjectMeta, Reason};
+use pintle_meta::{ObjectKey, ObjectMeta, Reason, Resource};
 use pintle_testing::{Break, Client, Collection, Outcome, Verb};
 
+use crate::support::scripted::{Scripted, list, silence};
 use crate::support::{Pod, requests, settle, shorthand};
 
 /// A pod named `x` in each of these, at revisions 1 and so on.
@@ -192,6 +193,67 @@ async fn one_that_is_taken_out_is_waited_for_no_more() {
     informer.wait_for_sync().await.unwrap();
     settle().await;
     assert!(informer.has_synced() && informer.state().is_synced());
+}
+
+/// Who waits already goes on as one leaves, whether it waits for all there is, or for a revision.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_one_that_is_taken_out_goes_on() {
+    let source = source("ab");
+    source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    let lister = informer.lister();
+    let leave = async {
+        long().await;
+        namespaces.set(set("a"));
+    };
+    let waits = async { tokio::join!(informer.wait_for_sync(), lister.wait_for("1"), leave) };
+    let (synced, reached, ()) = tokio::time::timeout(Duration::from_secs(120), waits).await.expect("they end");
+    synced.unwrap();
+    reached.unwrap();
+    assert_eq!(held(&informer), "a");
+}
+
+/// It has not been told of the older state by anybody yet, and begins where the others are.
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_after_the_server_was_restored_believes_it_as_the_others_would() {
+    let source = |namespace: Option<&str>| {
+        let (namespace, revision) = match namespace {
+            Some("a") => (Some("a"), "10"),
+            Some(_) => (Some("b"), "7"),
+            None => (None, "10"),
+        };
+        Scripted::<Pod>::of(Pod::api_resource(), namespace, move || Ok(list(&[], revision)), |_| Ok(silence()))
+    };
+    let namespaces = Namespaces::new(set("a"));
+    let informer = SharedInformer::of_namespaces(&namespaces, source, InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    namespaces.set(set("ab"));
+    let waited = tokio::time::timeout(Duration::from_secs(10), informer.wait_for_sync());
+    assert!(waited.await.is_err(), "it may be a replica that lags behind");
+    let waited = tokio::time::timeout(Duration::from_secs(300), informer.wait_for_sync());
+    waited.await.expect("nobody waits for ever").unwrap();
+    assert_eq!(informer.lister().resource_version(), "7");
+}
+
+/// While one is behind, an overlay does not hide what the cache has of another.
+#[tokio::test(start_paused = true)]
+async fn an_overlay_shows_what_others_wrote_later_though_one_is_behind() {
+    let source = source("ab");
+    source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
+    let informer = informer(&source, &Namespaces::new(set("ab")), false);
+    informer.start();
+    settle().await;
+    let overlay = Overlay::new(informer.lister(), OverlayConfig::default());
+    overlay.wrote(source.put(pod("a", "x")));
+    let others = source.put(Pod { node: "later".into(), ..pod("a", "x") });
+    settle().await;
+    let key = ObjectKey::new("a", "x");
+    assert_eq!(informer.lister().get(&key).unwrap().metadata.resource_version, others.metadata.resource_version);
+    assert_eq!(overlay.get(&key).unwrap().node, "later");
+    assert!(overlay.list().iter().all(|pod| pod.node == "later") && overlay.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
