@@ -22,12 +22,8 @@ impl Lines {
     pub(crate) fn of(text: &str) -> Option<Self> {
         budget::check(text).ok()?;
         let mut events = Parser::new_from_str_with_options(text, budget::options());
-        loop {
-            match events.next_event()?.ok()? {
-                (Event::StreamStart | Event::DocumentStart(..), _) => {}
-                (first, span) => return read(&mut events, first, span.start.line()).map(Self),
-            }
-        }
+        let (first, line) = next(&mut events)?;
+        read(&mut events, first, line).map(Self)
     }
 
     /// The line of a member that a problem names, such as `clusters["eu-1"].server`; of one that is missing, that of what lacks it.
@@ -71,19 +67,35 @@ fn read<'a>(events: &mut Parser<'a, StrInput<'a>>, first: Event<'a>, line: usize
         _ => return Some(node),
     };
     loop {
-        let (event, span) = events.next_event()?.ok()?;
-        let line = span.start.line();
+        let (event, line) = next(events)?;
         if matches!(event, Event::SequenceEnd | Event::MappingEnd) {
             return Some(node);
         }
         let mut part = read(events, event, line)?;
         let name = if is_map { std::mem::take(&mut part.text) } else { String::new() };
         if is_map {
-            let (event, span) = events.next_event()?.ok()?;
-            part = read(events, event, span.start.line())?;
+            let (event, begin) = next(events)?;
+            part = read(events, event, begin)?;
             part.line = line;
         }
         node.parts.push((name, part));
+    }
+}
+
+/// The next event that is, begins or ends a value, and its line. Among the others may be comments, where another crate of the program
+/// has the parser tell them.
+fn next<'a>(events: &mut Parser<'a, StrInput<'a>>) -> Option<(Event<'a>, usize)> {
+    loop {
+        let (event, span) = events.next_event()?.ok()?;
+        if let Event::Scalar(..)
+        | Event::Alias(..)
+        | Event::SequenceStart(..)
+        | Event::SequenceEnd
+        | Event::MappingStart(..)
+        | Event::MappingEnd = event
+        {
+            return Some((event, span.start.line()));
+        }
     }
 }
 
