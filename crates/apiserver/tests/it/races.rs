@@ -113,13 +113,13 @@ async fn no_more_is_made_than_a_quota_allows_and_what_is_not_made_is_not_charged
 async fn nothing_is_made_in_a_namespace_that_is_gone() {
     let server = server().await;
     for round in 0..10 {
-        server.load("{apiVersion: v1, kind: Namespace, metadata: {name: n}}").expect("a namespace");
-        let path = "/api/v1/namespaces/n/configmaps";
+        server.load("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}").expect("a namespace");
+        let path = "/api/v1/namespaces/ns/configmaps";
         let request = |number: usize| {
             let server = server.clone();
             async move {
                 match number {
-                    10 => delete(&server, "/api/v1/namespaces/n").await,
+                    10 => delete(&server, "/api/v1/namespaces/ns").await,
                     number => post(server, path, json!({"metadata": {"name": format!("m{number}")}})).await,
                 }
             }
@@ -127,8 +127,8 @@ async fn nothing_is_made_in_a_namespace_that_is_gone() {
         let answers = together(20, request).await;
         assert!(answers.iter().all(|answer| matches!(answer.code, 200 | 201 | 403 | 404)), "{round}: {answers:?}");
         tokio::time::timeout(PATIENCE, server.settle()).await.expect("quiet in time");
-        assert_eq!(get(&server, "/api/v1/namespaces/n").await.code, 404);
-        let left = get(&server, "/api/v1/configmaps?fieldSelector=metadata.namespace=n").await;
+        assert_eq!(get(&server, "/api/v1/namespaces/ns").await.code, 404);
+        let left = get(&server, "/api/v1/configmaps?fieldSelector=metadata.namespace=ns").await;
         assert_eq!(left.body["items"], json!([]), "{round}");
     }
 }

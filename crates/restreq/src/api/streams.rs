@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, ListStream, RawWatch, Watch};
 
-/// A [`ListStream`], its errors in the words of the seams: what an [`Api`](crate::Api) gives as the [`ListWatch`] that it is.
+/// A [`ListStream`], its errors in the words of the seams: what an [`Api`](crate::Api) gives as the
+/// [`ListWatch`](pintle_meta::ListWatch) that it is.
 #[must_use = "a list is not read until it is polled"]
 #[derive(Debug)]
 pub struct PageStream(pub(super) ListStream);
@@ -38,7 +39,8 @@ pub struct PageStream(pub(super) ListStream);
 #[derive(Debug)]
 pub struct EventStream<T>(pub(super) Watch<T>);
 
-/// The events of a [`RawWatch`], their errors in the words of the seams: what an [`Api`](crate::Api) gives as the [`ListWatch`] that it is.
+/// The events of a [`RawWatch`], their errors in the words of the seams: what an [`Api`](crate::Api) gives as the
+/// [`ListWatch`](pintle_meta::ListWatch) that it is.
 #[must_use = "a watch does nothing until it is polled"]
 #[derive(Debug)]
 pub struct RawEventStream(pub(super) RawWatch);
