@@ -41,13 +41,13 @@ mod tests {
     use super::*;
 
     fn fault(text: &str) -> String {
-        parse(text, Path::new("/home/me/config")).unwrap_err().to_string()
+        parse(text, Path::new("kube/config")).unwrap_err().to_string()
     }
 
     #[test]
     fn a_broken_file_is_named_with_line_and_field_but_without_values() {
         let unclosed = fault("clusters: [");
-        assert!(unclosed.contains("/home/me/config") && unclosed.contains("line"), "{unclosed}");
+        assert!(unclosed.contains("kube/config") && unclosed.contains("line"), "{unclosed}");
         let number = fault("users:\n- name: a\n  user:\n    token: 4711\n");
         assert!(number.contains("quotes") && number.contains("token") && !number.contains("4711"), "{number}");
         let text = fault("users:\n- name: a\n  user: hush\n");
