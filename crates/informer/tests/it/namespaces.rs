@@ -39,6 +39,16 @@ fn informer(source: &Collection<Pod>, namespaces: &Namespaces, streaming_list: b
     SharedInformer::of_namespaces(namespaces, clients(source), config)
 }
 
+/// An informer that knows what is in the namespaces `a` and `b`.
+async fn synced_with_a_and_b() -> (Collection<Pod>, Namespaces, SharedInformer<Pod>) {
+    let source = source("ab");
+    let namespaces = Namespaces::new(set("ab"));
+    let informer = informer(&source, &namespaces, false);
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    (source, namespaces, informer)
+}
+
 fn set(names: &str) -> Vec<String> {
     names.chars().map(String::from).collect()
 }
@@ -258,11 +268,7 @@ async fn an_overlay_shows_what_others_wrote_later_though_one_is_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn the_revision_is_that_of_who_is_furthest_behind() {
-    let source = source("ab");
-    let namespaces = Namespaces::new(set("ab"));
-    let informer = informer(&source, &namespaces, false);
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
+    let (source, namespaces, informer) = synced_with_a_and_b().await;
     let lister = informer.lister();
     lister.remember(100);
     let before = lister.resource_version();
@@ -290,11 +296,7 @@ async fn the_revision_is_that_of_who_is_furthest_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_can_be_asked_of_the_history_across_a_namespace_that_left() {
-    let source = source("ab");
-    let namespaces = Namespaces::new(set("ab"));
-    let informer = informer(&source, &namespaces, false);
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
+    let (_source, namespaces, informer) = synced_with_a_and_b().await;
     let lister = informer.lister();
     lister.remember(100);
     let before = lister.resource_version();
@@ -439,11 +441,7 @@ async fn a_shutdown_during_a_change_leaves_no_watch_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn what_made_a_namespace_unwell_goes_with_it() {
-    let source = source("ab");
-    let namespaces = Namespaces::new(set("ab"));
-    let informer = informer(&source, &namespaces, false);
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
+    let (source, namespaces, informer) = synced_with_a_and_b().await;
     source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
     source.break_watches(Break::expired());
     long().await;
