@@ -201,14 +201,14 @@ pub(crate) const AREA: Area = Area {
             runs: 3,
         },
         Work {
-            name: "1 M objects through the batched queue into a store",
+            name: "1 M objects through the batched queue into an informer's store",
             ours: &[fifo(&["fifo-store"], &[(WallPerOp, &[Times(3.0)]), (CpuPerOp, &[]), (PeakBytes, &[])])],
             peers: &[client_go(&["fifo-store"])],
             around: Around::Nothing,
             runs: 3,
         },
         Work {
-            name: "1 M updates through the batched queue into a store",
+            name: "1 M updates through the batched queue into an informer's store",
             ours: &[fifo(&["fifo-store-update"], COST)],
             peers: &[client_go(&["fifo-store-update"])],
             around: Around::Nothing,
