@@ -65,7 +65,7 @@ pub(crate) const AREA: Area = Area {
             )],
             peers: &[client_go(&["relist"]), kube_rs(&["relist"])],
             around: Around::Pods(100_000),
-            runs: 3,
+            runs: 1,
         },
         Work {
             name: "200 k updates of 20 k pods whole",
