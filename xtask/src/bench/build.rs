@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use xshell::{Shell, cmd};
 
-use super::{Area, Program, Work};
+use super::{Area, Around, Program, REAL, Work};
+use crate::real;
 
 /// The programs that stand ready, and the peers without one.
 pub(crate) struct Built {
@@ -48,6 +49,12 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
     let bench = target.join("bench");
     let go = peers(|program| matches!(program, Program::Go(_)), &|| build_go(sh, area, &bench.join(area.name)));
     let kube = peers(|program| matches!(program, Program::Kube(_)), &|| build_kube(sh, &bench.join("kube")));
+    if works.iter().any(|work| matches!(work.around, Around::Servers))
+        && let Err(why) = real::program("etcd").and_then(|_| real::program("kube-apiserver"))
+    {
+        println!("{REAL}: left out: {why:#}");
+        missing.insert(REAL, format!("{why:#}"));
+    }
     Ok(Built { rust: target.join("release"), kube, go, missing })
 }
 

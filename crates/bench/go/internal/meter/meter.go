@@ -72,10 +72,10 @@ func MeasureOnly(work func() Tally) Sample {
 }
 
 // Resident is the memory that is resident now, in bytes.
-func Resident() float64 { return status("VmRSS:") }
+func Resident() float64 { return status("self", "VmRSS:") }
 
 // Peak is the most memory that was resident since Measure began.
-func Peak() float64 { return status("VmHWM:") }
+func Peak() float64 { return status("self", "VmHWM:") }
 
 // Live is the heap that is in use, after all else has been collected and given back.
 func Live() float64 {
@@ -102,9 +102,9 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// status is a line of /proc/self/status, in bytes; 0 where there is no such file.
-func status(field string) float64 {
-	text, err := os.ReadFile("/proc/self/status")
+// status is a line of a process's /proc/ID/status, in bytes; 0 where there is no such file.
+func status(process, field string) float64 {
+	text, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {
 		return 0
 	}
