@@ -22,13 +22,13 @@ mod validate;
 use serde_json::Value;
 
 pub(crate) use definition::Definition;
-pub use names::{condition, set_condition, settle};
-pub use resource::kinds;
+pub(crate) use names::{condition, set_condition, settle};
+pub(crate) use resource::kinds;
 
 use crate::kinds::edit::{has, text_at};
 
 /// The group and plural that a definition is about, whatever it is in the registry now.
-pub fn resource(definition: &Value) -> crate::kinds::GroupResource {
+pub(crate) fn resource(definition: &Value) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
 }
 
@@ -38,11 +38,11 @@ pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
 }
 
 /// Whether a definition's objects are served.
-pub fn is_established(definition: &Value) -> bool {
+pub(crate) fn is_established(definition: &Value) -> bool {
     condition(definition, "Established").is_some_and(|condition| text_at(condition, "/status") == "True")
 }
 
 /// Whether a definition is being deleted.
-pub fn is_terminating(definition: &Value) -> bool {
+pub(crate) fn is_terminating(definition: &Value) -> bool {
     has(definition, "/metadata/deletionTimestamp")
 }

@@ -25,8 +25,6 @@
 //! - [`ApiServer`] is a running server; [`ApiServerConfig`] says how it runs. It ends when it is [shut down](ApiServer::shutdown)
 //!   or dropped.
 //! - A [`faults::Rule`] is what goes wrong on purpose, for whom, and how often: [`ApiServer::faults`].
-//! - A [`kinds::Kind`] is one resource in one version, with its [`kinds::Strategy`]; the [`kinds::Registry`] holds all of
-//!   them, and custom resource definitions add theirs while the server runs.
 //!
 //! # One object's way, from the socket to a watcher
 //!
@@ -35,10 +33,10 @@
 //! | accept | a connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
 //! | checks | path, `timeout=`, who asks, whether they may: in the order of a real server | `serve.rs`, `request/`, `auth/` |
 //! | faults | a rule may hold the request up or answer in its place | `faults/` |
-//! | route | the path finds its [`kinds::Kind`]; the method, its verb | `serve/resource.rs`, `serve/write.rs` |
+//! | route | the path finds its `Kind`; the method, its verb | `serve/resource.rs`, `serve/write.rs` |
 //! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `serve/negotiate.rs` |
-//! | decode | bytes become a value, checked against the types of the kind | `decode.rs`, [`schema`], `protobuf/` |
-//! | rules | patches, defaults, [`managed`] fields, admission, [validation](validate), all on what the store holds now | `rest/`, `kinds/`, `admission/`, [`patch`] |
+//! | decode | bytes become a value, checked against the types of the kind | `decode.rs`, `schema`, `protobuf/` |
+//! | rules | patches, defaults, `managed` fields, admission, validation, all on what the store holds now | `rest/`, `kinds/`, `admission/`, `patch` |
 //! | commit | the value is put under a new revision, if nothing came between: neither to it nor to what it follows from | `db.rs`, `store/` |
 //! | feed | those who watch the resource are told, and read the change from the log | `db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
@@ -56,26 +54,26 @@ mod api;
 mod auth;
 mod background;
 mod clock;
-pub mod crd;
+mod crd;
 mod db;
 mod decode;
-pub mod discovery;
+mod discovery;
 mod failure;
 pub mod faults;
-pub mod kinds;
-pub mod managed;
+mod kinds;
+mod managed;
 mod manager;
-pub mod patch;
+mod patch;
 mod protobuf;
 mod request;
 mod rest;
-pub mod schema;
+mod schema;
 mod selector;
 mod serve;
 mod server;
 mod store;
-pub mod table;
-pub mod validate;
+mod table;
+mod validate;
 mod watch;
 
 pub use auth::TokenFileError;

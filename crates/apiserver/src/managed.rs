@@ -18,34 +18,32 @@ mod set;
 mod update;
 mod versions;
 
-pub use apply::{Applied, ApplyError, Conflicts, apply};
-pub use compare::{Comparison, compare};
-pub use fields::field_set;
-pub use path::{Atom, Step};
-pub use reset::reset_fields;
-pub use scale::{keep_scale_entries, scale_entries};
-pub use set::Set;
-pub use update::track_update;
+pub(crate) use apply::{ApplyError, apply};
+pub(crate) use path::Step;
+pub(crate) use reset::reset_fields;
+pub(crate) use scale::{keep_scale_entries, scale_entries};
+pub(crate) use set::Set;
+pub(crate) use update::track_update;
 
 /// Who writes, when, and what is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     /// The name of the acting manager.
-    pub manager: &'a str,
+    pub(crate) manager: &'a str,
     /// The version of the request: `version` or `group/version`.
-    pub api_version: &'a str,
+    pub(crate) api_version: &'a str,
     /// The subresource that is written through; empty for the object itself. Entries of `scale` bear no time.
-    pub subresource: &'a str,
+    pub(crate) subresource: &'a str,
     /// The time, in RFC 3339 and whole seconds of UTC.
-    pub now: &'a str,
+    pub(crate) now: &'a str,
     /// The schema of the kind.
-    pub schema: &'a Schema,
+    pub(crate) schema: &'a Schema,
     /// The paths that this kind of write cannot change, see [`reset_fields`].
-    pub reset: &'a [&'a [&'a str]],
+    pub(crate) reset: &'a [&'a [&'a str]],
     /// The versions in which a custom resource is served, as `group/version`: entries of others are dropped. Empty: all are kept.
-    pub served: &'a [String],
+    pub(crate) served: &'a [String],
     /// How objects become those of another version, where versions call their fields otherwise.
-    pub convert: Option<Convert>,
+    pub(crate) convert: Option<Convert>,
 }
 
 impl Context<'_> {

@@ -6,9 +6,9 @@ mod durations;
 #[cfg(test)]
 mod tests;
 
-pub use builtin::columns;
-pub use cells::cells;
-pub use durations::age;
+pub(crate) use builtin::columns;
+pub(crate) use cells::cells;
+pub(crate) use durations::age;
 
 /// What the API says of the name column.
 pub(crate) const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
@@ -17,22 +17,22 @@ pub(crate) const CREATED: &str = "CreationTimestamp is a timestamp representing 
 
 /// One column of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Column {
+pub(crate) struct Column {
     /// The heading.
-    pub name: String,
+    pub(crate) name: String,
     /// The JSON type of the cells, or `date`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// How to read a cell: `name` for the name of the object.
-    pub format: String,
+    pub(crate) format: String,
     /// What the column tells.
-    pub description: String,
+    pub(crate) description: String,
     /// 0 for what is always shown; more for wide output alone.
-    pub priority: i32,
+    pub(crate) priority: i32,
 }
 
 impl Column {
     /// The first column of nearly every table.
-    pub fn name() -> Self {
+    pub(crate) fn name() -> Self {
         Self {
             name: "Name".into(),
             kind: "string".into(),

@@ -6,8 +6,8 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-pub use fault::{FaultReason, FieldFault};
-pub use metadata::{metadata, metadata_update, metadata_warnings};
-pub use names::{NameRule, annotation_key_faults, name_faults};
+pub(crate) use fault::{FaultReason, FieldFault};
+pub(crate) use metadata::{metadata, metadata_update, metadata_warnings};
+pub(crate) use names::{NameRule, name_faults};
 // A key of a label is what Kubernetes calls a qualified name, where it asks for one elsewhere.
-pub use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};
+pub(crate) use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

@@ -11,7 +11,7 @@ use crate::kinds::edit::{list, member, set, text_at};
 /// Accepts names and establishes definitions, in the order given; answers those that changed, with their new status.
 ///
 /// `now` is the time of a changed condition, as metadata carry it.
-pub fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
+pub(crate) fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
     let mut all: Vec<Arc<Value>> = definitions.to_vec();
     let mut changed = Vec::new();
     for at in 0..all.len() {
@@ -29,12 +29,19 @@ pub fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
 }
 
 /// A condition of a definition.
-pub fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(crate) fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
     list(definition, "/status/conditions").find(|condition| text_at(condition, "/type") == kind)
 }
 
 /// Sets a condition; answers whether that changed anything. The time changes with the status alone.
-pub fn set_condition(definition: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) -> bool {
+pub(crate) fn set_condition(
+    definition: &mut Value,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+) -> bool {
     let old = condition(definition, kind).cloned();
     let same_status = old.as_ref().is_some_and(|old| text_at(old, "/status") == status);
     let time = old.as_ref().filter(|_| same_status).map_or(now, |old| text_at(old, "/lastTransitionTime"));

@@ -18,7 +18,7 @@ use crate::validate::{FieldFault, NameRule};
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// The kinds of an established definition, one for each served version; none before.
-pub fn kinds(definition: &Value) -> Vec<Kind> {
+pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }

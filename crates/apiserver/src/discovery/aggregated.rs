@@ -8,7 +8,7 @@ use crate::kinds::edit::set;
 use crate::kinds::{Kind, Registry};
 
 /// `/api` (the core group alone) or `/apis` (all others) in one document: groups, versions, resources.
-pub fn aggregated(registry: &Registry, core: bool) -> Value {
+pub(crate) fn aggregated(registry: &Registry, core: bool) -> Value {
     let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == core);
     let items: Vec<_> = groups
         .map(|(group, versions)| {

@@ -7,7 +7,7 @@ use crate::kinds::edit::set;
 use crate::kinds::{Kind, Registry};
 
 /// `/api`: the versions of the core group. `address` is where the server listens, as `host:port`.
-pub fn api_versions(address: &str) -> Value {
+pub(crate) fn api_versions(address: &str) -> Value {
     json!({
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -16,14 +16,14 @@ pub fn api_versions(address: &str) -> Value {
 }
 
 /// `/apis`: all other groups.
-pub fn group_list(registry: &Registry) -> Value {
+pub(crate) fn group_list(registry: &Registry) -> Value {
     let groups = registry.groups().into_iter().filter(|(group, _)| !group.is_empty());
     let groups: Vec<_> = groups.map(|(group, versions)| group_members(group, &versions)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/GROUP`.
-pub fn group(registry: &Registry, name: &str) -> Option<Value> {
+pub(crate) fn group(registry: &Registry, name: &str) -> Option<Value> {
     let (group, versions) = registry.groups().into_iter().find(|(group, _)| *group == name && !group.is_empty())?;
     let mut value = group_members(group, &versions);
     set(&mut value, "kind", "APIGroup".into());
@@ -32,7 +32,7 @@ pub fn group(registry: &Registry, name: &str) -> Option<Value> {
 }
 
 /// `/api/v1` or `/apis/GROUP/VERSION`.
-pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let kinds = registry.version(group, version);
     let first = kinds.first()?;
     let group_version = first.api_version();
@@ -45,7 +45,7 @@ pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<
 }
 
 /// `/`: where else to look.
-pub fn paths(registry: &Registry) -> Value {
+pub(crate) fn paths(registry: &Registry) -> Value {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(Into::into).into();
     for (group, versions) in registry.groups().into_iter().filter(|(group, _)| !group.is_empty()) {

@@ -14,7 +14,7 @@ const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// `/openapi/v3`: each group and version with the path of its document, by which the document can be kept for ever.
-pub fn index(registry: &Registry) -> Value {
+pub(crate) fn index(registry: &Registry) -> Value {
     let mut paths = Map::new();
     for (group, versions) in registry.groups() {
         for version in versions {
@@ -28,7 +28,7 @@ pub fn index(registry: &Registry) -> Value {
 }
 
 /// The OpenAPI 3 document of one group and version: its paths, and the schemas of its custom resources.
-pub fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let kinds = registry.version(group, version);
     let custom = kinds.first()?.custom;
     let mut paths = Map::new();
@@ -53,7 +53,7 @@ pub fn document(registry: &Registry, group: &str, version: &str) -> Option<Value
 }
 
 /// `/openapi/v2`: the paths of all kinds in one OpenAPI 2 document.
-pub fn document_v2(registry: &Registry) -> Value {
+pub(crate) fn document_v2(registry: &Registry) -> Value {
     let mut paths = Map::new();
     let mut definitions = Map::new();
     for kind in registry.kinds().filter(|kind| !kind.conduct.transient) {

@@ -9,7 +9,7 @@ use super::{GroupResource, Kind, builtin};
 ///
 /// Cheap to clone, so that a reader keeps one state while definitions come and go.
 #[derive(Clone, Debug)]
-pub struct Registry {
+pub(crate) struct Registry {
     kinds: Vec<Arc<Kind>>,
 }
 
@@ -21,22 +21,22 @@ impl Default for Registry {
 
 impl Registry {
     /// The built-in kinds alone.
-    pub fn builtin() -> Self {
+    pub(crate) fn builtin() -> Self {
         Self { kinds: builtin::kinds().map(Arc::new).collect() }
     }
 
     /// The kind behind a path.
-    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
+    pub(crate) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         self.kinds.iter().find(|kind| kind.plural == plural && kind.version == version && kind.group == group)
     }
 
     /// The kind that an object calls itself.
-    pub fn kind(&self, group: &str, version: &str, name: &str) -> Option<&Arc<Kind>> {
+    pub(crate) fn kind(&self, group: &str, version: &str, name: &str) -> Option<&Arc<Kind>> {
         self.kinds.iter().find(|kind| kind.kind == name && kind.version == version && kind.group == group)
     }
 
     /// A kind in its preferred version; of a built-in kind, none that a definition has added.
-    pub fn group_kind(&self, group: &str, name: &str) -> Option<&Arc<Kind>> {
+    pub(crate) fn group_kind(&self, group: &str, name: &str) -> Option<&Arc<Kind>> {
         let of_kind = self.kinds.iter().filter(|kind| kind.kind == name && kind.group == group);
         let order = |kind: &Arc<Kind>, best: &Arc<Kind>| {
             kind.custom.cmp(&best.custom).then_with(|| compare_versions(&kind.version, &best.version))
@@ -45,17 +45,17 @@ impl Registry {
     }
 
     /// A set of stored objects, as its preferred version shows it.
-    pub fn store(&self, store: &GroupResource) -> Option<&Arc<Kind>> {
+    pub(crate) fn store(&self, store: &GroupResource) -> Option<&Arc<Kind>> {
         self.kinds.iter().find(|kind| kind.store == *store && kind.group == store.group)
     }
 
     /// All kinds: the built-in ones, then the custom ones by group.
-    pub fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.kinds.iter()
     }
 
     /// The groups in the order of discovery, each with its versions, the preferred one first.
-    pub fn groups(&self) -> Vec<(&str, Vec<&str>)> {
+    pub(crate) fn groups(&self) -> Vec<(&str, Vec<&str>)> {
         let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
         for kind in &self.kinds {
             let at = groups.iter().position(|(group, _)| *group == kind.group).unwrap_or_else(|| {
@@ -74,13 +74,13 @@ impl Registry {
     }
 
     /// Whether a group is served, and if so whether it is a built-in one.
-    pub fn group(&self, group: &str) -> Option<Origin> {
+    pub(crate) fn group(&self, group: &str) -> Option<Origin> {
         let mut kinds = self.kinds.iter().filter(|kind| kind.group == group);
         kinds.next().map(|kind| if kind.custom { Origin::Custom } else { Origin::BuiltIn })
     }
 
     /// The kinds of one group and version, by plural.
-    pub fn version(&self, group: &str, version: &str) -> Vec<&Arc<Kind>> {
+    pub(crate) fn version(&self, group: &str, version: &str) -> Vec<&Arc<Kind>> {
         let mut kinds: Vec<_> =
             self.kinds.iter().filter(|kind| kind.group == group && kind.version == version).collect();
         kinds.sort_by_key(|kind| &kind.plural);
@@ -88,13 +88,13 @@ impl Registry {
     }
 
     /// Whether a version of a group is built in. Nothing that a definition adds to it is served: its paths are taken.
-    pub fn is_built_in(&self, group: &str, version: &str) -> bool {
+    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
         self.kinds.iter().any(|kind| !kind.custom && kind.group == group && kind.version == version)
     }
 
     /// Puts the versions of one custom resource in place of those of the same group and plural; none removes it. Versions that are
     /// built in stay as they are.
-    pub fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
+    pub(crate) fn replace_custom(&mut self, resource: &GroupResource, kinds: Vec<Kind>) {
         self.kinds.retain(|kind| !(kind.custom && kind.group == resource.group && kind.plural == resource.resource));
         let added: Vec<_> = kinds.into_iter().filter(|kind| !self.is_built_in(&kind.group, &kind.version)).collect();
         self.kinds.extend(added.into_iter().map(Arc::new));
@@ -107,7 +107,7 @@ impl Registry {
 
 /// Where a group comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// It is part of the server.
     BuiltIn,
     /// Custom resource definitions made it.
@@ -115,7 +115,7 @@ pub enum Origin {
 }
 
 /// Orders versions as discovery does: stable before beta before alpha, the higher number first, what is no version last, by name.
-pub fn compare_versions(a: &str, b: &str) -> Ordering {
+pub(crate) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (rank(a), rank(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(_), None) => Ordering::Less,

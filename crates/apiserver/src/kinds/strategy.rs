@@ -13,24 +13,24 @@ use crate::validate::FieldFault;
 
 /// What a rule may look at besides the object itself.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     /// The server's time.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// The other objects.
-    pub cluster: &'a dyn Cluster,
+    pub(crate) cluster: &'a dyn Cluster,
     /// Who asks.
     pub(crate) user: &'a User,
 }
 
 impl Context<'_> {
     /// The time as metadata carry it: RFC 3339 in whole seconds.
-    pub fn time(&self) -> String {
+    pub(crate) fn time(&self) -> String {
         self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }
 
 /// A reading view of all stored objects, in their stored form.
-pub trait Cluster {
+pub(crate) trait Cluster {
     /// One object; `namespace` is empty for cluster-scoped ones.
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>>;
 
@@ -38,29 +38,15 @@ pub trait Cluster {
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>>;
 }
 
-/// A cluster without objects.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Empty;
-
-impl Cluster for Empty {
-    fn object(&self, _: &GroupResource, _: &str, _: &str) -> Option<Arc<Value>> {
-        None
-    }
-
-    fn objects(&self, _: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
-        Vec::new()
-    }
-}
-
 /// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
-pub type Convert = fn(object: &Value, from: &str, to: &str) -> Option<Value>;
+pub(crate) type Convert = fn(object: &Value, from: &str, to: &str) -> Option<Value>;
 
 /// What sets one kind apart. Each method does nothing unless a kind has a rule there.
 ///
 /// The handlers add what all kinds have in common (metadata, status split, generation) around these.
 /// The order of a write: [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
 /// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit), then validation.
-pub trait Strategy: Send + Sync {
+pub(crate) trait Strategy: Send + Sync {
     /// Takes away what the schema does not know; answers the paths of what went, sorted.
     fn prune(&self, _object: &mut Value) -> Vec<String> {
         Vec::new()
@@ -181,6 +167,6 @@ pub trait Strategy: Send + Sync {
 
 /// A kind without rules of its own.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plain;
+pub(crate) struct Plain;
 
 impl Strategy for Plain {}

@@ -8,7 +8,20 @@ use serde_json::{Value, json};
 
 use crate::auth::User;
 
-use super::{Cluster, Context, Empty, GroupResource, Kind, Registry};
+use super::{Cluster, Context, GroupResource, Kind, Registry};
+
+/// A cluster without objects.
+struct Empty;
+
+impl Cluster for Empty {
+    fn object(&self, _: &GroupResource, _: &str, _: &str) -> Option<Arc<Value>> {
+        None
+    }
+
+    fn objects(&self, _: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
+        Vec::new()
+    }
+}
 
 fn kind(group: &str, version: &str, plural: &str) -> Arc<Kind> {
     Registry::builtin().resource(group, version, plural).expect("a built-in kind").clone()

@@ -22,17 +22,17 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// What became of an apply.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Applied {
+pub(crate) struct Applied {
     /// The object, `managedFields` included. It is not defaulted yet, nor does it have to fit the types of Go.
-    pub object: Value,
+    pub(crate) object: Value,
     /// Whether the object changed, beyond who owns what. If not, it is the live one.
-    pub changed: bool,
+    pub(crate) changed: bool,
 }
 
 /// Why an apply fails.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum ApplyError {
+pub(crate) enum ApplyError {
     /// 400: the configuration makes no sense for this object.
     BadRequest(String),
     /// 409: others own fields that would change.
@@ -43,11 +43,11 @@ pub enum ApplyError {
 
 /// Fields that others own and that an apply would change.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Conflicts(Vec<(ManagerId, Vec<Step>)>);
+pub(crate) struct Conflicts(Vec<(ManagerId, Vec<Step>)>);
 
 impl Conflicts {
     /// For the details of the answer.
-    pub fn causes(&self) -> Vec<StatusCause> {
+    pub(crate) fn causes(&self) -> Vec<StatusCause> {
         let causes = self.0.iter().map(|(id, path)| StatusCause {
             reason: "FieldManagerConflict".into(),
             message: format!("conflict with {id}"),
@@ -109,7 +109,12 @@ impl std::error::Error for ApplyError {}
 /// # Errors
 ///
 /// See [`ApplyError`]. Without `force` a field that another owns is not changed.
-pub fn apply(live: Option<&Value>, applied: &Value, force: bool, ctx: &Context<'_>) -> Result<Applied, ApplyError> {
+pub(crate) fn apply(
+    live: Option<&Value>,
+    applied: &Value,
+    force: bool,
+    ctx: &Context<'_>,
+) -> Result<Applied, ApplyError> {
     let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
     if (text("apiVersion"), text("kind")) != (ctx.api_version, ctx.schema.kind()) {
         let (version, kind) = (slashed(text("apiVersion")), text("kind"));

@@ -10,23 +10,23 @@ use crate::schema::{ListType, Topology, Type};
 
 /// How two objects differ.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// Paths in the new object alone.
-    pub added: Set,
+    pub(crate) added: Set,
     /// Paths in both, with other values.
-    pub modified: Set,
+    pub(crate) modified: Set,
     /// Paths in the old object alone.
-    pub removed: Set,
+    pub(crate) removed: Set,
 }
 
 impl Comparison {
     /// What the new object has that the old one has not, or not so.
-    pub fn changed(&self) -> Set {
+    pub(crate) fn changed(&self) -> Set {
         self.modified.union(&self.added)
     }
 
     /// The same without these paths and all below them.
-    pub fn without(&self, ignored: &Set) -> Self {
+    pub(crate) fn without(&self, ignored: &Set) -> Self {
         Self {
             added: self.added.without(ignored),
             modified: self.modified.without(ignored),
@@ -55,7 +55,7 @@ impl Comparison {
 }
 
 /// Compares two objects of one type.
-pub fn compare(of: &Type, old: &Value, new: &Value) -> Comparison {
+pub(crate) fn compare(of: &Type, old: &Value, new: &Value) -> Comparison {
     let mut found = Comparison::default();
     value(of, Some(old), Some(new), &mut found);
     found

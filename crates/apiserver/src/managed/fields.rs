@@ -10,7 +10,7 @@ use super::set::Set;
 use crate::schema::{ListType, Scalar, Type};
 
 /// The paths that an applied object claims.
-pub fn field_set(of: &Type, value: &Value) -> Set {
+pub(crate) fn field_set(of: &Type, value: &Value) -> Set {
     let mut set = Set::default();
     claim(of, value, &mut set);
     set

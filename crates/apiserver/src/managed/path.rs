@@ -9,7 +9,7 @@ use crate::schema::{ListType, Topology};
 
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
+pub(crate) enum Step {
     /// A field of a struct, or a key of a map.
     Field(String),
     /// The item of a list whose key fields have these values, sorted by name.
@@ -22,11 +22,11 @@ pub enum Step {
 
 /// A single value, ordered: null, false, true, numbers, texts, then all else.
 #[derive(Clone, Debug)]
-pub struct Atom(pub Value);
+pub(crate) struct Atom(pub Value);
 
 impl Step {
     /// Reads `f:name`, `k:{…}`, `v:…` or `i:0`.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_at_checked(2)?;
         match kind {
             "f:" => Some(Self::Field(rest.into())),
@@ -41,7 +41,7 @@ impl Step {
     }
 
     /// As it stands in `fieldsV1`.
-    pub fn spell(&self) -> String {
+    pub(crate) fn spell(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
             Self::Key(fields) => {
@@ -58,7 +58,7 @@ impl Step {
     /// # Errors
     ///
     /// The item cannot be told from others, in the words of Go's library.
-    pub fn of_item(list: &ListType, item: &Value) -> Result<Self, String> {
+    pub(crate) fn of_item(list: &ListType, item: &Value) -> Result<Self, String> {
         let keys = match &list.topology {
             Topology::Keyed(keys) => keys,
             Topology::Set => {

@@ -3,7 +3,7 @@
 /// The paths that a write of a kind cannot change, through the object itself or through a subresource: nobody comes to own them so.
 ///
 /// `splits_status` tells whether the kind has a `/status` of its own.
-pub fn reset_fields(
+pub(crate) fn reset_fields(
     kind: &str,
     custom: bool,
     splits_status: bool,

@@ -12,14 +12,14 @@ use crate::schema::Type;
 ///
 /// A path may be in the set with or without the paths above and below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Set {
+pub(crate) struct Set {
     members: BTreeSet<Step>,
     children: BTreeMap<Step, Set>,
 }
 
 impl Set {
     /// Reads `fieldsV1`; none if it is malformed.
-    pub fn from_fields(fields: &Value) -> Option<Self> {
+    pub(crate) fn from_fields(fields: &Value) -> Option<Self> {
         Self::from_members(fields.as_object()?)
     }
 
@@ -40,7 +40,7 @@ impl Set {
     }
 
     /// As it stands in `fieldsV1`.
-    pub fn to_fields(&self) -> Value {
+    pub(crate) fn to_fields(&self) -> Value {
         let mut fields = Map::new();
         for step in &self.members {
             fields.insert(step.spell(), Value::Object(Map::new()));
@@ -56,7 +56,7 @@ impl Set {
     }
 
     /// Adds a path; the empty one is none.
-    pub fn insert(&mut self, path: &[Step]) {
+    pub(crate) fn insert(&mut self, path: &[Step]) {
         match path {
             [] => {}
             [last] => {
@@ -67,12 +67,12 @@ impl Set {
     }
 
     /// Whether the step itself is in the set.
-    pub fn has(&self, step: &Step) -> bool {
+    pub(crate) fn has(&self, step: &Step) -> bool {
         self.members.contains(step)
     }
 
     /// Whether this very path is in the set.
-    pub fn contains(&self, path: &[Step]) -> bool {
+    pub(crate) fn contains(&self, path: &[Step]) -> bool {
         match path {
             [] => false,
             [last] => self.members.contains(last),
@@ -81,31 +81,31 @@ impl Set {
     }
 
     /// The part of the set below a step.
-    pub fn below(&self, step: &Step) -> Option<&Set> {
+    pub(crate) fn below(&self, step: &Step) -> Option<&Set> {
         self.children.get(step)
     }
 
     /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.members.is_empty() && self.children.values().all(Self::is_empty)
     }
 
     /// All paths, in order.
-    pub fn paths(&self) -> Vec<Vec<Step>> {
+    pub(crate) fn paths(&self) -> Vec<Vec<Step>> {
         let mut all = Vec::new();
         self.walk(&mut Vec::new(), &mut all);
         all
     }
 
     /// The paths in either.
-    pub fn union(&self, other: &Self) -> Self {
+    pub(crate) fn union(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.extend(other.clone());
         all
     }
 
     /// Adds the paths of another set.
-    pub fn extend(&mut self, other: Self) {
+    pub(crate) fn extend(&mut self, other: Self) {
         self.members.extend(other.members);
         for (step, below) in other.children {
             self.extend_below(step, below);
@@ -113,7 +113,7 @@ impl Set {
     }
 
     /// Adds the paths of another set below a step.
-    pub fn extend_below(&mut self, step: Step, below: Self) {
+    pub(crate) fn extend_below(&mut self, step: Step, below: Self) {
         match self.children.entry(step) {
             _ if below.is_empty() => {}
             Entry::Vacant(place) => drop(place.insert(below)),
@@ -122,7 +122,7 @@ impl Set {
     }
 
     /// The paths in both.
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
         let mut both = Self { members: &self.members & &other.members, children: BTreeMap::new() };
         for (step, below) in &self.children {
             if let Some(other) = other.children.get(step) {
@@ -133,7 +133,7 @@ impl Set {
     }
 
     /// The paths in this one alone.
-    pub fn difference(&self, other: &Self) -> Self {
+    pub(crate) fn difference(&self, other: &Self) -> Self {
         let mut rest = Self { members: &self.members - &other.members, children: BTreeMap::new() };
         for (step, below) in &self.children {
             let below = other.children.get(step).map_or_else(|| below.clone(), |other| below.difference(other));
@@ -143,7 +143,7 @@ impl Set {
     }
 
     /// The paths in this one alone, and not below one of the other either.
-    pub fn without(&self, other: &Self) -> Self {
+    pub(crate) fn without(&self, other: &Self) -> Self {
         let mut rest = Self { members: &self.members - &other.members, children: BTreeMap::new() };
         for (step, below) in self.children.iter().filter(|(step, _)| !other.members.contains(step)) {
             let below = other.children.get(step).map_or_else(|| below.clone(), |other| below.without(other));
@@ -153,7 +153,7 @@ impl Set {
     }
 
     /// The same, with the fields of structs that lie on the way to a path.
-    pub fn with_named_fields(&self, of: Option<&Type>) -> Self {
+    pub(crate) fn with_named_fields(&self, of: Option<&Type>) -> Self {
         let mut all = Self { members: self.members.clone(), children: BTreeMap::new() };
         for (step, below) in &self.children {
             let inner = match (step, of) {

@@ -18,7 +18,7 @@ use crate::schema::Schema;
 ///
 /// `managedFields` in `new`, where a client sent them, count: an empty list, or one empty entry, clears them all; a list that is
 /// well-formed replaces the stored one. A write through a subresource cannot do either.
-pub fn track_update(old: Option<&Value>, new: &mut Value, ctx: &Context<'_>) {
+pub(crate) fn track_update(old: Option<&Value>, new: &mut Value, ctx: &Context<'_>) {
     let created = old.is_none();
     let sent =
         new.as_object_mut().and_then(|object| object.get_mut("metadata")?.as_object_mut()?.remove("managedFields"));

@@ -11,16 +11,16 @@ use super::{Node, Schema, object_meta, table};
 
 /// An object that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub(crate) struct Decoded {
     /// The object, without the fields that its type does not know.
-    pub object: Value,
+    pub(crate) object: Value,
     /// What was wrong with it, without being an error.
-    pub findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// Something that `fieldValidation` decides on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub(crate) enum Finding {
     /// A field that the type does not know.
     Unknown(String),
     /// A member that stands twice.
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
 /// Why a body cannot be read as an object of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DecodeError {
+pub(crate) enum DecodeError {
     /// It is no JSON or YAML, or no object; or it does not say what it is.
     Unrecognized(String),
     /// It is an object of another kind, or of another version.

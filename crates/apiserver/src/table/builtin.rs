@@ -9,7 +9,7 @@ const COLUMNS: &str = include_str!("columns.txt");
 const DESCRIPTIONS: &str = include_str!("descriptions.txt");
 
 /// The columns of a built-in kind; `None` where it has none of its own.
-pub fn columns(group: &str, kind: &str) -> Option<&'static [Column]> {
+pub(crate) fn columns(group: &str, kind: &str) -> Option<&'static [Column]> {
     static ALL: LazyLock<HashMap<&str, Vec<Column>>> = LazyLock::new(read);
     let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
     ALL.get(qualified.as_str()).map(Vec::as_slice)

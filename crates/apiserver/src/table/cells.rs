@@ -14,7 +14,7 @@ use super::durations;
 use crate::kinds::edit::{integer_at, list, text_at};
 
 /// The cells of one row of a built-in kind, as many as it has columns. `object` is in the served version.
-pub fn cells(group: &str, kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn cells(group: &str, kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
     let name = || Value::from(text_at(object, "/metadata/name"));
     let age = || Value::from(since(object.pointer("/metadata/creationTimestamp"), now, "<unknown>"));
     let count = |pointer: &str| object.pointer(pointer).map_or(0, size);

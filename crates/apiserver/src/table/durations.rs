@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 /// How long ago a time is, in one or two units: `119s`, `2m1s`, `3h1m`, `2d`, `2y59d`.
-pub fn age(time: Timestamp, now: Timestamp) -> String {
+pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
     seconds(now.as_second() - time.as_second())
 }
 

@@ -16,7 +16,7 @@ const CHECKED_WHOLE_AGAIN: &[&str] = &["ConfigMap", "Secret", "Service"];
 const STANDARD_FINALIZERS: &[&str] = &["kubernetes", "orphan", "foregroundDeletion"];
 
 /// The faults of a new object's metadata.
-pub fn metadata(kind: &Kind, object: &Value) -> Vec<FieldFault> {
+pub(crate) fn metadata(kind: &Kind, object: &Value) -> Vec<FieldFault> {
     let empty = Map::new();
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let mut faults = names(kind.strategy.name_rule(), metadata);
@@ -26,7 +26,7 @@ pub fn metadata(kind: &Kind, object: &Value) -> Vec<FieldFault> {
 
 /// The faults of a changed object's metadata, repeated as often as a real server repeats them: what holds for any object is held
 /// against it by the generic code, and again by the rules of its kind.
-pub fn metadata_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldFault> {
+pub(crate) fn metadata_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldFault> {
     let members = |object: &Value| object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     let (new, old) = (members(new), members(old));
     let changes = [update(&new, &old), common(&new)].concat();
@@ -40,7 +40,7 @@ pub fn metadata_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldFault>
 }
 
 /// What to warn of in valid metadata.
-pub fn metadata_warnings(kind: &Kind, object: &Value) -> Vec<String> {
+pub(crate) fn metadata_warnings(kind: &Kind, object: &Value) -> Vec<String> {
     let Some(finalizers) = object.pointer("/metadata/finalizers").and_then(Value::as_array) else { return Vec::new() };
     let plain = |name: &&str| kind.custom && !name.contains('/') && !STANDARD_FINALIZERS.contains(name);
     let names = finalizers.iter().filter_map(Value::as_str).filter(plain);

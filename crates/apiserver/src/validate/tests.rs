@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::names::annotation_key_faults;
 use super::{
-    FieldFault, NameRule, annotation_key_faults, label_key_faults, label_value_faults, metadata, metadata_update,
-    metadata_warnings, name_faults,
+    FieldFault, NameRule, label_key_faults, label_value_faults, metadata, metadata_update, metadata_warnings,
+    name_faults,
 };
 use crate::kinds::{Kind, Registry};
 
