@@ -1,6 +1,6 @@
 //! What the server knows of each kind: its names, its place in the store, its rules.
 //!
-//! A [`Kind`] is one resource in one version. The [`Registry`] holds them all; custom resource definitions add theirs at run time.
+//! A [`Kind`] is one resource in one version. The [`Kinds`] holds them all; custom resource definitions add theirs at run time.
 //! What sets one kind apart from another beyond names and flags is its [`Strategy`].
 
 use std::sync::{Arc, OnceLock};
@@ -9,8 +9,10 @@ pub(crate) use pintle_meta::GroupResource;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::schema::Schema;
 use crate::store::Stored;
+use crate::validate::FieldFault;
 
 mod admission;
 mod apps;
@@ -21,25 +23,30 @@ pub(crate) mod certificates;
 mod check;
 mod cluster;
 mod core;
-pub(crate) mod edit;
 mod events;
+mod fields;
 mod job_policies;
+mod known;
 mod limits;
+pub(crate) mod metadata;
 mod networking;
+mod place;
 mod pods;
 mod policy;
 mod rbac;
-mod registry;
 mod scale;
 mod services;
 mod storage;
 mod strategy;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod warnings;
 
 pub(crate) use events::stored_event;
-pub(crate) use registry::{Origin, Registry, compare_versions};
+pub(crate) use fields::{selects_fields, unknown_field};
+pub(crate) use known::{Kinds, Origin, compare_versions};
+pub(crate) use place::Place;
 pub(crate) use scale::Scale;
 pub(crate) use scale::selector_text;
 pub(crate) use strategy::{Cluster, Context, Convert, Plain, Strategy};
@@ -174,6 +181,13 @@ impl Kind {
         self.scope == Scope::Namespaced
     }
 
+    /// 422 for an object of this kind.
+    pub(crate) fn invalid(&self, name: &str, faults: Vec<FieldFault>) -> Failure {
+        // Events of both groups are told as those of the core group.
+        let group = if self.custom { &self.group } else { &self.store.group };
+        Failure::invalid_named(group, &self.kind, name, faults)
+    }
+
     /// The verbs that discovery shows: fewer while the definition of a custom resource is being deleted.
     pub(crate) fn shown_verbs(&self) -> Vec<&str> {
         let stays = |verb: &&str| !self.conduct.terminating || !matches!(*verb, "create" | "patch" | "update");
@@ -196,10 +210,10 @@ impl Kind {
     }
 
     /// The columns of its tables; `None` for the name and the time of creation alone.
-    pub(crate) fn columns(&self) -> Option<&[crate::table::Column]> {
+    pub(crate) fn columns(&self) -> Option<&[self::table::Column]> {
         match self.custom {
             true => self.strategy.columns(),
-            false => crate::table::columns(&self.group, &self.kind),
+            false => self::table::columns(&self.group, &self.kind),
         }
     }
 
@@ -207,7 +221,7 @@ impl Kind {
     pub(crate) fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value> {
         match self.custom {
             true => self.strategy.cells(object, now),
-            false => crate::table::cells(&self.group, &self.kind, object, now),
+            false => self::table::cells(&self.group, &self.kind, object, now),
         }
     }
 
@@ -231,7 +245,7 @@ impl Kind {
 
     /// An object in stored form as this version shows it.
     pub(crate) fn shown(&self, object: &Arc<Value>) -> Arc<Value> {
-        self.strategy.shown(object, edit::text_at(object, "/apiVersion"))
+        self.strategy.shown(object, crate::object::text_at(object, "/apiVersion"))
     }
 
     /// The stored object as this version shows it.

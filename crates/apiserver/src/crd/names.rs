@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{is_established, is_terminating};
-use crate::kinds::edit::{list, member, set, text_at};
+use crate::object::{list, member, set, text_at};
 
 /// Accepts names and establishes definitions, in the order given; answers those that changed, with their new status.
 ///
@@ -167,7 +167,7 @@ pub(super) fn is_protected(group: &str) -> bool {
 
 /// Sets a name; what is empty and may be left out is.
 fn put(names: &mut Map<String, Value>, key: &str, value: Value) {
-    let empty = crate::kinds::edit::is_empty(&value);
+    let empty = crate::object::is_empty(&value);
     match empty && !matches!(key, "plural" | "kind") {
         true => names.remove(key),
         false => names.insert(key.into(), value),

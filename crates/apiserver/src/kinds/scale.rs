@@ -6,7 +6,7 @@ use pintle_meta::LabelSelector;
 use serde_json::{Value, json};
 
 use super::Kind;
-use super::edit::set;
+use crate::object::set;
 use crate::selector::structured;
 
 /// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
@@ -77,7 +77,7 @@ impl Scale {
         let mut object = object.clone();
         let mut names: Vec<&str> = self.spec_replicas.trim_start_matches('.').split('.').collect();
         let last = names.pop().unwrap_or_default();
-        let parent = names.into_iter().try_fold(&mut object, super::edit::member);
+        let parent = names.into_iter().try_fold(&mut object, crate::object::member);
         if let Some(parent) = parent {
             set(parent, last, replicas);
         }

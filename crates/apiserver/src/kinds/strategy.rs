@@ -7,8 +7,9 @@ use pintle_meta::Status;
 use serde_json::Value;
 
 use super::GroupResource;
-use crate::auth::User;
-use crate::table::Column;
+use super::table::Column;
+use crate::request::user::User;
+use crate::store::{Db, Range, key};
 use crate::validate::FieldFault;
 
 /// What a rule may look at besides the object itself.
@@ -36,6 +37,18 @@ pub(crate) trait Cluster {
 
     /// All objects of one namespace, or of all.
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>>;
+}
+
+impl Cluster for Db {
+    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let key = key(namespace, name);
+        self.get(&resource.to_string(), &key).map(|stored| stored.value().clone())
+    }
+
+    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
+        let range = Range::namespace(namespace);
+        self.read(|store| store.range(&resource.to_string(), &range).map(|(_, o)| o.value().clone()).collect())
+    }
 }
 
 /// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
@@ -97,7 +110,7 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// Whether the desired state changed, beyond any change outside metadata and status.
     fn changes_generation(&self, new: &Value, old: &Value) -> bool {
-        super::edit::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
+        crate::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
     /// The rule for `metadata.name`.
@@ -114,7 +127,7 @@ pub(crate) trait Strategy: Send + Sync {
     /// The value of one of these labels.
     fn field(&self, object: &Value, label: &str) -> Option<String> {
         let pointer = format!("/{}", label.replace('.', "/"));
-        Some(super::edit::text(object.pointer(&pointer)))
+        Some(crate::object::text(object.pointer(&pointer)))
     }
 
     /// The stored form of an object of this version.

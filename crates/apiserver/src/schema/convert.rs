@@ -172,9 +172,9 @@ impl Reader {
     fn union(&mut self, node: &Node, union: Union) -> Result<Value, DecodeError> {
         let Some(schema) = table::table().named("apiextensions.JSONSchemaProps") else { return Ok(self.untyped(node)) };
         match (node, union) {
-            (Node::Bool(value), Union::SchemaOrBool) => Ok((*value).into()),
-            (Node::List(items), Union::SchemaOrList) => self.items(items, &schema),
-            (Node::List(items), Union::SchemaOrStrings) => self.items(items, &Type::Scalar(Scalar::String)),
+            (Node::Bool(value), Union::Bool) => Ok((*value).into()),
+            (Node::List(items), Union::List) => self.items(items, &schema),
+            (Node::List(items), Union::Strings) => self.items(items, &Type::Scalar(Scalar::String)),
             (node, _) => self.value(node, &schema),
         }
     }

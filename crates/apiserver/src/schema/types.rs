@@ -65,11 +65,11 @@ pub(crate) enum Scalar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Union {
     /// … or true or false.
-    SchemaOrBool,
+    Bool,
     /// … or a list of schemas.
-    SchemaOrList,
+    List,
     /// … or a list of names.
-    SchemaOrStrings,
+    Strings,
 }
 
 /// The type of a map.
