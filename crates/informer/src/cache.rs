@@ -4,6 +4,7 @@ mod contracts;
 mod history;
 mod indices;
 mod moved;
+pub(crate) mod parts;
 pub(crate) mod version;
 mod writes;
 
@@ -11,17 +12,17 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
-use crate::publisher::is_succeeded;
-use crate::store::{self, Write, Writer};
+use crate::store::{self, Write};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
 use history::{History, Step, is_same};
 use moved::Moved;
+use parts::Parts;
 use version::Revision;
 use writes::{Refused, last_of_each, take};
 
@@ -69,6 +70,8 @@ pub struct Cache<T> {
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     history: Mutex<History<T>>,
+    /// Where sources fill it, how far each has come.
+    parts: Mutex<Parts>,
     /// Whether there is anything in `undecodable`, and whether `history` takes anything up. They are changed by who has the right to
     /// write, and spare who has it two locks that it has no use for as a rule.
     has_undecodable: AtomicBool,
@@ -80,6 +83,11 @@ pub struct Cache<T> {
 impl<T: Object> Cache<T> {
     /// An empty store with the namespace index.
     pub fn new() -> Self {
+        Self::of(Parts::default())
+    }
+
+    /// One that sources fill.
+    pub(crate) fn of(parts: Parts) -> Self {
         // Readers meet in a lock the less often the more there are; a read of an index visits all of them.
         // loom wants each run to go to the same locks, and which shard a key is in is for chance to say.
         let shards =
@@ -89,64 +97,12 @@ impl<T: Object> Cache<T> {
             indices: RwLock::new(Arc::new(vec![Index::namespaces()])),
             undecodable: Mutex::default(),
             history: Mutex::default(),
+            parts: Mutex::new(parts),
             has_undecodable: AtomicBool::new(false),
             has_history: AtomicBool::new(false),
             moved: Moved::default(),
             is_closed: AtomicBool::new(false),
         }
-    }
-
-    /// Adds an index: objects by the values that `function` gives for them. It is there once all objects that are in the store have
-    /// been indexed, and includes them; until then reads go on, and so do writes.
-    ///
-    /// `function` gives a `Vec<String>`, an `Option<String>`, or a `Result` of either, and has to give the same for the same object each
-    /// time. It is called under no lock, so it may read the store.
-    ///
-    /// # Errors
-    ///
-    /// [`AddIndexError::Exists`] if the name is taken, and [`AddIndexError::Failed`] if the function fails or panics on an object that is
-    /// there; then there is no such index.
-    pub fn add_index<V: IndexValues>(
-        &self,
-        name: impl Into<String>,
-        function: impl Fn(&T) -> V + Send + Sync + 'static,
-    ) -> Result<(), AddIndexError> {
-        let name = name.into();
-        let function = Arc::new(move |object: &T| function(object).into_values());
-        // From here on writes bring its values; what is there already is done below.
-        let writer = self.store.writer();
-        let mut indices = self.indices().to_vec();
-        if indices.iter().any(|index| *index.name == *name) {
-            return Err(AddIndexError::Exists { name });
-        }
-        let number = indices.iter().map(|index| index.number).max().unwrap_or_default() + 1;
-        let index = Index::new(&name, number, function);
-        indices.push(index.clone());
-        self.set_indices(indices);
-        let (pin, ()) = self.store.pin(|_| ());
-        drop(writer);
-
-        let mut found = Vec::with_capacity(pin.len());
-        let mut failed = None;
-        pin.visit_keys(|key, stamp, object| {
-            if failed.is_none() {
-                match index.values(key, object) {
-                    Ok(values) => found.push((key.clone(), stamp, values)),
-                    Err(error) => failed = Some(error),
-                }
-            }
-        });
-        if let Some(error) = failed {
-            let mut writer = self.store.writer();
-            self.set_indices(self.indices().iter().filter(|index| index.number != number).cloned().collect());
-            writer.forget_index(number);
-            return Err(AddIndexError::Failed(error));
-        }
-        for (key, stamp, values) in found {
-            self.store.writer().add_values(&key, stamp, number, &values);
-        }
-        index.set_ready(self.store.writer().stamp());
-        Ok(())
     }
 
     /// Puts an object in, in place of the one with its key, which is returned. Add and Update in client-go's `Store`.
@@ -311,6 +267,9 @@ impl<T: Object> Cache<T> {
     /// Waits until the store has all changes up to `resource_version`, which is how to read one's own writes: write, then
     /// wait for the resourceVersion that the server gave the written object, then read.
     ///
+    /// That of an informer is waited for until it [has synced](crate::SharedInformer::wait_for_sync), too: with the namespaces and
+    /// selectors that are asked for by then.
+    ///
     /// # Errors
     ///
     /// [`NotReached::NotComparable`] if `resource_version` is not a number, or the store's own is not, and [`NotReached::Stopped`] when
@@ -343,10 +302,12 @@ impl<T: Object> Cache<T> {
             // Both before the look, so that nothing that comes after it is missed.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
+            let has_all = self.has_all();
             let snapshot = self.snapshot();
             match version::compare(snapshot.resource_version(), resource_version) {
                 Some(Ordering::Less) => {}
-                Some(_) => return Ok(snapshot),
+                Some(_) if has_all => return Ok(snapshot),
+                Some(_) => {}
                 None if snapshot.resource_version().is_empty() => {}
                 None => return Err(not_comparable(snapshot.resource_version())),
             }
@@ -493,44 +454,30 @@ impl<T: Object> Cache<T> {
         self.moved.announce_end();
     }
 
+    /// Whether it holds what its sources are asked for now, as it was at some revision.
+    pub(crate) fn has_all(&self) -> bool {
+        self.parts().have_all()
+    }
+
+    /// Up to where it has all changes of a namespace, whose source may be further than others. `None`: as far as
+    /// [all of it](Self::resource_version).
+    pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
+        self.parts().reached(namespace).map(str::to_owned)
+    }
+
+    /// Changes what is known of the parts, and tells those who wait.
+    pub(crate) fn change_parts<R>(&self, change: impl FnOnce(&mut Parts) -> R) -> R {
+        let changed = change(&mut self.parts());
+        self.moved.announce_end();
+        changed
+    }
+
+    pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn store(&self) -> &Arc<store::Store<Arc<T>>> {
         &self.store
-    }
-
-    pub(crate) fn indices(&self) -> Arc<Vec<Index<T>>> {
-        self.lock_indices().clone()
-    }
-
-    fn lock_indices(&self) -> RwLockReadGuard<'_, Arc<Vec<Index<T>>>> {
-        self.indices.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gets a write ready under no lock, and commits it, unless there is another index by then: then it begins anew.
-    fn commit<P, R>(&self, prepare: impl Fn(&[Index<T>]) -> P, commit: impl FnOnce(Writer<'_, Arc<T>>, P) -> R) -> R {
-        loop {
-            let indices = self.indices();
-            let prepared = prepare(&indices);
-            let writer = self.store.writer();
-            if Arc::ptr_eq(&indices, &self.lock_indices()) {
-                return commit(writer, prepared);
-            }
-        }
-    }
-
-    /// What puts an object in, or why it cannot be.
-    fn put(&self, indices: &[Index<T>], key: &ObjectKey, object: &Arc<T>) -> Result<Write<Arc<T>>, Box<Refused>> {
-        match indices::values(indices, key, object) {
-            Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
-            Err(error) => {
-                let entry = error.entry(&**object);
-                let is_succeeded = is_succeeded(self.get(key).as_deref(), &entry);
-                Err(Box::new(Refused { error, entry, is_succeeded }))
-            }
-        }
-    }
-
-    fn set_indices(&self, indices: Vec<Index<T>>) {
-        *self.indices.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(indices);
     }
 
     /// These have been mended or deleted, and those cannot be taken up.

@@ -8,6 +8,7 @@ mod states;
 use std::future::{Future, pending};
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pintle_delta_fifo::{Item, RealFifo, RealFifoConfig, StoreError};
@@ -36,6 +37,8 @@ pub(crate) struct Driver<T, L> {
     /// The part of the store that it fills.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
+    /// By which choice of selectors its last list was begun.
+    pub(crate) choice: Arc<AtomicU64>,
     pub(crate) reflector: Reflector<Told<Arc<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
     pub(crate) states: States,
@@ -54,14 +57,26 @@ const BATCH: usize = 500;
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     /// Follows its source until told to stop.
     pub(crate) async fn drive(self, stop: CancellationToken) {
-        let Self { name, place, list_watch, reflector, publisher, states, projection, transform, on_error, metrics } =
-            self;
+        let Self {
+            list_watch,
+            projection,
+            transform,
+            name,
+            place,
+            choice,
+            reflector,
+            publisher,
+            states,
+            on_error,
+            metrics,
+        } = self;
         let cache = publisher.cache.clone();
         let decoder = Arc::new(Decoder::new(name.clone(), &projection, transform, cache));
         let mut requests = Requests::new(list_watch, &decoder, states.clone());
         let mut steps = Steps {
             name,
             place,
+            choice,
             reflector,
             publisher,
             fifo: RealFifo::new(|told: &Told<Arc<T>>| Ok(told.key()), RealFifoConfig::default()),
@@ -97,6 +112,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
 struct Steps<T> {
     name: String,
     place: Place,
+    choice: Arc<AtomicU64>,
     reflector: Reflector<Told<Arc<T>>>,
     publisher: Arc<Publisher<T>>,
     fifo: Fifo<T>,
@@ -176,10 +192,12 @@ impl<T: Object> Steps<T> {
             }
             let begun = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
+            // That of a list in the batch, after which no other was begun.
+            let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > BATCH);
             let turn = publisher.turn().await;
             let apply = move || {
-                publisher.apply(&place, batch);
+                publisher.apply(&place, choice, batch);
                 drop(turn);
             };
             if is_large {

@@ -1,7 +1,5 @@
 //! The store of an informer and its audience: what is popped is stored, and then told.
 
-mod parts;
-
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,8 +9,8 @@ use pintle_delta_fifo::{Batch, Delivery, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
-use self::parts::{Parts, Told as Reached};
 use crate::cache::Written;
+use crate::cache::parts::{Demand, Parts, Told as Reached};
 use crate::decode::{Decoded, Told};
 use crate::namespaces::{Followed, Place, places};
 use crate::subscription::{News, Queue, Walk};
@@ -29,7 +27,6 @@ pub(crate) struct Publisher<T> {
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
-    parts: Mutex<Parts>,
     turns: Arc<Turns<()>>,
     /// Changed under the lock of `audience`, and read without: an index function may ask.
     has_synced: AtomicBool,
@@ -107,13 +104,12 @@ impl<T: Object> Next<T> {
 }
 
 impl<T: Object> Publisher<T> {
-    pub(crate) fn new(name: String) -> Self {
+    pub(crate) fn new(name: String, demand: Demand) -> Self {
         let audience = Audience { queues: Vec::new(), joining: Vec::new(), is_writing: false, is_closed: false };
         Self {
             name,
-            cache: Arc::default(),
+            cache: Arc::new(Cache::of(Parts::new(demand))),
             audience: Mutex::new(audience),
-            parts: Mutex::default(),
             turns: Arc::default(),
             has_synced: AtomicBool::new(false),
             resyncs_changed: Arc::default(),
@@ -144,7 +140,7 @@ impl<T: Object> Publisher<T> {
     /// From now on this is all there is to follow: what is elsewhere is gone. Only in one's [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
-        self.lock_parts().set(&places(followed));
+        self.cache.change_parts(|parts| parts.set(&places(followed)));
         let is_gone = |key: &ObjectKey| match (followed, key.namespace()) {
             (Some(names), Some(namespace)) => !names.contains(namespace),
             (Some(_), None) => true,
@@ -164,22 +160,25 @@ impl<T: Object> Publisher<T> {
             tell(&queues, news.filter_map(|(key, written)| Some((key, gone_unseen(written.before?)))));
         }
         // It may have been one that left whom the others waited for.
-        let least = self.lock_parts().least();
+        let least = self.cache.parts().least();
         self.cache.bookmark(&least);
         self.sync();
     }
 
-    /// Takes up what was popped from the queue of a part: first the store, all of it in one step, and then the subscribers. Only in one's
-    /// [turn](Self::turn).
-    pub(crate) fn apply(&self, place: &Place, batch: Batch<ObjectKey, Told<Arc<T>>>) {
+    /// Takes up what was popped from the queue of a part: first the store, all of it in one step, and then the subscribers. The last list
+    /// was asked for by that choice of selectors. Only in one's [turn](Self::turn).
+    pub(crate) fn apply(&self, place: &Place, choice: u64, batch: Batch<ObjectKey, Told<Arc<T>>>) {
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
                 // These come alone.
-                Item::ReplacedAll { objects, resource_version } => self.replace(place, objects, &resource_version),
+                Item::ReplacedAll { objects, resource_version } => {
+                    self.replace(place, choice, objects, &resource_version);
+                }
                 Item::Bookmark { resource_version } => {
-                    let revision = self.lock_parts().reach(place, Reached::Change(&resource_version));
+                    let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
+                    self.cache.parts().stored(place);
                     self.cache.bookmark(&revision.whole);
                 }
                 Item::SyncAll => {
@@ -193,7 +192,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    fn replace(&self, place: &Place, listed: Vec<Told<Arc<T>>>, resource_version: &str) {
+    fn replace(&self, place: &Place, choice: u64, listed: Vec<Told<Arc<T>>>, resource_version: &str) {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
         for told in listed {
@@ -208,7 +207,7 @@ impl<T: Object> Publisher<T> {
             }
         }
         let (is_first, goes_back, revision) = {
-            let mut parts = self.lock_parts();
+            let mut parts = self.cache.parts();
             let is_first = !self.has_synced() && parts.is_first(place);
             let goes_back = parts.is_ahead(place, resource_version);
             (is_first, goes_back, parts.reach(place, Reached::List(resource_version)))
@@ -230,13 +229,13 @@ impl<T: Object> Publisher<T> {
             });
             tell(&queues, deleted.chain(present));
         }
-        self.lock_parts().listed(place);
+        self.cache.change_parts(|parts| parts.listed(place, choice));
         self.sync();
     }
 
     /// The store has held all there is to follow, once all parts have been listed.
     fn sync(&self) {
-        if self.has_synced() || !self.lock_parts().have_listed() {
+        if self.has_synced() || !self.cache.parts().have_listed() {
             return;
         }
         let queues = {
@@ -250,7 +249,7 @@ impl<T: Object> Publisher<T> {
     fn apply_deltas(&self, place: &Place, deltas: Vec<(ObjectKey, Change<T>)>) {
         let last = deltas.last().and_then(|(_, delta)| delta.object());
         let resource_version = last.map(|told| told.resource_version().to_owned()).unwrap_or_default();
-        let revision = self.lock_parts().reach(place, Reached::Change(&resource_version));
+        let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
         let mut writes = Vec::with_capacity(deltas.len());
         let mut undecodable = Vec::new();
         for (key, delta) in deltas {
@@ -266,6 +265,7 @@ impl<T: Object> Publisher<T> {
         }
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
         let (written, queues) = self.write(|cache| cache.write_all(changes, undecodable, &revision));
+        self.cache.parts().stored(place);
         written.iter().filter_map(|written| written.refused.as_ref()).for_each(|error| self.log(error));
         let news = writes.into_iter().zip(written).filter_map(|((key, next), Written { before, refused })| {
             let news = match refused {
@@ -324,11 +324,6 @@ impl<T: Object> Publisher<T> {
         self.has_synced.load(Ordering::Acquire)
     }
 
-    /// Whether it has held all of these parts since they came.
-    pub(crate) fn has_held(&self, places: &BTreeSet<Place>) -> bool {
-        self.lock_parts().have_all_listed(places)
-    }
-
     /// How many events wait for subscribers, of all of them together.
     pub(crate) fn pending(&self) -> usize {
         let queues = self.lock().present();
@@ -362,10 +357,6 @@ impl<T: Object> Publisher<T> {
         drop(audience);
         queues.iter().for_each(|queue| queue.close());
         self.cache.close();
-    }
-
-    fn lock_parts(&self) -> MutexGuard<'_, Parts> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing panics under this lock but what has changed nothing yet, so poison says nothing.

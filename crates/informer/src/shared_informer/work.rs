@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Covered, Launch, Owner, Scope, SharedInformer, short_name};
+use crate::cache::parts::Demand;
 use crate::driver::{Driver, Whole, run};
 use crate::metrics::{Metrics, Pulled};
 use crate::namespaces::Place;
@@ -52,11 +53,13 @@ impl<T: Object> Work<T> {
             }))
         });
         let state = watch::Sender::new(InformerState::Starting);
+        let selection = Arc::new(Selection::new(Selectors::of(&reflector)));
+        let demand = Demand { namespaces: covered.namespaces().cloned(), selection: selection.clone() };
         Self {
-            publisher: Arc::new(Publisher::new(name.clone())),
+            publisher: Arc::new(Publisher::new(name.clone(), demand)),
             name,
             scope: Arc::new(Scope { resource: one.api_resource(), covered, projection, transform }),
-            selection: Arc::new(Selection::new(Selectors::of(&reflector))),
+            selection,
             whole: Arc::new(Whole::new(state.clone())),
             state,
             reflector,
@@ -78,10 +81,12 @@ impl<T: Object> Work<T> {
         // Each its own, so that they do not go in step.
         let own = place.iter().flat_map(|name| name.bytes());
         let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+        let list_watch = Selected::new(source, self.selection.clone());
         Driver {
             name: self.name.clone(),
             place: place.clone(),
-            list_watch: Selected::new(source, self.selection.clone()),
+            choice: list_watch.listed(),
+            list_watch,
             reflector: Reflector::new(self.reflector.clone(), seed).after(told_others),
             publisher: self.publisher.clone(),
             states: self.whole.part(place),
