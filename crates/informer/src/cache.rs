@@ -17,10 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
+use crate::guarded::Guarded;
+use crate::publisher::is_succeeded;
 use crate::store::{self, Write};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
-use history::{History, Step, is_same};
+use history::{History, Past, Step, is_same};
 use moved::Moved;
 use parts::Parts;
 use version::Revision;
@@ -65,7 +67,7 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// }
 /// ```
 pub struct Cache<T> {
-    store: Arc<store::Store<Arc<T>>>,
+    store: Arc<store::Store<Guarded<T>>>,
     /// Changed by who has the right to write to the store.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
@@ -115,6 +117,7 @@ impl<T: Object> Cache<T> {
     /// [undecodable](Self::undecodable) ones. What is there for its key stays, as the last good state; but not if that is another object
     /// by its uid, which is gone.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
+        let object = Guarded::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
         let (before, _forgotten) = self.commit(prepare, |mut writer, write| match write {
@@ -133,7 +136,7 @@ impl<T: Object> Cache<T> {
             }
         });
         self.moved.announce();
-        before
+        before.map(|before| before.map(Guarded::into_arc))
     }
 
     /// Takes the object of that key out. Without effect if there is none.
@@ -146,7 +149,7 @@ impl<T: Object> Cache<T> {
         let _forgotten = self.record(resource_version, || [(key.clone(), before.clone(), None)].into_iter());
         drop(writer);
         self.moved.announce();
-        before
+        before.map(Guarded::into_arc)
     }
 
     /// Puts in (`Some`) and takes out (`None`) several objects in one step, and returns for each what was there before: client-go's
@@ -162,8 +165,10 @@ impl<T: Object> Cache<T> {
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
         resource_version: &str,
     ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
+        let changes = changes.into_iter().map(|(key, object)| (key, object.map(Guarded::from))).collect();
         let written = self.write_all(changes, Vec::new(), &resource_version.into()).into_iter();
-        written.map(|written| written.refused.map_or(Ok(written.before), Err)).collect()
+        let told = |written: Written<T>| written.refused.map_or(Ok(written.before.map(Guarded::into_arc)), Err);
+        written.map(told).collect()
     }
 
     /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it. An object that is the very one that is
@@ -174,7 +179,10 @@ impl<T: Object> Cache<T> {
     ///
     /// An object on which an index function fails or panics is as one that [`upsert`](Self::upsert) refuses.
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
-        self.replace_all(None, objects, Vec::new(), &resource_version.into()).0
+        let objects = objects.into_iter().map(Guarded::from).collect();
+        let Replacement { deleted, present } = self.replace_all(None, objects, Vec::new(), &resource_version.into()).0;
+        let present = present.into_iter().map(|(old, new)| (old.map(Guarded::into_arc), new.into_arc()));
+        Replacement { deleted: deleted.into_iter().map(Guarded::into_arc).collect(), present: present.collect() }
     }
 
     /// Notes that the store is up to date as of `resource_version`, though nothing changed.
@@ -185,7 +193,7 @@ impl<T: Object> Cache<T> {
 
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.store.get(key.as_str())
+        self.store.get(key.as_str()).map(Guarded::into_arc)
     }
 
     /// All objects, in no particular order.
@@ -193,7 +201,7 @@ impl<T: Object> Cache<T> {
         let mut objects = Vec::new();
         let (pin, ()) = self.store.pin(|_| ());
         objects.reserve(pin.len());
-        pin.visit(|object| objects.push(object.clone()));
+        pin.visit(|object| objects.push(Arc::clone(object)));
         objects
     }
 
@@ -222,7 +230,7 @@ impl<T: Object> Cache<T> {
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
-        Ok(pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| Some(object.clone())))
+        Ok(pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| Some(Arc::clone(object))))
     }
 
     /// The keys of the objects that have `value` in the index `name`, in order.
@@ -337,7 +345,7 @@ impl<T: Object> Cache<T> {
     /// As [`transaction`](Self::transaction), and these came as well and could not be decoded.
     pub(crate) fn write_all(
         &self,
-        changes: Vec<(ObjectKey, Option<Arc<T>>)>,
+        changes: Vec<(ObjectKey, Option<Guarded<T>>)>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
     ) -> Vec<Written<T>> {
@@ -388,10 +396,10 @@ impl<T: Object> Cache<T> {
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
-        objects: Vec<Arc<T>>,
+        objects: Vec<Guarded<T>>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
-    ) -> (Replacement<Arc<T>>, Vec<IndexFailed>) {
+    ) -> (Replacement<Guarded<T>>, Vec<IndexFailed>) {
         let objects = last_of_each(objects);
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             objects.iter().map(|(key, object)| self.put(indices, key, object)).collect()
@@ -413,13 +421,13 @@ impl<T: Object> Cache<T> {
                     }
                 }
             }
-            let present: Vec<Arc<T>> = writes.iter().filter_map(|write| write.value.clone()).collect();
+            let present: Vec<Guarded<T>> = writes.iter().filter_map(|write| write.value.clone()).collect();
             let keys: Vec<ObjectKey> = writes.iter().map(|write| write.key.clone()).collect();
             writes.extend(kept);
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
             let tell = |current: &mut String| version::set(current, &revision.whole);
             let earlier = self.resource_version();
-            let replaced = writer.replace(writes, is_within, Arc::ptr_eq, tell);
+            let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), tell);
             let before = {
                 let mut undecodable = self.lock_undecodable();
                 let mut before = std::mem::replace(&mut *undecodable, entries);
@@ -427,7 +435,7 @@ impl<T: Object> Cache<T> {
                 self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
                 before
             };
-            let present: Vec<(Option<Arc<T>>, Arc<T>)> = replaced.before.into_iter().zip(present).collect();
+            let present: Vec<(Option<Guarded<T>>, Guarded<T>)> = replaced.before.into_iter().zip(present).collect();
             let forgotten = self.record(&revision.newest, || {
                 let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
                 let present = present.iter().zip(keys);
@@ -454,6 +462,11 @@ impl<T: Object> Cache<T> {
         self.moved.announce_end();
     }
 
+    /// Whether what it has of that key was made anew since, and what is there now is that entry.
+    pub(crate) fn is_succeeded(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
+        is_succeeded(self.store.get(key.as_str()).as_ref().map(|known| &***known), entry)
+    }
+
     /// Whether it holds what its sources are asked for now, as it was at some revision.
     pub(crate) fn has_all(&self) -> bool {
         self.parts().have_all()
@@ -476,7 +489,7 @@ impl<T: Object> Cache<T> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn store(&self) -> &Arc<store::Store<Arc<T>>> {
+    pub(crate) fn store(&self) -> &Arc<store::Store<Guarded<T>>> {
         &self.store
     }
 
@@ -497,7 +510,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Takes up what was just written, if it is to be remembered. What it gives is not any more, and may be dropped under no lock.
-    fn record<S: Iterator<Item = Step<T>>>(&self, newest: &str, steps: impl FnOnce() -> S) -> VecDeque<Remembered<T>> {
+    fn record<S: Iterator<Item = Step<T>>>(&self, newest: &str, steps: impl FnOnce() -> S) -> VecDeque<Past<T>> {
         if !self.has_history.load(atomic::Ordering::Relaxed) {
             return VecDeque::new();
         }
@@ -507,7 +520,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Remembers nothing of what was before, nor of how that revision came about.
-    pub(crate) fn forget(&self, newest: &str) -> VecDeque<Remembered<T>> {
+    pub(crate) fn forget(&self, newest: &str) -> VecDeque<Past<T>> {
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);
         self.lock_history().forget(&resource_version)

@@ -12,6 +12,7 @@ use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 use crate::cache::Written;
 use crate::cache::parts::{Demand, Parts, Told as Reached};
 use crate::decode::{Decoded, Told};
+use crate::guarded::Guarded;
 use crate::namespaces::{Followed, Place, places};
 use crate::subscription::{News, Queue, Walk};
 use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
@@ -42,15 +43,15 @@ struct Audience<T> {
     is_closed: bool,
 }
 
-type Change<T> = Delta<ObjectKey, Told<Arc<T>>>;
+type Change<T> = Delta<ObjectKey, Told<Guarded<T>>>;
 
 /// How many changes a subscriber is told in one go, during which it can take none.
 const CHUNK: usize = 256;
 
 /// What a delta makes of its key.
 enum Next<T> {
-    Present { object: Arc<T>, is_relisted: bool },
-    Gone { last: Option<Arc<T>>, final_state_known: bool },
+    Present { object: Guarded<T>, is_relisted: bool },
+    Gone { last: Option<Guarded<T>>, final_state_known: bool },
     Undecodable(Undecodable),
 }
 
@@ -74,7 +75,7 @@ impl<T: Object> Next<T> {
         }
     }
 
-    fn object(&self) -> Option<&Arc<T>> {
+    fn object(&self) -> Option<&Guarded<T>> {
         match self {
             Self::Present { object, .. } => Some(object),
             _ => None,
@@ -89,7 +90,7 @@ impl<T: Object> Next<T> {
     }
 
     /// What there is to tell, if the store had that before.
-    fn news(self, old: Option<Arc<T>>) -> Option<News<T>> {
+    fn news(self, old: Option<Guarded<T>>) -> Option<News<T>> {
         match (self, old) {
             (Self::Present { object, .. }, None) => Some(News::Added(object)),
             (Self::Present { object: new, is_relisted }, Some(old)) => update(old, new, is_relisted),
@@ -167,7 +168,7 @@ impl<T: Object> Publisher<T> {
 
     /// Takes up what was popped from the queue of a part: first the store, all of it in one step, and then the subscribers. The last list
     /// was asked for by that choice of selectors. Only in one's [turn](Self::turn).
-    pub(crate) fn apply(&self, place: &Place, choice: u64, batch: Batch<ObjectKey, Told<Arc<T>>>) {
+    pub(crate) fn apply(&self, place: &Place, choice: u64, batch: Batch<ObjectKey, Told<Guarded<T>>>) {
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             match item {
@@ -192,7 +193,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    fn replace(&self, place: &Place, choice: u64, listed: Vec<Told<Arc<T>>>, resource_version: &str) {
+    fn replace(&self, place: &Place, choice: u64, listed: Vec<Told<Guarded<T>>>, resource_version: &str) {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
         for told in listed {
@@ -200,8 +201,8 @@ impl<T: Object> Publisher<T> {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
                     // The last state of it that could be decoded stays, so that it is not taken for deleted.
-                    let known = self.cache.get(&entry.0.key);
-                    objects.extend(known.filter(|known| !is_succeeded(Some(&**known), &entry.0)));
+                    let known = self.cache.store().get(entry.0.key.as_str());
+                    objects.extend(known.filter(|known| !is_succeeded(Some(&***known), &entry.0)));
                     undecodable.push(entry.0.clone());
                 }
             }
@@ -217,7 +218,7 @@ impl<T: Object> Publisher<T> {
         refused.iter().for_each(|error| self.log(error));
         if is_first {
             // Of this part nobody was told anything, so that everybody begins here, with what the list was.
-            let listed: Arc<[Arc<T>]> = replacement.present.into_iter().map(|(_, new)| new).collect();
+            let listed: Arc<[Guarded<T>]> = replacement.present.into_iter().map(|(_, new)| new).collect();
             queues.iter().for_each(|queue| queue.begin(Walk::listed(listed.clone())));
         } else {
             let deleted = replacement.deleted.into_iter().map(|object| (object.key(), gone_unseen(object)));
@@ -259,7 +260,7 @@ impl<T: Object> Publisher<T> {
             }
             match next {
                 // What was known of it stays, but for that of another object which is gone.
-                Next::Undecodable(entry) if !is_succeeded(self.cache.get(&key).as_deref(), &entry) => {}
+                Next::Undecodable(entry) if !self.cache.is_succeeded(&key, &entry) => {}
                 next => writes.push((key, next)),
             }
         }
@@ -400,11 +401,11 @@ fn tell<T: Object>(queues: &[Arc<Queue<T>>], news: impl Iterator<Item = (ObjectK
 }
 
 /// A list brings much that is known, of which nobody is told. What a watch brings has changed, even at an equal version.
-fn update<T: Object>(old: Arc<T>, new: Arc<T>, is_relisted: bool) -> Option<News<T>> {
-    (!is_relisted || !is_same_state(&*old, &*new)).then_some(News::Updated { old, new })
+fn update<T: Object>(old: Guarded<T>, new: Guarded<T>, is_relisted: bool) -> Option<News<T>> {
+    (!is_relisted || !is_same_state(&**old, &**new)).then_some(News::Updated { old, new })
 }
 
-fn gone_unseen<T>(known: Arc<T>) -> News<T> {
+fn gone_unseen<T>(known: Guarded<T>) -> News<T> {
     News::Deleted { last: known.clone(), known, final_state_known: false }
 }
 

@@ -302,7 +302,9 @@ impl<T: Object> SharedInformer<T> {
     /// }
     /// ```
     pub fn set_selectors(&self, labels: LabelSelector, fields: FieldSelector) {
-        self.owner.selection.set(Selectors { labels, fields });
+        let selectors = Selectors { labels, fields };
+        self.owner.scope.warn_of_all_secrets(&self.owner.name, &selectors);
+        self.owner.selection.set(selectors);
     }
 
     /// The namespaces that it is [of](Self::of_namespaces), to look at them or to change them. `None`: those of its source.
@@ -394,6 +396,20 @@ impl Covered {
         match self {
             Self::Fixed(namespace) => namespace.is_none(),
             Self::Several(namespaces) => namespaces.names().is_none(),
+        }
+    }
+}
+
+impl<T> Scope<T> {
+    /// Few programs mean to hold what all Secrets of a cluster say.
+    fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
+        let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
+        let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();
+        if is_secret && all && !self.projection.leaves_out(&["data"]) {
+            tracing::warn!(
+                informer,
+                "it will hold all Secrets of the cluster in memory: name a namespace or a selector, or leave out their data"
+            );
         }
     }
 }

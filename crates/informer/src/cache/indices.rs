@@ -8,8 +8,8 @@ use pintle_meta::{Object, ObjectKey};
 
 use super::Cache;
 use super::writes::Refused;
+use crate::guarded::Guarded;
 use crate::panic::catch;
-use crate::publisher::is_succeeded;
 use crate::store::{NAMESPACES, Write, Writer};
 use crate::{NAMESPACE_INDEX, Undecodable, UnknownIndex};
 
@@ -142,7 +142,7 @@ impl<T: Object> Cache<T> {
     pub(super) fn commit<P, R>(
         &self,
         prepare: impl Fn(&[Index<T>]) -> P,
-        commit: impl FnOnce(Writer<'_, Arc<T>>, P) -> R,
+        commit: impl FnOnce(Writer<'_, Guarded<T>>, P) -> R,
     ) -> R {
         loop {
             let indices = self.indices();
@@ -159,13 +159,13 @@ impl<T: Object> Cache<T> {
         &self,
         indices: &[Index<T>],
         key: &ObjectKey,
-        object: &Arc<T>,
-    ) -> Result<Write<Arc<T>>, Box<Refused>> {
+        object: &Guarded<T>,
+    ) -> Result<Write<Guarded<T>>, Box<Refused>> {
         match values(indices, key, object) {
             Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
             Err(error) => {
-                let entry = error.entry(&**object);
-                let is_succeeded = is_succeeded(self.get(key).as_deref(), &entry);
+                let entry = error.entry(&***object);
+                let is_succeeded = self.is_succeeded(key, &entry);
                 Err(Box::new(Refused { error, entry, is_succeeded }))
             }
         }

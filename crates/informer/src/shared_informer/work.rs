@@ -38,15 +38,8 @@ pub(super) struct Work<T> {
 impl<T: Object> Work<T> {
     /// For what there is in `one` source, or in others like it.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self {
-        let holds_all_secrets = covered.is_all() && config.holds_all_secrets(one);
         let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
-        if holds_all_secrets {
-            tracing::warn!(
-                informer = name,
-                "it will hold all Secrets of the cluster in memory: name a namespace or a selector, or leave out their data"
-            );
-        }
         let metrics = metrics.map(|provider| -> Box<dyn Provider> {
             Box::new(CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics of an informer panicked, and are told nothing more");
@@ -82,6 +75,9 @@ impl<T: Object> Work<T> {
         let own = place.iter().flat_map(|name| name.bytes());
         let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
         let list_watch = Selected::new(source, self.selection.clone());
+        if place.is_none() {
+            self.scope.warn_of_all_secrets(&self.name, &self.selection.selectors());
+        }
         Driver {
             name: self.name.clone(),
             place: place.clone(),
