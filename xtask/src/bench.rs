@@ -22,7 +22,7 @@
 //! ([`Measure::Told`]). What a side cannot tell is left out, and the rows that need it stay empty.
 //!
 //! What is fed by a server gets it as `--server URL`: one of ours, beside all sides of a work alike ([`Around::Pods`]); a whole API
-//! server as `--server KUBECONFIG` ([`Around::Cluster`]).
+//! server as `--server KUBECONFIG` ([`Around::Cluster`]), and so one that answers fast ([`Around::Rest`]).
 //!
 //! The frame runs all sides of a work in turn (ours, peer, ours, peer, …), for what is to be kept at least as often as the work says
 //! ([`Work::runs`]), so that a busy moment of the machine hits all sides alike, takes the median of each, and makes one row a
@@ -41,6 +41,7 @@ mod load;
 mod plot;
 mod queue;
 mod quota;
+mod rest;
 mod rows;
 mod sample;
 
@@ -53,7 +54,7 @@ use xshell::Shell;
 use crate::flags::Bench;
 
 /// All that can be measured; one file beside this one each.
-const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA];
+const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA];
 
 /// Works that are measured in one run and shown in one table.
 pub(crate) struct Area {
@@ -88,6 +89,8 @@ pub(crate) enum Around {
     Pods(usize),
     /// An embedded API server, anew for the work.
     Cluster,
+    /// A server with little to say, and nothing to think of.
+    Rest,
 }
 
 /// One way in which our side does a work.
