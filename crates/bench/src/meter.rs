@@ -106,6 +106,13 @@ pub(crate) fn peak() -> f64 {
     status("self", "VmHWM:")
 }
 
+/// How many sockets this process has open.
+pub(crate) fn sockets() -> f64 {
+    let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() as f64
+}
+
 /// What is allocated now, in bytes; no number in a binary that does not count.
 pub(crate) fn live() -> f64 {
     counted().map_or(f64::NAN, |stats| stats.bytes_allocated as f64 - stats.bytes_deallocated as f64)

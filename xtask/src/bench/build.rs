@@ -64,6 +64,7 @@ fn binaries(works: &[&Work]) -> Vec<String> {
     let around = works.iter().filter_map(|work| match work.around {
         Around::Pods(_) => Some("load_server"),
         Around::Cluster | Around::Servers => Some("api_server"),
+        Around::Rest => Some("rest_server"),
         Around::Nothing | Around::Quota(_) => None,
     });
     let programs =

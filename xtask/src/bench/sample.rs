@@ -71,6 +71,7 @@ pub(crate) fn measure(
                 Ok(Surroundings { quota: None, server: Some(LoadServer::with_pods(built, pods)?) })
             }
             Around::Cluster => Ok(Surroundings { quota: None, server: Some(LoadServer::cluster(built)?) }),
+            Around::Rest => Ok(Surroundings { quota: None, server: Some(LoadServer::rest(built)?) }),
         };
         let measured = match surroundings {
             Ok(surroundings) => run(sh, work, built, quick, runs, &surroundings)?,

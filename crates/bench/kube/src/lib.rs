@@ -2,12 +2,18 @@
 //!
 //! `src/cache.rs` of pintle-bench says what each work is.
 
+#[path = "../../src/rest/crates.rs"]
+mod crates;
 #[allow(dead_code, reason = "the other side uses more of it")]
 #[path = "../../src/feed.rs"]
 mod feed;
 #[allow(dead_code, reason = "as above")]
 #[path = "../../src/meter.rs"]
 mod meter;
+pub mod rest;
+#[allow(dead_code, reason = "as above")]
+#[path = "../../src/stopwatch.rs"]
+mod stopwatch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -77,6 +77,20 @@ func Resident() float64 { return status("self", "VmRSS:") }
 // Peak is the most memory that was resident since Measure began.
 func Peak() float64 { return status("self", "VmHWM:") }
 
+// Sockets is how many this process has open.
+func Sockets() (count int) {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	for _, file := range files {
+		if to, err := os.Readlink("/proc/self/fd/" + file.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+			count++
+		}
+	}
+	return count
+}
+
 // Live is the heap that is in use, after all else has been collected and given back.
 func Live() float64 {
 	runtime.GC()
