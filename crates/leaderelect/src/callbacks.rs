@@ -9,8 +9,9 @@ use crate::{Leadership, TermEnd, Version};
 
 /// What an elector calls: the `LeaderCallbacks` of client-go.
 ///
-/// Each term calls `on_started_leading` once, and `on_stopped_leading` once after the work has ended in any way. An
-/// elector that never led calls neither. `on_new_leader` is called in order for each change of the observed holder.
+/// Each term calls `on_started_leading` once, unless it is over before anybody polls the run, and `on_stopped_leading` once after
+/// the work has ended in any way. An elector that never led calls neither. `on_new_leader` is called in order for each change of
+/// the observed holder.
 ///
 /// # Examples
 ///

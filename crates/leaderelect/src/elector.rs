@@ -182,7 +182,8 @@ impl<L: Lock> LeaderElector<L> {
             };
             term.begin();
             let mut new_leader = |identity: String| on_new_leader(&identity);
-            let work = async { leadership.run(on_started_leading(leadership.clone())).await };
+            // A term may be over before anybody polls for it: then nothing is begun.
+            let work = leadership.run(async { on_started_leading(leadership.clone()).await });
             let ended = meanwhile(caught(work), &mut notices, &mut new_leader).await;
             let asked = stop.is_cancelled().then_some(LossReason::Cancelled).or_else(|| term.handle.drains_for());
             let end = end_of_term(ended, &leadership, asked);

@@ -208,3 +208,30 @@ async fn a_broken_record_keeps_everybody_out_until_it_is_mended() {
     pass(5.0).await;
     assert!(elector.status.is_leader());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_followed_at_once_by_the_watch_of_either_kind() {
+    for endpoints in [false, true] {
+        let server = server();
+        let watched = || match endpoints {
+            false => AnnotationLock::config_map(server.clone(), "kube-system", "lock"),
+            true => AnnotationLock::endpoints(server.clone(), "kube-system", "lock"),
+        };
+        let first = contend(watched());
+        pass(1.0).await;
+        let next = contend(watched());
+        pass(60.0).await;
+        server.take_requests();
+        pass(20.0).await;
+        let asked = server.take_requests();
+        assert!(
+            asked.iter().all(|request| matches!(request.call, Call::Update { .. })),
+            "only the leader asks: {asked:?}"
+        );
+        first.stop.cancel();
+        first.run.await.unwrap();
+        pass(0.05).await;
+        assert!(next.status.is_leader(), "endpoints: {endpoints}");
+        assert_eq!(verbs(&server).last(), Some(&"update"));
+    }
+}

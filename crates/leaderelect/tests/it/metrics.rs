@@ -7,11 +7,13 @@ use pintle_leaderelect::{
     LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, Lock, LossReason,
 };
 use pintle_metrics::{Memory, MetricKind, Provider};
-use pintle_testing::PanickingProvider;
+use pintle_testing::{Outcome, PanickingProvider};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::contender::{Setup, pass};
-use crate::server::{NAME, NAMESPACE, server};
+use crate::log::Log;
+use crate::server::{NAME, NAMESPACE, delete, server, take_verbs};
 
 fn status(memory: &Memory) -> Option<f64> {
     memory.value("leader_election_master_status", &[("name", NAME)])
@@ -96,4 +98,40 @@ async fn metrics_that_panic_cost_no_term() {
         leadership.cancelled().await;
     });
     assert_eq!(elector.run(&stop, work).await.unwrap().reason, LossReason::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_a_term_lasts_how_it_is_renewed_and_why_it_ends_is_told() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    assert_eq!(a.count("validity_seconds"), Some(9.0));
+    a.client.faults().next([Outcome::AnswerSlow(Duration::from_millis(300))]);
+    pass(2.0).await;
+    assert_eq!(a.count("validity_seconds"), Some(9.0));
+    let took = a.memory.distribution("leader_election_renewal_duration_seconds", &[("name", NAME)]).unwrap();
+    assert_eq!((took.count(), took.sum()), (1, 0.3));
+    a.client.faults().cut_off();
+    pass(20.0).await;
+    assert_eq!(a.count("validity_seconds"), Some(0.0));
+    a.client.faults().heal();
+    pass(10.0).await;
+    delete(&server);
+    pass(5.0).await;
+    let ended = |reason| a.memory.value("leader_election_term_ends_total", &[("name", NAME), ("reason", reason)]);
+    assert_eq!(["Deadline", "Deleted", "Usurped", "Cancelled"].map(ended), [1.0, 1.0, 0.0, 0.0].map(Some));
+    assert_eq!(a.count("terms_total"), Some(3.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_that_cannot_be_read_are_counted_and_logged_once() {
+    let (log, _here) = Log::here();
+    let server = server();
+    server.put_raw(json!({"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": {"leaseTransitions": "many"}}));
+    let a = Setup::new("a").start(&server);
+    pass(60.0).await;
+    let asked = take_verbs(&server).len();
+    assert!(asked > 10);
+    assert_eq!(a.count("malformed_records_total"), Some(asked as f64));
+    assert_eq!(log.count("WARN"), 1);
 }

@@ -282,3 +282,20 @@ async fn the_token_of_both_is_that_of_the_lease() {
     let token = leadership.token().unwrap();
     assert_eq!((token.uid.as_str(), token.revision.to_string()), (lease.uid.as_str(), lease.resource_version));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_followed_at_once_by_the_watch_of_the_second_half() {
+    let server = Server::new(NOTHING, NOTHING);
+    let watched = |client| {
+        let primary = AnnotationLock::config_map(server.maps.client(client), "kube-system", "lock");
+        MultiLock::new(primary, LeaseLock::new(server.leases.client(client), "kube-system", "lock"))
+    };
+    let first = contend(watched("first"), false);
+    pass(1.0).await;
+    let next = contend(watched("next"), false);
+    pass(31.5).await;
+    first.stop.cancel();
+    first.run.await.unwrap();
+    pass(0.05).await;
+    assert!(next.status.is_leader());
+}

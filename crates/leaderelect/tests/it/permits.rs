@@ -1,8 +1,10 @@
 //! Permits, and the clocks by which they are worth something.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use jiff::SignedDuration;
 use pintle_leaderelect::{
     LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, LeaderEvent, LeaderEventKind,
@@ -294,4 +296,35 @@ async fn a_release_that_hangs_ends_in_time_and_gives_no_permit_meanwhile() {
     pass(9.1).await;
     assert!(a.run.is_finished(), "it tries for as long as the renew deadline");
     assert_eq!(holder(&server), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_not_begun_in_a_term_that_is_over_before_anybody_looks() {
+    let server = server();
+    let client = server.client("a");
+    let lock = LeaseLock { watch: false, ..LeaseLock::new(client.clone(), NAMESPACE, NAME) };
+    let config = LeaderElectionConfig { identity: "a".into(), clocks: TestClock::new(), ..Default::default() };
+    let mut elector = LeaderElector::new(lock, config).unwrap();
+    let story = Story::new();
+    let (begins, told) = (story.clone(), story.clone());
+    let callbacks = LeaderCallbacks {
+        on_stopped_leading: Box::new(move |end| told.tell(&format!("stopped: {:?}", end.reason))),
+        ..LeaderCallbacks::new(move |leadership: Leadership| {
+            begins.tell("begins");
+            async move { leadership.cancelled().await }
+        })
+    };
+    let stop = CancellationToken::new();
+    let mut run = pin!(elector.run(&stop, callbacks));
+    // The election goes on in a task of its own, and whoever polls for the work is busy.
+    assert!(run.as_mut().now_or_never().is_none());
+    pass(1.0).await;
+    assert_eq!(holder(&server), "a");
+    client.faults().cut_off();
+    pass(20.0).await;
+    assert!(tokio::time::timeout(SECOND, &mut run).await.is_err());
+    assert_eq!(story.take_deeds(), ["stopped: Deadline"]);
+    client.faults().heal();
+    assert!(tokio::time::timeout(10 * SECOND, &mut run).await.is_err());
+    assert_eq!(story.take_deeds(), ["begins"]);
 }
