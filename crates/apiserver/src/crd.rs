@@ -27,6 +27,9 @@ pub use resource::kinds;
 
 use crate::kinds::edit::{has, text_at};
 
+/// What the names begin with under which custom resources are stored.
+const CUSTOM: &str = "custom/";
+
 /// The group and plural that a definition is about, whatever it is in the registry now.
 pub fn resource(definition: &Value) -> crate::kinds::GroupResource {
     crate::kinds::GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
@@ -34,7 +37,12 @@ pub fn resource(definition: &Value) -> crate::kinds::GroupResource {
 
 /// Under which name the objects of a definition are stored: never that of a built-in kind, whatever the definition calls them.
 pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
-    crate::kinds::GroupResource::new(group, format!("custom/{plural}"))
+    crate::kinds::GroupResource::new(group, format!("{CUSTOM}{plural}"))
+}
+
+/// Whether objects that are stored under that name are custom resources.
+pub(crate) fn is_custom(stored: &str) -> bool {
+    stored.starts_with(CUSTOM)
 }
 
 /// Whether a definition's objects are served.

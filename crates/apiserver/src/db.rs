@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::clock::Clock;
 use crate::kinds::{Cluster, GroupResource};
-use crate::store::{Change, Expect, History, Range, Refused, ResourceKey, Store, Stored};
+use crate::store::{Change, Draft, Expect, History, Order, Range, Refused, ResourceKey, Store, Stored};
 
 /// The changes of all resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
 pub(crate) type AllChanges = broadcast::Receiver<Arc<Change>>;
@@ -122,7 +122,7 @@ impl Feed {
 impl Db {
     pub(crate) fn new(first: u64, history: History, clock: Arc<Clock>) -> Self {
         let longest_lag = history.followed;
-        let store = Store::new(first, history).with_claims(crate::kinds::claims);
+        let store = Store::new(first, history);
         let revision = watch::Sender::new(store.revision());
         let all = broadcast::Sender::new(BACKGROUND_FEED);
         Self { inner: Mutex::new(Inner { store, news: HashMap::new() }), revision, all, clock, longest_lag }
@@ -151,8 +151,9 @@ impl Db {
         expect: Expect,
         value: Value,
     ) -> Result<Arc<Change>, Refused> {
+        let draft = draft(resource, value);
         let mut inner = self.lock();
-        let change = inner.store.put(self.clock.instant(), resource, key, expect, value)?;
+        let change = inner.store.put(self.clock.instant(), resource, key, expect, draft)?;
         self.tell(&inner, &change);
         Ok(change)
     }
@@ -168,20 +169,23 @@ impl Db {
         charges: Vec<Charge>,
         holds: impl FnOnce(&Store) -> bool,
     ) -> Result<Arc<Change>, Refused> {
+        let draft = draft(resource, value);
+        let quotas = ResourceKey::from(QUOTAS);
+        let charges: Vec<_> =
+            charges.into_iter().map(|charge| (charge.key, charge.at, self::draft(&quotas, charge.value))).collect();
         let mut inner = self.lock();
         let now = self.clock.instant();
-        inner.store.check(resource, key, expect, &value)?;
-        let quotas = ResourceKey::from(QUOTAS);
-        let is_charged =
-            |charge: &Charge| inner.store.check(&quotas, &charge.key, Expect::At(charge.at), &charge.value).is_ok();
-        if !holds(&inner.store) || !charges.iter().all(is_charged) {
+        inner.store.check(resource, key, expect, &draft)?;
+        let mut checked =
+            charges.iter().map(|(key, at, quota)| inner.store.check(&quotas, key, Expect::At(*at), quota));
+        if !holds(&inner.store) || !checked.all(|checked| checked.is_ok()) {
             return Err(Refused::Moved);
         }
-        for Charge { key, at, value } in charges {
-            let change = inner.store.put(now, &quotas, &key, Expect::At(at), value)?;
+        for (key, at, quota) in charges {
+            let change = inner.store.put(now, &quotas, &key, Expect::At(at), quota)?;
             self.tell(&inner, &change);
         }
-        let change = inner.store.put(now, resource, key, expect, value)?;
+        let change = inner.store.put(now, resource, key, expect, draft)?;
         self.tell(&inner, &change);
         Ok(change)
     }
@@ -258,13 +262,33 @@ impl Db {
 impl Cluster for Db {
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let key = key(namespace, name);
-        self.get(&resource.to_string(), &key).map(|stored| stored.value().clone())
+        self.get(&resource.to_string(), &key).map(|stored| tree(resource, &stored))
     }
 
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
         let range = Range::namespace(namespace);
-        self.read(|store| store.range(&resource.to_string(), &range).map(|(_, o)| o.value().clone()).collect())
+        let objects: Vec<_> =
+            self.read(|store| store.range(&resource.to_string(), &range).map(|(_, o)| o.clone()).collect());
+        objects.iter().map(|stored| tree(resource, stored)).collect()
     }
+
+    fn holder(&self, claim: &str) -> Option<Arc<str>> {
+        self.read(|store| store.holder(claim).cloned())
+    }
+}
+
+/// An object as rules look at it. The trees of those that they look at all the time are kept.
+fn tree(resource: &GroupResource, stored: &Stored) -> Arc<Value> {
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("rbac.authorization.k8s.io", _) | ("", "limitranges" | QUOTAS) => stored.kept_tree(),
+        _ => Arc::new(stored.decode()),
+    }
+}
+
+/// An object as it is written. The bytes are made here, under no lock.
+fn draft(resource: &str, object: Value) -> Draft {
+    let order = if crate::crd::is_custom(resource) { Order::Sorted } else { Order::Declared };
+    Draft::new(&object, order, crate::kinds::claims(resource, &object))
 }
 
 /// An object's place within its resource.

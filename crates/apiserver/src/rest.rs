@@ -26,7 +26,7 @@ mod update;
 mod without_effect;
 
 pub(crate) use delete::{CLEANUP, Deleted};
-pub(crate) use json::Ordered;
+pub(crate) use json::{METADATA, OBJECT, Ordered};
 pub(crate) use list::{ListReply, Selection, compacted, is_uncached, parse_number, present};
 pub(crate) use meta::metadata_mut;
 pub(crate) use object::{Place, Served, Written};

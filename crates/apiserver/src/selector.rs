@@ -1,13 +1,12 @@
 //! Matches selectors against JSON objects, and says which fields of a kind can be selected.
 //! `pintle_meta` defines what selectors are.
 
-use std::borrow::Cow;
-
 use pintle_meta::{FieldSelector, LabelSelector, LabelSelectorSpec};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::kinds::Kind;
+use crate::store::Stored;
 
 #[cfg(test)]
 mod tests;
@@ -18,9 +17,13 @@ pub(crate) fn structured(selector: &Value) -> Option<LabelSelector> {
     LabelSelector::from_spec(spec.as_ref()).ok()
 }
 
-/// Whether the labels of an object fulfil a selector.
-pub(crate) fn selects(selector: &LabelSelector, object: &Value) -> bool {
-    selects_labels(selector, object.pointer("/metadata/labels").and_then(Value::as_object))
+/// Whether the labels of an object fulfil a selector. All versions of a kind show the same.
+pub(crate) fn selects(selector: &LabelSelector, stored: &Stored) -> bool {
+    if selector.is_everything() {
+        return true;
+    }
+    let labels = stored.labels();
+    selector.matches_by(|key| labels.value(key))
 }
 
 /// Whether these labels fulfil a selector.
@@ -28,9 +31,21 @@ pub(crate) fn selects_labels(selector: &LabelSelector, labels: Option<&Map<Strin
     selector.matches_by(|key| labels?.get(key)?.as_str())
 }
 
-/// Whether an object of the kind, in its served form, fulfils a selector of fields.
-pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, object: &Value) -> bool {
-    selector.matches(|label| value(kind, object, label))
+/// Whether an object, as the kind shows it, fulfils a selector of fields.
+pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
+    let mut converted = None;
+    selector.matches(|label| match label {
+        "metadata.name" => stored.name(),
+        "metadata.namespace" => stored.namespace(),
+        label => {
+            let label = canonical(kind, label);
+            let field = match converted.get_or_insert_with(|| kind.converted(stored)) {
+                Some(shown) => kind.strategy.field(shown, label),
+                None => kind.strategy.field(&stored.only(&kind.strategy.field_paths(label)), label),
+            };
+            field.unwrap_or_default().into()
+        }
+    })
 }
 
 /// Why the kind does not serve a selector: the first label that it does not have.
@@ -50,15 +65,6 @@ pub(crate) fn unknown_field(selector: &FieldSelector, kind: &Kind) -> Option<Str
             format!("\"{label}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
         }
     })
-}
-
-fn value<'a>(kind: &Kind, object: &'a Value, label: &str) -> Cow<'a, str> {
-    let metadata = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().into();
-    match label {
-        "metadata.name" => metadata("/metadata/name"),
-        "metadata.namespace" => metadata("/metadata/namespace"),
-        label => kind.strategy.field(object, canonical(kind, label)).unwrap_or_default().into(),
-    }
 }
 
 /// The label as the kind spells it today.

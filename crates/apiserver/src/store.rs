@@ -7,6 +7,7 @@
 //! All resources share one sequence of revisions, as with one etcd; a change is filed under its resource, so that a watch of
 //! one resource never reads past the changes of the others.
 
+mod body;
 mod object;
 mod past;
 mod table;
@@ -17,9 +18,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use object::{Change, ChangeKind, Key, ResourceKey, Stored};
+pub(crate) use body::Order;
+pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, Stored};
 pub(crate) use past::{Past, Range};
-use serde_json::Value;
 use table::Table;
 
 /// How much of the past is kept. What is older can neither be watched from nor listed.
@@ -61,9 +62,6 @@ pub(crate) enum Refused {
     Moved,
 }
 
-/// What of a resource's object no other object may have as well, such as an address.
-pub(crate) type Claims = fn(resource: &str, value: &Value) -> Vec<String>;
-
 /// The asked-for revision is no longer kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compacted {
@@ -78,9 +76,9 @@ pub(crate) struct Store {
     compacted: u64,
     history: History,
     tables: HashMap<ResourceKey, Table>,
-    claims: Option<Claims>,
-    /// Who has what is claimed.
+    /// Who has what is claimed, and what those who claim something have.
     holders: HashMap<String, (ResourceKey, Key)>,
+    claimed: HashMap<(ResourceKey, Key), Vec<String>>,
 }
 
 impl Store {
@@ -90,12 +88,6 @@ impl Store {
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         Self { revision, compacted, history, ..Self::default() }
-    }
-
-    /// The same, where objects claim things that none of them shares with another.
-    pub(crate) fn with_claims(mut self, claims: Claims) -> Self {
-        self.claims = Some(claims);
-        self
     }
 
     /// The revision of the last write.
@@ -117,28 +109,23 @@ impl Store {
         self.tables.get(resource).into_iter().flat_map(|table| table.range(range))
     }
 
-    /// Writes an object, if what is there is as expected. The value's `metadata.resourceVersion` is set to the new revision.
+    /// Writes an object, if what is there is as expected.
     pub(crate) fn put(
         &mut self,
         now: Instant,
         resource: &ResourceKey,
         key: &str,
         expect: Expect,
-        value: Value,
+        draft: Draft,
     ) -> Result<Arc<Change>, Refused> {
-        self.check(resource, key, expect, &value)?;
+        self.check(resource, key, expect, &draft)?;
         self.revision += 1;
         let is_first = self.get(resource, key).is_none();
-        self.release(resource, key);
-        let claimed = self.claimed(resource, &value);
-        if !claimed.is_empty() {
-            let holder = (resource.clone(), Key::from(key));
-            self.holders.extend(claimed.into_iter().map(|claim| (claim, holder.clone())));
-        }
+        let Draft { body, version, claims } = draft;
         let table = self.tables.entry(resource.clone()).or_default();
-        let version = table.version(value.get("apiVersion").and_then(Value::as_str).unwrap_or_default());
-        let object = Arc::new(Stored::new(self.revision, version, is_first, value));
+        let object = Arc::new(Stored::new(self.revision, table.version(&version), is_first, body));
         let change = table.put(now, self.revision, resource, key, object);
+        self.claim(&change, claims);
         self.trim(now, resource);
         Ok(change)
     }
@@ -152,12 +139,12 @@ impl Store {
         at: u64,
     ) -> Result<Arc<Change>, Refused> {
         self.check_expected(resource, key, Expect::At(at))?;
-        self.release(resource, key);
         let Some(table) = self.tables.get_mut(resource) else { return Err(Refused::Mismatch(None)) };
         let Some(change) = table.remove(now, self.revision + 1, resource, key) else {
             return Err(Refused::Mismatch(None));
         };
         self.revision += 1;
+        self.claim(&change, Vec::new());
         self.trim(now, resource);
         Ok(change)
     }
@@ -230,10 +217,9 @@ impl Store {
     }
 
     /// Whether an object can be put there.
-    pub(crate) fn check(&self, resource: &str, key: &str, expect: Expect, value: &Value) -> Result<(), Refused> {
+    pub(crate) fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
-        let claimed = self.claimed(resource, value);
-        let mut holders = claimed.iter().filter_map(|claim| self.holders.get(claim));
+        let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
         match holders.all(|(of, holder)| **of == *resource && **holder == *key) {
             true => Ok(()),
             false => Err(Refused::Taken),
@@ -249,15 +235,23 @@ impl Store {
         if holds { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
     }
 
-    fn claimed(&self, resource: &str, value: &Value) -> Vec<String> {
-        self.claims.map_or_else(Vec::new, |claims| claims(resource, value))
+    /// The key of the object that has what is claimed.
+    pub(crate) fn holder(&self, claim: &str) -> Option<&Key> {
+        self.holders.get(claim).map(|(_, key)| key)
     }
 
-    /// Gives back what the object of that key has claimed.
-    fn release(&mut self, resource: &str, key: &str) {
-        let claimed = self.get(resource, key).map(|stored| self.claimed(resource, stored.value()));
-        for claim in claimed.into_iter().flatten() {
+    /// Gives the object of that change what it claims now, and takes what it has claimed before.
+    fn claim(&mut self, change: &Change, claims: Vec<String>) {
+        if claims.is_empty() && self.claimed.is_empty() {
+            return;
+        }
+        let holder = (change.resource.clone(), change.key.clone());
+        for claim in self.claimed.remove(&holder).into_iter().flatten() {
             self.holders.remove(&claim);
+        }
+        if !claims.is_empty() {
+            self.holders.extend(claims.iter().map(|claim| (claim.clone(), holder.clone())));
+            self.claimed.insert(holder, claims);
         }
     }
 }

@@ -209,7 +209,7 @@ impl Watcher {
     /// What a change means for this watch, if anything.
     fn push(&mut self, change: &Arc<crate::store::Change>) {
         if let Some(event) = Event::of(change, &self.selection) {
-            let frame = self.shape.event(&event, change, &self.selection.kind);
+            let frame = self.shape.object(event.kind, &event.object, &self.selection.kind);
             self.ready.push_back(frame);
         }
     }

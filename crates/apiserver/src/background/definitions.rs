@@ -112,10 +112,8 @@ impl Definitions {
             return true;
         }
         for object in &objects {
-            let metadata = &object.value()["metadata"];
-            if metadata["deletionTimestamp"].is_null() {
-                let text = |name: &str| metadata[name].as_str().unwrap_or_default();
-                let place = Place::new(kind.clone(), text("namespace"), text("name"));
+            if !object.is_deleting() {
+                let place = Place::new(kind.clone(), &object.namespace(), &object.name());
                 if let Err(failure) = api.delete(&place, &DeleteOptions::default()) {
                     tracing::debug!(message = failure.status.message, "an object of a deleted definition stays");
                 }
@@ -186,7 +184,7 @@ fn stored(resource: &GroupResource) -> GroupResource {
 
 /// The definitions in the order in which they were made.
 fn present(api: &Api) -> Vec<Arc<Value>> {
-    let mut definitions: Vec<_> = all(api, RESOURCE).iter().map(|stored| stored.value().clone()).collect();
+    let mut definitions: Vec<_> = all(api, RESOURCE).iter().map(|stored| Arc::new(stored.decode())).collect();
     definitions.sort_by(|a, b| {
         let key = |value: &Value| value["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
         key(a).cmp(&key(b))

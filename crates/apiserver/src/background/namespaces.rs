@@ -13,7 +13,7 @@ use crate::api::Api;
 use crate::kinds::Kind;
 use crate::request::options::DeleteOptions;
 use crate::rest::Place;
-use crate::store::{Change, ChangeKind, Range};
+use crate::store::{Change, ChangeKind, Range, Stored};
 
 /// How long a deleted namespace stays as it is, so that clients get to see it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -35,21 +35,20 @@ impl Cleaner {
                 self.due.remove(&*change.key);
                 self.stuck.remove(&*change.key);
             } else {
-                self.note(change.new.value());
+                self.note(&change.new);
             }
         }
     }
 
     pub(super) fn look_anew(&mut self, api: &Api) {
         for namespace in all(api, "namespaces") {
-            self.note(namespace.value());
+            self.note(&namespace);
         }
     }
 
-    fn note(&mut self, namespace: &Value) {
-        let metadata = &namespace["metadata"];
-        if let (Some(name), false) = (metadata["name"].as_str(), metadata["deletionTimestamp"].is_null()) {
-            self.due.entry(name.into()).or_insert_with(|| Instant::now() + PATIENCE);
+    fn note(&mut self, namespace: &Stored) {
+        if namespace.is_deleting() {
+            self.due.entry(namespace.name().into_owned()).or_insert_with(|| Instant::now() + PATIENCE);
         }
     }
 
@@ -98,12 +97,10 @@ async fn empty(api: &Arc<Api>, name: &str) -> Vec<Remaining> {
         delete_all(api, kind, name).await;
         let left = contents(api, kind, name);
         if !left.is_empty() {
-            let finalizers = left.iter().flat_map(|object| object["metadata"]["finalizers"].as_array().cloned());
-            let finalizers = finalizers.flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+            let finalizers = left.iter().flat_map(|object| object.finalizers()).collect();
             let is_pod = kind.kind == "Pod";
             remaining.push(Remaining { resource: kind.resource().to_string(), count: left.len(), finalizers });
-            if is_pod && left.iter().any(|pod| pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0)
-            {
+            if is_pod && left.iter().any(|pod| pod.grace_seconds().unwrap_or(0) > 0) {
                 break;
             }
         }
@@ -113,8 +110,8 @@ async fn empty(api: &Arc<Api>, name: &str) -> Vec<Remaining> {
 
 async fn delete_all(api: &Arc<Api>, kind: &Arc<Kind>, namespace: &str) {
     for object in contents(api, kind, namespace) {
-        if object["metadata"]["deletionTimestamp"].is_null() {
-            let place = Place::new(kind.clone(), namespace, object["metadata"]["name"].as_str().unwrap_or_default());
+        if !object.is_deleting() {
+            let place = Place::new(kind.clone(), namespace, &object.name());
             let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
             if let Err(failure) = api.delete(&place, &options) {
                 tracing::debug!(%namespace, message = failure.status.message, "content of a deleted namespace stays");
@@ -124,10 +121,10 @@ async fn delete_all(api: &Arc<Api>, kind: &Arc<Kind>, namespace: &str) {
     }
 }
 
-fn contents(api: &Api, kind: &Kind, namespace: &str) -> Vec<Arc<Value>> {
+fn contents(api: &Api, kind: &Kind, namespace: &str) -> Vec<Arc<Stored>> {
     let range = Range::namespace(Some(namespace));
     let resource = kind.store.to_string();
-    api.db.read(|store| store.range(&resource, &range).map(|(_, stored)| stored.value().clone()).collect())
+    api.db.read(|store| store.range(&resource, &range).map(|(_, stored)| stored.clone()).collect())
 }
 
 /// Writes down how far the deletion has come.

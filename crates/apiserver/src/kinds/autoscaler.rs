@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::check::Check;
 use super::edit::{default, is_empty, member, set};
-use super::{Context, Convert, Strategy};
+use super::{Context, Convert, Form, Strategy};
 use crate::validate::FieldFault;
 
 /// `autoscaling/v2` HorizontalPodAutoscaler.
@@ -96,6 +96,10 @@ impl Strategy for Old {
 
     fn to_stored(&self, object: Value) -> Value {
         convert::to_new(&object)
+    }
+
+    fn form(&self) -> Form {
+        Form::Converted
     }
 
     fn shown(&self, stored: &Arc<Value>, _: &str) -> Arc<Value> {

@@ -36,6 +36,9 @@ pub trait Cluster {
 
     /// All objects of one namespace, or of all.
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>>;
+
+    /// Who has what only one object can have, such as an address: its namespace and name, joined by a slash.
+    fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }
 
 /// A cluster without objects.
@@ -50,6 +53,21 @@ impl Cluster for Empty {
     fn objects(&self, _: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
         Vec::new()
     }
+
+    fn holder(&self, _: &str) -> Option<Arc<str>> {
+        None
+    }
+}
+
+/// How stored objects become what a version shows of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// They are shown as they are stored.
+    Stored,
+    /// They are made anew each time.
+    Converted,
+    /// Some are shown as they are stored. Which, is the same for all that have this number.
+    Checked(u64),
 }
 
 /// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
@@ -125,6 +143,11 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// The paths of what [`field`](Self::field) looks at for a label.
+    fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {
+        vec![label]
+    }
+
     /// The value of one of these labels.
     fn field(&self, object: &Value, label: &str) -> Option<String> {
         let pointer = format!("/{}", label.replace('.', "/"));
@@ -134,6 +157,11 @@ pub trait Strategy: Send + Sync {
     /// The stored form of an object of this version.
     fn to_stored(&self, object: Value) -> Value {
         object
+    }
+
+    /// How stored objects become what this version shows.
+    fn form(&self) -> Form {
+        Form::Stored
     }
 
     /// A stored object as this version shows it. `written` is the `apiVersion` that it was written with; empty if that is not

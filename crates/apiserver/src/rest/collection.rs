@@ -3,7 +3,6 @@
 use pintle_meta::ResourceVersionMatch;
 
 use super::list::{ListReply, Selection};
-use super::meta::text;
 use super::object::Place;
 use crate::api::Api;
 use crate::failure::Outcome;
@@ -20,7 +19,9 @@ impl Api {
     ) -> Outcome<ListReply> {
         let listed = self.list(selection, &paged(list))?;
         for item in &listed.items {
-            let place = Place::new(selection.kind.clone(), text(&item.value, "namespace"), text(&item.value, "name"));
+            let metadata = item.metadata();
+            let text = |name: &str| metadata[name].as_str().unwrap_or_default();
+            let place = Place::new(selection.kind.clone(), text("namespace"), text("name"));
             match self.delete(&place, options) {
                 Err(failure) if failure.is_not_found() => (),
                 Err(failure) => return Err(failure),

@@ -11,7 +11,7 @@ use crate::api::Api;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource};
 use crate::request::options::DeleteOptions;
-use crate::selector::{selects, structured};
+use crate::selector::{selects_labels, structured};
 
 impl Api {
     /// Evicts the pod at `place`.
@@ -19,7 +19,7 @@ impl Api {
         if text(eviction, "name") != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }
-        let pod = self.get(place)?.value;
+        let pod = self.get(place)?.tree();
         if !needs_no_budget(&pod) {
             self.charge_budget(place, &pod, options.dry_run)?;
         }
@@ -113,7 +113,8 @@ fn is_ready(pod: &Value) -> bool {
 
 /// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.
 fn covers(budget: &Value, pod: &Value) -> bool {
-    structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
+    structured(&budget["spec"]["selector"])
+        .is_some_and(|selector| selects_labels(&selector, pod["metadata"]["labels"].as_object()))
 }
 
 fn refused(why: &str, retry_after_seconds: u32) -> Failure {

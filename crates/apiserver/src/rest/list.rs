@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
-use serde_json::Value;
 
 use super::object::{Place, Served};
 use super::token::Token;
@@ -49,9 +48,9 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// Whether an object, as its kind shows it, is meant.
-    pub(crate) fn matches(&self, shown: &Value) -> bool {
-        selects(&self.labels, shown) && selects_fields(&self.fields, &self.kind, shown)
+    /// Whether an object among its keys is meant. It is looked at no further than the selectors do.
+    pub(crate) fn matches(&self, stored: &Stored) -> bool {
+        selects(&self.labels, stored) && selects_fields(&self.fields, &self.kind, stored)
     }
 
     /// The keys among which the objects are.
@@ -146,9 +145,8 @@ fn page<'a>(
     let prefix = selection.range().prefix().len();
     let mut objects = objects.peekable();
     while let Some((key, stored)) = objects.next() {
-        let shown = Served::stored(&selection.kind, stored);
-        if selection.matches(&shown.value) {
-            reply.items.push(shown);
+        if selection.matches(stored) {
+            reply.items.push(Served::stored(&selection.kind, stored));
         }
         let full = limit.is_some_and(|limit| reply.items.len() >= limit);
         if full && only_name.is_none() && objects.peek().is_some() {
@@ -214,7 +212,5 @@ pub(crate) fn present(store: &Store, selection: &Selection) -> VecDeque<Arc<Stor
     let resource = selection.kind.store.to_string();
     let range = selection.range();
     let all = store.range(&resource, &range).map(|(_, stored)| stored);
-    let meant =
-        |stored: &&Arc<Stored>| selection.is_everything() || selection.matches(&selection.kind.shown_stored(stored));
-    all.filter(meant).cloned().collect()
+    all.filter(|stored| selection.matches(stored)).cloned().collect()
 }

@@ -30,7 +30,7 @@ impl Api {
                 return Err(invalid(&place.name, fault));
             }
         }
-        let account = self.get(place)?.value;
+        let account = self.get(place)?.tree();
         let (uid, said) = (text(&account, "uid"), text(request, "uid"));
         if !said.is_empty() && said != uid {
             let why =

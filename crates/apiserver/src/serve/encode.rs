@@ -73,7 +73,8 @@ pub(super) fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<Body>
                 return self::failure(call, &failure);
             }
             if format.transform.is_none() && format.media == Media::Json && !format.pretty {
-                let mut json = object.json(true).to_vec();
+                let mut json = Vec::new();
+                object.write(true, &mut json);
                 json.push(b'\n');
                 return respond(call, code, Media::Json, json.into());
             }
@@ -219,7 +220,7 @@ fn list_json(kind: &Kind, list: &ListReply) -> Vec<u8> {
         if at > 0 {
             json.push(b',');
         }
-        json.extend_from_slice(&item.json(kind.custom));
+        item.write(kind.custom, &mut json);
     }
     json.extend_from_slice(b"]}\n");
     json

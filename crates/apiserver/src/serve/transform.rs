@@ -62,7 +62,7 @@ impl Transform {
             Self::Metadata { api_version } => partial(api_version, object),
             Self::Table { api_version, include } => {
                 let rows = vec![row(api_version, *include, object, kind, now)];
-                let metadata = json!({"resourceVersion": object.value["metadata"]["resourceVersion"]});
+                let metadata = json!({"resourceVersion": object.metadata()["resourceVersion"]});
                 table(api_version, kind, columns, rows, metadata)
             }
         }
@@ -103,7 +103,7 @@ impl Transform {
 }
 
 fn partial(api_version: &str, object: &Served) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": object.value["metadata"]})
+    json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": object.metadata()})
 }
 
 fn table(api_version: &str, kind: &Kind, columns: bool, rows: Vec<Value>, metadata: Value) -> Value {
@@ -143,7 +143,10 @@ fn definitions(kind: &Kind) -> Value {
 
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Vec<Value> {
     match kind.columns() {
-        Some(_) => kind.cells(&object.value, now),
-        None => vec![object.value["metadata"]["name"].clone(), object.value["metadata"]["creationTimestamp"].clone()],
+        Some(_) => kind.cells(&object.tree(), now),
+        None => {
+            let metadata = object.metadata();
+            vec![metadata["name"].clone(), metadata["creationTimestamp"].clone()]
+        }
     }
 }

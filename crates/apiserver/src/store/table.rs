@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
-
-use serde_json::Value;
 
 use super::{Change, ChangeKind, History, Key, Range, ResourceKey, Stored};
 
@@ -70,16 +68,7 @@ impl Table {
                 (key, None, ChangeKind::Created)
             }
         };
-        self.record(Change {
-            revision,
-            at: now,
-            kind,
-            resource: resource.clone(),
-            key,
-            old,
-            new,
-            frame: OnceLock::new(),
-        })
+        self.record(Change { revision, at: now, kind, resource: resource.clone(), key, old, new })
     }
 
     pub(super) fn remove(
@@ -90,7 +79,7 @@ impl Table {
         key: &str,
     ) -> Option<Arc<Change>> {
         let (key, old) = self.objects.remove_entry(key)?;
-        let new = Arc::new(Stored::new(revision, old.version().clone(), false, Value::clone(old.value())));
+        let new = Arc::new(old.at(revision));
         Some(self.record(Change {
             revision,
             at: now,
@@ -99,7 +88,6 @@ impl Table {
             key,
             old: Some(old),
             new,
-            frame: OnceLock::new(),
         }))
     }
 

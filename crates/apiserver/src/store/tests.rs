@@ -11,12 +11,17 @@ use super::*;
 
 type World = BTreeMap<String, (u64, Value)>;
 
-fn object(text: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": text}})
+fn object(text: &str) -> Draft {
+    claiming(text, &[])
+}
+
+fn claiming(text: &str, claims: &[&str]) -> Draft {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": text}});
+    Draft::new(&object, Order::Declared, claims.iter().copied().map(Into::into).collect())
 }
 
 fn text(stored: &Stored) -> Value {
-    stored.value()["data"]["k"].clone()
+    stored.decode()["data"]["k"].clone()
 }
 
 fn resources() -> [ResourceKey; 2] {
@@ -58,12 +63,12 @@ proptest! {
                     let present = world[resource].get(KEYS[key]).map(|(revision, _)| *revision);
                     let expect = present.map_or(Expect::Absent, Expect::At);
                     let expect = if stale { Expect::At(u64::MAX) } else { expect };
-                    let value = object(&number.to_string());
-                    match store.put(now, &resources[resource], KEYS[key], expect, value.clone()) {
+                    let text = number.to_string();
+                    match store.put(now, &resources[resource], KEYS[key], expect, object(&text)) {
                         Ok(change) => {
                             prop_assert!(!stale);
                             prop_assert_eq!(change.old.is_some(), present.is_some());
-                            world[resource].insert(KEYS[key].into(), (change.revision, value["data"]["k"].clone()));
+                            world[resource].insert(KEYS[key].into(), (change.revision, text.into()));
                             worlds.insert(change.revision, world);
                         }
                         Err(Refused::Mismatch(found)) => {
@@ -130,16 +135,19 @@ fn a_deletion_carries_the_last_content_with_its_own_revision() {
     let created = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     let deleted = store.remove(Instant::now(), &resource, "a/x", created.revision).unwrap();
     assert_eq!(deleted.revision, created.revision + 1);
-    assert_eq!(deleted.new.value()["data"], json!({"k": "1"}));
-    assert_eq!(deleted.new.value()["metadata"]["resourceVersion"], json!(deleted.revision.to_string()));
+    let shown = deleted.new.decode();
+    assert_eq!(shown["data"], json!({"k": "1"}));
+    assert_eq!(shown["metadata"]["resourceVersion"], json!(deleted.revision.to_string()));
 }
 
 #[test]
 fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
     let (mut store, [resource, _]) = (Store::new(1, History::default()), resources());
     let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
-    assert_eq!(**change.new.value(), json!({"metadata": {"name": "a", "resourceVersion": "2"}, "data": {"k": "1"}}));
-    assert_eq!(serde_json::from_slice::<Value>(change.new.json(false)).unwrap(), **change.new.value());
+    assert_eq!(change.new.decode(), json!({"metadata": {"name": "a", "resourceVersion": "2"}, "data": {"k": "1"}}));
+    let mut json = Vec::new();
+    change.new.write(&mut json);
+    assert_eq!(String::from_utf8(json).unwrap(), r#"{"metadata":{"name":"a","resourceVersion":"2"},"data":{"k":"1"}}"#);
 }
 
 #[test]
@@ -182,24 +190,25 @@ fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
 
 #[test]
 fn no_two_objects_have_what_one_of_them_claims() {
-    let claims: Claims = |resource, value| {
-        let claimed = value["data"]["k"].as_str().filter(|_| resource == "pods");
-        claimed.map(Into::into).into_iter().collect()
-    };
     let [maps, pods] = resources();
     let now = Instant::now();
-    let mut store = Store::new(1, History::default()).with_claims(claims);
-    let a = store.put(now, &pods, "a", Expect::Absent, object("1")).expect("nobody has it");
-    assert!(matches!(store.put(now, &pods, "b", Expect::Absent, object("1")), Err(Refused::Taken)));
+    let mut store = Store::new(1, History::default());
+    let first = || claiming("x", &["first"]);
+    let a = store.put(now, &pods, "a", Expect::Absent, first()).expect("nobody has it");
+    assert_eq!(store.holder("first").map(|key| &**key), Some("a"));
+    assert!(matches!(store.put(now, &pods, "b", Expect::Absent, first()), Err(Refused::Taken)));
     assert_eq!(store.revision(), a.revision, "what is refused is no revision");
-    store.put(now, &maps, "a", Expect::Absent, object("1")).expect("of this resource nothing is claimed");
+    assert!(matches!(store.put(now, &maps, "a", Expect::Absent, first()), Err(Refused::Taken)));
+    store.put(now, &maps, "a", Expect::Absent, object("x")).expect("it claims nothing");
     // Who has it keeps it, and gives it back with what it claims no longer.
-    let a = store.put(now, &pods, "a", Expect::At(a.revision), object("1")).expect("it is its own");
-    let a = store.put(now, &pods, "a", Expect::At(a.revision), object("2")).expect("nobody has it");
-    let b = store.put(now, &pods, "b", Expect::Absent, object("1")).expect("it was given back");
-    assert!(matches!(store.put(now, &pods, "b", Expect::At(b.revision), object("2")), Err(Refused::Taken)));
+    let a = store.put(now, &pods, "a", Expect::At(a.revision), first()).expect("it is its own");
+    let a = store.put(now, &pods, "a", Expect::At(a.revision), claiming("x", &["second"])).expect("nobody has it");
+    let b = store.put(now, &pods, "b", Expect::Absent, first()).expect("it was given back");
+    let both = || claiming("x", &["first", "second"]);
+    assert!(matches!(store.put(now, &pods, "b", Expect::At(b.revision), both()), Err(Refused::Taken)));
     store.remove(now, &pods, "a", a.revision).expect("it is there");
-    store.put(now, &pods, "b", Expect::At(b.revision), object("2")).expect("it went with its object");
+    assert_eq!(store.holder("second"), None);
+    store.put(now, &pods, "b", Expect::At(b.revision), both()).expect("it went with its object");
 }
 
 #[test]
