@@ -135,7 +135,7 @@ proptest! {
                     match store.past(resource, revision) {
                         Ok(past) => {
                             prop_assert!(revision >= compacted);
-                            prop_assert_eq!(read(&past.objects(), namespace), expected(world, namespace));
+                            prop_assert_eq!(read(&past.objects(), namespace), expected(&world[index], namespace));
                         }
                         Err(error) => prop_assert!(revision < compacted && error.oldest == compacted),
                     }
