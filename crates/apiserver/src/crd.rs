@@ -39,14 +39,22 @@ pub(crate) fn builtin() -> Kinds {
     Kinds::builtin().ruled("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 
+/// What the names begin with under which custom resources are stored.
+const CUSTOM: &str = "custom/";
+
 /// The group and plural that a definition is about, whatever it is in the registry now.
 pub(crate) fn resource(definition: &Value) -> GroupResource {
     GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
 }
 
 /// Under which name the objects of a definition are stored: never that of a built-in kind, whatever the definition calls them.
-pub(crate) fn store(group: &str, plural: &str) -> GroupResource {
-    GroupResource::new(group, format!("custom/{plural}"))
+pub(crate) fn store(group: &str, plural: &str) -> crate::kinds::GroupResource {
+    crate::kinds::GroupResource::new(group, format!("{CUSTOM}{plural}"))
+}
+
+/// Whether objects that are stored under that name are custom resources.
+pub(crate) fn is_custom(stored: &str) -> bool {
+    stored.starts_with(CUSTOM)
 }
 
 /// Whether a definition's objects are served.

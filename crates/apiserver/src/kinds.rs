@@ -49,7 +49,7 @@ pub(crate) use known::{Kinds, Origin, compare_versions};
 pub(crate) use place::Place;
 pub(crate) use scale::Scale;
 pub(crate) use scale::selector_text;
-pub(crate) use strategy::{Cluster, Context, Convert, Plain, Strategy};
+pub(crate) use strategy::{Cluster, Context, Convert, Form, Plain, Strategy};
 
 /// What of a resource's object no other object may have as well.
 pub(crate) fn claims(resource: &str, value: &Value) -> Vec<String> {
@@ -248,9 +248,27 @@ impl Kind {
         self.strategy.shown(object, crate::object::text_at(object, "/apiVersion"))
     }
 
+    /// The stored object as this version shows it, if that is not just as it is stored.
+    pub(crate) fn converted(&self, stored: &Stored) -> Option<Value> {
+        let form = self.strategy.form();
+        if form == Form::Stored || matches!(form, Form::Checked(form) if stored.fits(form)) {
+            return None;
+        }
+        let object = Arc::new(stored.decode());
+        let shown = self.strategy.shown(&object, stored.version());
+        if let Form::Checked(form) = form
+            && Arc::ptr_eq(&shown, &object)
+        {
+            stored.note_fit(form);
+            return None;
+        }
+        drop(object);
+        Some(Arc::unwrap_or_clone(shown))
+    }
+
     /// The stored object as this version shows it.
-    pub(crate) fn shown_stored(&self, stored: &Stored) -> Arc<Value> {
-        self.strategy.shown(stored.value(), stored.version())
+    pub(crate) fn shown_stored(&self, stored: &Stored) -> Value {
+        self.converted(stored).unwrap_or_else(|| stored.decode())
     }
 }
 

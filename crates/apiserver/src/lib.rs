@@ -37,10 +37,10 @@
 //! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `http/negotiate.rs` |
 //! | decode | bytes become a value, checked against the types of the kind | `http/decode.rs`, `schema/`, `protobuf/` |
 //! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/`, `kinds/`, `fieldmanager/`, `admission/`, `patch/` |
-//! | commit | the value is put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, `store/` |
+//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, `store/` |
 //! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
-//! | frame | the event is encoded; once for all watchers where the object goes out as it is stored | `watch/frame.rs` |
+//! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored | `watch/frame.rs` |
 //! | send | a frame is a part of the answer's body, or a message of a WebSocket | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,

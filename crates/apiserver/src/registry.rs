@@ -27,8 +27,10 @@ mod without_effect;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use serde_json::Value;
+
 pub(crate) use delete::{CLEANUP, Deleted};
-pub(crate) use list::{ListReply, Selection, compacted, is_uncached, parse_number, present};
+pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number, present};
 pub(crate) use served::{Served, Written};
 pub(crate) use transform::Transform;
 pub(crate) use update::Change;
@@ -41,7 +43,7 @@ use crate::crd;
 use crate::faults::Faults;
 use crate::kinds::{self, Context, Kinds};
 use crate::request::user::User;
-use crate::store::{Db, History};
+use crate::store::{Db, Draft, History, Order};
 
 /// How long a request waits for a revision that is yet to come.
 pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
@@ -67,7 +69,7 @@ impl Registry {
             followed: config.watch_buffer.max(1),
             ..History::default()
         };
-        let db = Db::new(config.first_revision, history, kinds::claims, clock.clone());
+        let db = Db::new(config.first_revision, history, draft, clock.clone());
         let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {
             db,
@@ -117,4 +119,10 @@ impl Registry {
     pub(crate) fn with_random<R>(&self, use_it: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
         use_it(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// What is written of an object: custom resources come in the order of their members' names.
+fn draft(resource: &str, object: &Value) -> Draft {
+    let order = if crd::is_custom(resource) { Order::Sorted } else { Order::Declared };
+    Draft::new(object, order, kinds::claims(resource, object))
 }

@@ -7,8 +7,10 @@
 //! All resources share one sequence of revisions, as with one etcd; a change is filed under its resource, so that a watch of
 //! one resource never reads past the changes of the others.
 
+mod body;
 mod db;
 mod object;
+mod objects;
 mod past;
 mod table;
 #[cfg(test)]
@@ -18,10 +20,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use db::{AllChanges, Charge, Db, Feed, Over, key};
-pub(crate) use object::{Change, ChangeKind, Key, ResourceKey, Stored};
+pub(crate) use body::Order;
+pub(crate) use db::{AllChanges, Charge, Db, Feed, Over, Scope, key};
+pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, Stored};
+pub(crate) use objects::{Objects, Run};
 pub(crate) use past::{Past, Range};
-use serde_json::Value;
 use table::Table;
 
 /// How much of the past is kept. What is older can neither be watched from nor listed.
@@ -63,9 +66,6 @@ pub(crate) enum Refused {
     Moved,
 }
 
-/// What of a resource's object no other object may have as well, such as an address.
-pub(crate) type Claims = fn(resource: &str, value: &Value) -> Vec<String>;
-
 /// The asked-for revision is no longer kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compacted {
@@ -80,9 +80,9 @@ pub(crate) struct Store {
     compacted: u64,
     history: History,
     tables: HashMap<ResourceKey, Table>,
-    claims: Option<Claims>,
-    /// Who has what is claimed.
+    /// Who has what is claimed, and what those who claim something have.
     holders: HashMap<String, (ResourceKey, Key)>,
+    claimed: HashMap<(ResourceKey, Key), Vec<String>>,
 }
 
 impl Store {
@@ -92,12 +92,6 @@ impl Store {
         let revision = first.clamp(1, u64::MAX / 2);
         let compacted = if revision == 1 { 0 } else { revision };
         Self { revision, compacted, history, ..Self::default() }
-    }
-
-    /// The same, where objects claim things that none of them shares with another.
-    pub(crate) fn with_claims(mut self, claims: Claims) -> Self {
-        self.claims = Some(claims);
-        self
     }
 
     /// The revision of the last write.
@@ -110,37 +104,28 @@ impl Store {
         self.tables.get(resource)?.get(key)
     }
 
-    /// The objects of `range`, as they are now, in the order of their keys.
-    pub(crate) fn range<'a>(
-        &'a self,
-        resource: &str,
-        range: &Range,
-    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
-        self.tables.get(resource).into_iter().flat_map(|table| table.range(range))
+    /// The objects of a resource as they are now, whatever is written later.
+    pub(crate) fn objects(&self, resource: &str) -> Objects {
+        self.tables.get(resource).map(|table| table.objects().clone()).unwrap_or_default()
     }
 
-    /// Writes an object, if what is there is as expected. The value's `metadata.resourceVersion` is set to the new revision.
+    /// Writes an object, if what is there is as expected.
     pub(crate) fn put(
         &mut self,
         now: Instant,
         resource: &ResourceKey,
         key: &str,
         expect: Expect,
-        value: Value,
+        draft: Draft,
     ) -> Result<Arc<Change>, Refused> {
-        self.check(resource, key, expect, &value)?;
+        self.check(resource, key, expect, &draft)?;
         self.revision += 1;
         let is_first = self.get(resource, key).is_none();
-        self.release(resource, key);
-        let claimed = self.claimed(resource, &value);
-        if !claimed.is_empty() {
-            let holder = (resource.clone(), Key::from(key));
-            self.holders.extend(claimed.into_iter().map(|claim| (claim, holder.clone())));
-        }
+        let Draft { body, version, claims } = draft;
         let table = self.tables.entry(resource.clone()).or_default();
-        let version = table.version(value.get("apiVersion").and_then(Value::as_str).unwrap_or_default());
-        let object = Arc::new(Stored::new(self.revision, version, is_first, value));
+        let object = Arc::new(Stored::new(self.revision, table.version(&version), is_first, body));
         let change = table.put(now, self.revision, resource, key, object);
+        self.claim(&change, claims);
         self.trim(now, resource);
         Ok(change)
     }
@@ -154,12 +139,12 @@ impl Store {
         at: u64,
     ) -> Result<Arc<Change>, Refused> {
         self.check_expected(resource, key, Expect::At(at))?;
-        self.release(resource, key);
         let Some(table) = self.tables.get_mut(resource) else { return Err(Refused::Mismatch(None)) };
         let Some(change) = table.remove(now, self.revision + 1, resource, key) else {
             return Err(Refused::Mismatch(None));
         };
         self.revision += 1;
+        self.claim(&change, Vec::new());
         self.trim(now, resource);
         Ok(change)
     }
@@ -177,21 +162,21 @@ impl Store {
         Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// At most so many changes of a resource after `revision`, for who follows it and has read all before; none if some of what
-    /// follows is no longer there, or if more than `most` do.
-    pub(crate) fn followed(
-        &self,
-        resource: &str,
-        revision: u64,
-        most: usize,
-    ) -> Option<impl Iterator<Item = &Arc<Change>>> {
+    /// The changes of a resource after `revision`, for who has read all before; none if some of them are no longer there.
+    pub(crate) fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<Change>>> {
         let table = self.tables.get(resource);
-        let follows = table.is_none_or(|table| table.keeps(revision) && table.since(revision).len() <= most);
+        let follows = table.is_none_or(|table| table.keeps(revision));
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
     }
 
+    /// The change that made this revision, if it is kept.
+    pub(crate) fn change(&self, resource: &str, revision: u64) -> Option<&Arc<Change>> {
+        let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
+        since.next().filter(|change| change.revision == revision)
+    }
+
     /// A resource as `revision` left it.
-    pub(crate) fn past(&self, resource: &str, revision: u64) -> Result<Past<'_>, Compacted> {
+    pub(crate) fn past(&self, resource: &str, revision: u64) -> Result<Past, Compacted> {
         let oldest = self.oldest(resource);
         if revision < oldest {
             return Err(Compacted { oldest });
@@ -232,10 +217,9 @@ impl Store {
     }
 
     /// Whether an object can be put there.
-    pub(crate) fn check(&self, resource: &str, key: &str, expect: Expect, value: &Value) -> Result<(), Refused> {
+    pub(crate) fn check(&self, resource: &str, key: &str, expect: Expect, draft: &Draft) -> Result<(), Refused> {
         self.check_expected(resource, key, expect)?;
-        let claimed = self.claimed(resource, value);
-        let mut holders = claimed.iter().filter_map(|claim| self.holders.get(claim));
+        let mut holders = draft.claims.iter().filter_map(|claim| self.holders.get(claim));
         match holders.all(|(of, holder)| **of == *resource && **holder == *key) {
             true => Ok(()),
             false => Err(Refused::Taken),
@@ -251,15 +235,23 @@ impl Store {
         if holds { Ok(()) } else { Err(Refused::Mismatch(found.cloned())) }
     }
 
-    fn claimed(&self, resource: &str, value: &Value) -> Vec<String> {
-        self.claims.map_or_else(Vec::new, |claims| claims(resource, value))
+    /// The key of the object that has what is claimed.
+    pub(crate) fn holder(&self, claim: &str) -> Option<&Key> {
+        self.holders.get(claim).map(|(_, key)| key)
     }
 
-    /// Gives back what the object of that key has claimed.
-    fn release(&mut self, resource: &str, key: &str) {
-        let claimed = self.get(resource, key).map(|stored| self.claimed(resource, stored.value()));
-        for claim in claimed.into_iter().flatten() {
+    /// Gives the object of that change what it claims now, and takes what it has claimed before.
+    fn claim(&mut self, change: &Change, claims: Vec<String>) {
+        if claims.is_empty() && self.claimed.is_empty() {
+            return;
+        }
+        let holder = (change.resource.clone(), change.key.clone());
+        for claim in self.claimed.remove(&holder).into_iter().flatten() {
             self.holders.remove(&claim);
+        }
+        if !claims.is_empty() {
+            self.holders.extend(claims.iter().map(|claim| (claim.clone(), holder.clone())));
+            self.claimed.insert(holder, claims);
         }
     }
 }

@@ -187,6 +187,10 @@ mod tests {
             let known = self.0.iter().filter(|(plural, _)| *plural == resource.resource);
             known.map(|(_, object)| Arc::new(object.clone())).collect()
         }
+
+        fn holder(&self, _: &str) -> Option<Arc<str>> {
+            None
+        }
     }
 
     /// A cluster in which `u` holds these rules, and others by a role that is not there; and there is a role `strong` to read

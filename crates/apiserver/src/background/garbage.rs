@@ -9,13 +9,13 @@ use std::sync::Arc;
 use pintle_meta::{GroupVersion, PropagationPolicy};
 use serde_json::Value;
 
-use super::options;
+use super::{all, options};
 use crate::failure::Outcome;
 use crate::fieldmanager::Writer;
 use crate::kinds::{Kind, Kinds, Place};
 use crate::registry::{Change as Write, Registry};
 use crate::request::options::DeleteOptions;
-use crate::store::{Change, ChangeKind, Key, Range, ResourceKey, Stored, key};
+use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -50,36 +50,33 @@ impl Collector {
         let stores: BTreeSet<String> = kinds.kinds().map(|kind| kind.store.to_string()).collect();
         for resource in stores {
             let resource: ResourceKey = resource.into();
-            let objects: Vec<_> = registry.db.read(|store| {
-                let range = Range::namespace(None);
-                store.range(&resource, &range).map(|(key, stored)| (key.clone(), stored.clone())).collect()
-            });
-            for (key, stored) in objects {
-                self.note(&(resource.clone(), key), None, Some(stored.value()));
+            for (key, stored) in all(registry, &resource) {
+                self.note(&(resource.clone(), key), None, Some(&stored));
             }
         }
     }
 
     pub(super) fn observe(&mut self, change: &Change) {
         let at = (change.resource.clone(), change.key.clone());
-        let new = (change.kind != ChangeKind::Deleted).then(|| change.new.value());
-        self.note(&at, change.old.as_deref().map(Stored::value), new);
+        let new = (change.kind != ChangeKind::Deleted).then_some(&*change.new);
+        self.note(&at, change.old.as_deref(), new);
         if change.kind == ChangeKind::Deleted {
-            let uid = uid(change.new.value());
-            for dependent in self.dependents.get(uid).into_iter().flatten().cloned().collect::<Vec<_>>() {
+            let dependents = self.dependents.get(&*change.new.uid());
+            for dependent in dependents.into_iter().flatten().cloned().collect::<Vec<_>>() {
                 self.enqueue(dependent);
             }
             // Whoever waited for it may go on.
-            self.enqueue_owners(change.new.value());
+            self.enqueue_owners(&change.new, &change.new.owner_references());
         }
     }
 
-    fn note(&mut self, at: &At, old: Option<&Arc<Value>>, new: Option<&Arc<Value>>) {
-        let owners = |object: Option<&Arc<Value>>| -> BTreeSet<String> {
-            let references = object.into_iter().flat_map(|object| references(object));
-            references.map(|reference| text(reference, "uid").to_owned()).collect()
+    fn note(&mut self, at: &At, old: Option<&Stored>, new: Option<&Stored>) {
+        let references = |object: Option<&Stored>| object.map(Stored::owner_references).unwrap_or_default();
+        let owners = |references: &[Value]| -> BTreeSet<String> {
+            references.iter().map(|reference| text(reference, "uid").to_owned()).collect()
         };
-        let (before, after) = (owners(old), owners(new));
+        let (old_references, new_references) = (references(old), references(new));
+        let (before, after) = (owners(&old_references), owners(&new_references));
         for gone in before.difference(&after) {
             if let Some(dependents) = self.dependents.get_mut(gone) {
                 dependents.remove(at);
@@ -92,14 +89,14 @@ impl Collector {
             self.dependents.entry(added.clone()).or_default().insert(at.clone());
         }
         let Some(new) = new else { return };
-        let waits = is_deleting(new) && finalizers(new).any(|name| name == ORPHAN || name == FOREGROUND);
+        let waits = new.is_deleting() && (has_finalizer(new, ORPHAN) || has_finalizer(new, FOREGROUND));
         if waits || !after.is_empty() {
             self.enqueue(at.clone());
         }
         if let Some(old) = old
-            && !references(old).eq(references(new))
+            && old_references != new_references
         {
-            self.enqueue_owners(old);
+            self.enqueue_owners(old, &old_references);
         }
     }
 
@@ -110,12 +107,12 @@ impl Collector {
     }
 
     /// The owners themselves are not tracked: their place follows from the reference, if it is right.
-    fn enqueue_owners(&mut self, object: &Value) {
-        for reference in references(object) {
+    fn enqueue_owners(&mut self, object: &Stored, references: &[Value]) {
+        for reference in references {
             let group = text(reference, "apiVersion").parse::<GroupVersion>().unwrap_or_default().group;
             let name = text(reference, "name");
-            let namespace = text(&object["metadata"], "namespace");
-            self.enqueue((format!("?{group}/{}", text(reference, "kind")).into(), key(namespace, name).into()));
+            let key = key(&object.namespace(), name);
+            self.enqueue((format!("?{group}/{}", text(reference, "kind")).into(), key.into()));
         }
     }
 
@@ -132,52 +129,50 @@ impl Collector {
         let kinds = registry.kinds();
         let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return };
         let Some(stored) = registry.db.get(&resource, &key) else { return };
-        let object = stored.value();
-        let metadata = &object["metadata"];
-        let place = Place::new(kind.clone(), text(metadata, "namespace"), text(metadata, "name"));
-        let outcome = if is_deleting(object) {
-            if finalizers(object).any(|name| name == ORPHAN) {
-                self.set_dependents_free(registry, &place, object)
-            } else if finalizers(object).any(|name| name == FOREGROUND) {
-                self.await_dependents(registry, &place, object)
+        let place = Place::new(kind.clone(), &stored.namespace(), &stored.name());
+        let outcome = if stored.is_deleting() {
+            if has_finalizer(&stored, ORPHAN) {
+                self.set_dependents_free(registry, &place, &stored)
+            } else if has_finalizer(&stored, FOREGROUND) {
+                self.await_dependents(registry, &place, &stored)
             } else {
                 Ok(())
             }
         } else {
-            self.follow_owners(registry, &kinds, &place, object)
+            self.follow_owners(registry, &kinds, &place, &stored)
         };
         if let Err(failure) = outcome {
             tracing::debug!(%key, message = failure.status.message, "an object could not be collected");
         }
     }
 
-    fn dependents_of(&self, registry: &Registry, object: &Value) -> Vec<(At, Arc<Value>)> {
-        let places = self.dependents.get(uid(object)).into_iter().flatten();
-        places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?.value().clone()))).collect()
+    fn dependents_of(&self, registry: &Registry, object: &Stored) -> Vec<(At, Arc<Stored>)> {
+        let places = self.dependents.get(&*object.uid()).into_iter().flatten();
+        places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?))).collect()
     }
 
     /// Takes the owner out of its dependents' references, then its finalizer away.
-    fn set_dependents_free(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Value) -> Outcome<()> {
+    fn set_dependents_free(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
         let kinds = registry.kinds();
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
-            let metadata = &dependent["metadata"];
-            let place = Place::new(kind.clone(), text(metadata, "namespace"), text(metadata, "name"));
-            drop_references(registry, &place, &|reference| text(reference, "uid") == uid(owner))?;
+            let place = Place::new(kind.clone(), &dependent.namespace(), &dependent.name());
+            drop_references(registry, &place, &|reference| text(reference, "uid") == owner.uid())?;
         }
         drop_finalizer(registry, place, ORPHAN)
     }
 
     /// An owner that waits goes once no dependent blocks it.
-    fn await_dependents(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Value) -> Outcome<()> {
+    fn await_dependents(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
         let dependents = self.dependents_of(registry, owner);
-        let blocks = |dependent: &Value| {
-            let mut of_owner = references(dependent).filter(|reference| text(reference, "uid") == uid(owner));
+        let blocks = |dependent: &Stored| {
+            let references = dependent.owner_references();
+            let mut of_owner = references.iter().filter(|reference| text(reference, "uid") == owner.uid());
             of_owner.any(|reference| reference["blockOwnerDeletion"] == true)
         };
         let blocking = dependents.iter().any(|(_, dependent)| blocks(dependent));
         for (at, dependent) in &dependents {
-            if !is_deleting(dependent) {
+            if !dependent.is_deleting() {
                 self.enqueue(at.clone());
             }
         }
@@ -185,18 +180,26 @@ impl Collector {
     }
 
     /// Deletes an object without living owners; drops references to those that are gone, if others live.
-    fn follow_owners(&mut self, registry: &Arc<Registry>, kinds: &Kinds, place: &Place, object: &Value) -> Outcome<()> {
+    fn follow_owners(
+        &mut self,
+        registry: &Arc<Registry>,
+        kinds: &Kinds,
+        place: &Place,
+        object: &Stored,
+    ) -> Outcome<()> {
         if place.kind.kind == "Event" && place.kind.store.resource == "events" {
             return Ok(());
         }
-        let owners: Vec<_> = references(object).map(|reference| owner(registry, kinds, place, reference)).collect();
+        let references = object.owner_references();
+        let owners: Vec<_> = references.iter().map(|reference| owner(registry, kinds, place, reference)).collect();
         if owners.is_empty() || owners.contains(&Owner::Unknown) {
             return Ok(());
         }
         let waits = owners.contains(&Owner::Waits);
         if owners.contains(&Owner::Lives) {
             if waits || owners.contains(&Owner::Gone) {
-                let dead: HashSet<String> = references(object)
+                let dead: HashSet<String> = references
+                    .iter()
                     .zip(&owners)
                     .filter(|(_, owner)| **owner != Owner::Lives)
                     .map(|(reference, _)| text(reference, "uid").to_owned())
@@ -208,18 +211,21 @@ impl Collector {
         let dependents = self.dependents_of(registry, object);
         let policy = match waits && !dependents.is_empty() {
             true => {
-                let circle = dependents.iter().any(|(_, dependent)| is_deleting(dependent));
+                let circle = dependents.iter().any(|(_, dependent)| dependent.is_deleting());
                 if circle {
                     unblock(registry, place)?;
                 }
                 PropagationPolicy::Foreground
             }
-            false if finalizers(object).any(|name| name == ORPHAN) => PropagationPolicy::Orphan,
-            false if finalizers(object).any(|name| name == FOREGROUND) => PropagationPolicy::Foreground,
+            false if has_finalizer(object, ORPHAN) => PropagationPolicy::Orphan,
+            false if has_finalizer(object, FOREGROUND) => PropagationPolicy::Foreground,
             false => PropagationPolicy::Background,
         };
-        let options =
-            DeleteOptions { propagation: Some(policy), uid: Some(uid(object).to_owned()), ..DeleteOptions::default() };
+        let options = DeleteOptions {
+            propagation: Some(policy),
+            uid: Some(object.uid().into_owned()),
+            ..DeleteOptions::default()
+        };
         match registry.delete(place, &options) {
             Err(failure) if !failure.is_not_found() => Err(failure),
             _ => Ok(()),
@@ -260,8 +266,8 @@ fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Valu
         (false, _) => "",
     };
     let found = registry.db.get(&kind.store.to_string(), &key(namespace, text(reference, "name")));
-    let Some(found) = found.filter(|found| uid(found.value()) == text(reference, "uid")) else { return Owner::Gone };
-    let waiting = is_deleting(found.value()) && finalizers(found.value()).any(|name| name == FOREGROUND);
+    let Some(found) = found.filter(|found| found.uid() == text(reference, "uid")) else { return Owner::Gone };
+    let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND);
     match waiting && reference["blockOwnerDeletion"] == true {
         true => Owner::Waits,
         false => Owner::Lives,
@@ -317,20 +323,8 @@ fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Value)) -
     }
 }
 
-fn references(object: &Value) -> impl Iterator<Item = &Value> {
-    object["metadata"]["ownerReferences"].as_array().into_iter().flatten()
-}
-
-fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
-    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
-}
-
-fn is_deleting(object: &Value) -> bool {
-    !object["metadata"]["deletionTimestamp"].is_null()
-}
-
-fn uid(object: &Value) -> &str {
-    text(&object["metadata"], "uid")
+fn has_finalizer(object: &Stored, finalizer: &str) -> bool {
+    object.finalizers().iter().any(|name| name == finalizer)
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {

@@ -12,7 +12,7 @@ use super::all;
 use crate::kinds::{Kind, Place};
 use crate::registry::Registry;
 use crate::request::options::DeleteOptions;
-use crate::store::{Change, ChangeKind, Range};
+use crate::store::{Change, ChangeKind, Range, Stored};
 
 /// How long a deleted namespace stays as it is, so that clients get to see it.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -34,21 +34,20 @@ impl Cleaner {
                 self.due.remove(&*change.key);
                 self.stuck.remove(&*change.key);
             } else {
-                self.note(change.new.value());
+                self.note(&change.new);
             }
         }
     }
 
     pub(super) fn look_anew(&mut self, registry: &Registry) {
-        for namespace in all(registry, "namespaces") {
-            self.note(namespace.value());
+        for (_, namespace) in all(registry, "namespaces") {
+            self.note(&namespace);
         }
     }
 
-    fn note(&mut self, namespace: &Value) {
-        let metadata = &namespace["metadata"];
-        if let (Some(name), false) = (metadata["name"].as_str(), metadata["deletionTimestamp"].is_null()) {
-            self.due.entry(name.into()).or_insert_with(|| Instant::now() + PATIENCE);
+    fn note(&mut self, namespace: &Stored) {
+        if namespace.is_deleting() {
+            self.due.entry(namespace.name().into_owned()).or_insert_with(|| Instant::now() + PATIENCE);
         }
     }
 
@@ -97,12 +96,10 @@ async fn empty(registry: &Arc<Registry>, name: &str) -> Vec<Remaining> {
         delete_all(registry, kind, name).await;
         let left = contents(registry, kind, name);
         if !left.is_empty() {
-            let finalizers = left.iter().flat_map(|object| object["metadata"]["finalizers"].as_array().cloned());
-            let finalizers = finalizers.flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+            let finalizers = left.iter().flat_map(|object| object.finalizers()).collect();
             let is_pod = kind.kind == "Pod";
             remaining.push(Remaining { resource: kind.resource().to_string(), count: left.len(), finalizers });
-            if is_pod && left.iter().any(|pod| pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) > 0)
-            {
+            if is_pod && left.iter().any(|pod| pod.grace_seconds().unwrap_or(0) > 0) {
                 break;
             }
         }
@@ -112,8 +109,8 @@ async fn empty(registry: &Arc<Registry>, name: &str) -> Vec<Remaining> {
 
 async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &str) {
     for object in contents(registry, kind, namespace) {
-        if object["metadata"]["deletionTimestamp"].is_null() {
-            let place = Place::new(kind.clone(), namespace, object["metadata"]["name"].as_str().unwrap_or_default());
+        if !object.is_deleting() {
+            let place = Place::new(kind.clone(), namespace, &object.name());
             let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
             if let Err(failure) = registry.delete(&place, &options) {
                 tracing::debug!(%namespace, message = failure.status.message, "content of a deleted namespace stays");
@@ -123,10 +120,9 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &str)
     }
 }
 
-fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Value>> {
-    let range = Range::namespace(Some(namespace));
-    let resource = kind.store.to_string();
-    registry.db.read(|store| store.range(&resource, &range).map(|(_, stored)| stored.value().clone()).collect())
+fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored>> {
+    let objects = registry.db.objects_of(&kind.store.to_string(), &Range::namespace(Some(namespace)));
+    objects.map(|(_, stored)| stored).collect()
 }
 
 /// Writes down how far the deletion has come.

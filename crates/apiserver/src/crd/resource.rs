@@ -1,5 +1,6 @@
 //! Makes the kinds that an established definition serves, with their rules.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use super::at::At;
 use super::structural::Structural;
 use super::{RULES, columns, default, embedded, is_established, is_terminating, prune, validate};
 use crate::kinds::table::Column;
-use crate::kinds::{Conduct, Context, Kind, Scale, Strategy, Subresource, compare_versions};
+use crate::kinds::{Conduct, Context, Form, Kind, Scale, Strategy, Subresource, compare_versions};
 use crate::object::{differ_outside, has, list, set, text, text_at};
 use crate::validate::{FieldFault, NameRule};
 
@@ -32,6 +33,7 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
         let names = list(definition, &pointer);
         names.filter_map(Value::as_str).map(Into::into).collect::<Vec<String>>()
     };
+    let text = definition["spec"]["versions"].to_string();
     let stored = Arc::new(Stored {
         api_versions: versions.iter().map(|version| format!("{group}/{}", text_at(version, "/name"))).collect(),
         schemas,
@@ -62,7 +64,7 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
             },
             custom: true,
             types: std::sync::OnceLock::new(),
-            strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored), deprecation(definition, version))),
+            strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored), deprecation(definition, version), &text)),
             plural,
         }
     });
@@ -71,6 +73,13 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
 
 fn schema(version: &Value) -> Structural {
     Structural::read(version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null))
+}
+
+/// 0 stands for none.
+fn hash(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish().max(1)
 }
 
 /// What to warn of in each request of a version that is on its way out.
@@ -125,10 +134,12 @@ struct Custom {
     cells: Vec<columns::Cell>,
     openapi: Value,
     deprecation: Option<String>,
+    /// Tells this version of the definition, as it is now, from all others.
+    form: u64,
 }
 
 impl Custom {
-    fn new(version: &Value, at: usize, stored: Arc<Stored>, deprecation: Option<String>) -> Self {
+    fn new(version: &Value, at: usize, stored: Arc<Stored>, deprecation: Option<String>, versions: &str) -> Self {
         let path = |key: &str| text_at(version, &format!("/subresources/scale/{key}")).to_owned();
         let (columns, cells) = columns::read(version);
         Self {
@@ -146,6 +157,7 @@ impl Custom {
             cells,
             openapi: version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default(),
             deprecation,
+            form: hash(&(versions, &stored.api_versions, at)),
             stored,
         }
     }
@@ -265,6 +277,10 @@ impl Strategy for Custom {
             set(&mut object, "apiVersion", api_version.as_str().into());
         }
         object
+    }
+
+    fn form(&self) -> Form {
+        Form::Checked(self.form)
     }
 
     fn shown(&self, object: &Arc<Value>, written: &str) -> Arc<Value> {

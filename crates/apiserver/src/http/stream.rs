@@ -17,7 +17,7 @@ const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "External
 /// Answers what is wrong first: no such pod, no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
 pub(super) fn serve(registry: &Registry, call: &Call, place: &Place) -> Outcome<Reply> {
     let stream = place.subresource.as_deref().unwrap_or_default();
-    let pod = registry.get(&Place { subresource: None, ..place.clone() })?.value;
+    let pod = registry.get(&Place { subresource: None, ..place.clone() })?.tree();
     let name = &place.name;
     if stream != "portforward" {
         check_container(&pod, name, call.query.text("container"))?;

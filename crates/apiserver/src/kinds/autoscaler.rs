@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::{Context, Convert, Strategy};
+use super::{Context, Convert, Form, Strategy};
 use crate::object::{default, is_empty, member, set};
 use crate::validate::FieldFault;
 
@@ -96,6 +96,10 @@ impl Strategy for Old {
 
     fn to_stored(&self, object: Value) -> Value {
         convert::to_new(&object)
+    }
+
+    fn form(&self) -> Form {
+        Form::Converted
     }
 
     fn shown(&self, stored: &Arc<Value>, _: &str) -> Arc<Value> {

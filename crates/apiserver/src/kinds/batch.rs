@@ -122,6 +122,10 @@ impl Strategy for Job {
         Some(vec!["status.successful"])
     }
 
+    fn field_paths<'a>(&self, _: &'a str) -> Vec<&'a str> {
+        vec!["status.succeeded"]
+    }
+
     fn field(&self, object: &Value, label: &str) -> Option<String> {
         (label == "status.successful")
             .then(|| crate::object::integer_at(object, "/status/succeeded").unwrap_or(0).to_string())

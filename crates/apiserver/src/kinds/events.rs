@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Strategy;
 use super::check::Check;
+use super::{Form, Strategy};
 use crate::object::{default, has, integer_at, member, text, text_at};
 use crate::validate::{FieldFault, NameRule, qualified_name_faults};
 
@@ -82,6 +82,13 @@ impl Strategy for Core {
         Some(CORE_LABELS.to_vec())
     }
 
+    fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {
+        match label {
+            "source" => vec!["source.component", "reportingComponent"],
+            label => vec![label],
+        }
+    }
+
     fn field(&self, event: &Value, label: &str) -> Option<String> {
         if label == "source" {
             let component = text_at(event, "/source/component");
@@ -126,6 +133,10 @@ impl Strategy for New {
         }
         Core.defaults(&mut stored);
         stored
+    }
+
+    fn form(&self) -> Form {
+        Form::Converted
     }
 
     fn shown(&self, stored: &Arc<Value>, _: &str) -> Arc<Value> {

@@ -1,15 +1,39 @@
 //! Which fields of a kind can be selected, and what they say.
 
-use std::borrow::Cow;
-
 use pintle_meta::FieldSelector;
-use serde_json::Value;
 
-use super::Kind;
+use super::{Form, Kind};
+use crate::store::Stored;
 
-/// Whether an object of the kind, in its served form, fulfils a selector of fields.
-pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, object: &Value) -> bool {
-    selector.matches(|label| value(kind, object, label))
+/// Whether an object, as the kind shows it, fulfils a selector of fields.
+pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
+    selector.matches(|label| match label {
+        "metadata.name" => stored.name(),
+        "metadata.namespace" => stored.namespace(),
+        label => field(kind, stored, canonical(kind, label)).into(),
+    })
+}
+
+/// A field of an object as the kind shows it. Where that is as it is stored, all that can be selected is read once and kept, for
+/// there may be many who ask.
+fn field(kind: &Kind, stored: &Stored, label: &str) -> String {
+    let strategy = &kind.strategy;
+    if let Some(shown) = kind.converted(stored) {
+        return strategy.field(&shown, label).unwrap_or_default();
+    }
+    let labels = strategy.field_labels().unwrap_or_default();
+    let read = |labels: &[&str]| -> Vec<String> {
+        let paths: Vec<_> = labels.iter().flat_map(|label| strategy.field_paths(label)).collect();
+        let found = stored.only(&paths);
+        labels.iter().map(|label| strategy.field(&found, label).unwrap_or_default()).collect()
+    };
+    let form = match strategy.form() {
+        Form::Checked(form) => form,
+        Form::Stored | Form::Converted => 0,
+    };
+    let at = labels.iter().position(|known| *known == label);
+    let kept = stored.fields(form, || read(&labels)).zip(at).and_then(|(fields, at)| fields.get(at));
+    kept.map_or_else(|| read(&[label]).swap_remove(0), |field| field.to_string())
 }
 
 /// Why the kind does not serve a selector: the first label that it does not have.
@@ -29,15 +53,6 @@ pub(crate) fn unknown_field(selector: &FieldSelector, kind: &Kind) -> Option<Str
             format!("\"{label}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
         }
     })
-}
-
-fn value<'a>(kind: &Kind, object: &'a Value, label: &str) -> Cow<'a, str> {
-    let metadata = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().into();
-    match label {
-        "metadata.name" => metadata("/metadata/name"),
-        "metadata.namespace" => metadata("/metadata/namespace"),
-        label => kind.strategy.field(object, canonical(kind, label)).unwrap_or_default().into(),
-    }
 }
 
 /// The label as the kind spells it today.
@@ -66,7 +81,7 @@ mod tests {
         let fields: FieldSelector = selector.parse().unwrap();
         let found = match unknown_field(&fields, kind) {
             Some(why) => Err(why),
-            None => Ok(selects_fields(&fields, kind, &object)),
+            None => Ok(selects_fields(&fields, kind, &Stored::sample(&object))),
         };
         assert_eq!(found, expected.map_err(Into::into), "{selector:?}");
     }
@@ -87,6 +102,33 @@ mod tests {
         ] {
             check_field("pods", selector, Ok(expected));
         }
+    }
+
+    /// A field is looked up in as much of an object as the kind says that it needs.
+    #[test]
+    fn a_field_is_as_it_is_in_the_whole_object() {
+        let kinds = Kinds::builtin();
+        let object = json!({
+            "metadata": {"name": "a", "namespace": "n"},
+            "involvedObject": {"kind": "Pod", "name": "p"}, "reportingComponent": "c", "reason": "r", "type": "Normal",
+            "spec": {"nodeName": "x", "hostNetwork": true, "unschedulable": true, "driver": "d", "clusterIP": "10.0.0.9"},
+            "status": {"phase": "Running", "succeeded": 2, "replicas": 3, "podIP": "10.1.0.1", "podIPs": [{"ip": "10.1.0.1"}]},
+        });
+        let mut found = 0;
+        for kind in kinds.kinds() {
+            for label in kind.strategy.field_labels().into_iter().flatten() {
+                let whole = kind.strategy.field(&object, label).unwrap_or_default();
+                found += usize::from(!whole.is_empty());
+                let selector = FieldSelector::everything().equals(label, &whole);
+                let converted = kind.converted(&Stored::sample(&object)).is_some();
+                assert!(
+                    converted || selects_fields(&selector, kind, &Stored::sample(&object)),
+                    "{}: {label}",
+                    kind.kind
+                );
+            }
+        }
+        assert!(found > 10, "{found}");
     }
 
     #[test]

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::{Context, GroupResource, Strategy, warnings};
+use super::{Cluster, Context, Strategy, warnings};
 use crate::failure::Failure;
 use crate::object::{default, has, integer_at, is_empty, items, list, member, remove, set, text_at};
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
@@ -123,9 +122,8 @@ impl Strategy for Service {
         if subresource.is_some() {
             return Ok(());
         }
-        let services = context.cluster.objects(&GroupResource::new("", "services"), None);
-        let taken = taken(&services, object, old);
-        let complete = allocate(&services, object);
+        let taken = taken(context.cluster, object, old);
+        let complete = allocate(context.cluster, object);
         if taken.is_none() && complete.is_ok() {
             return Ok(());
         }
@@ -239,24 +237,32 @@ fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
 pub(super) fn claims(service: &Value) -> Vec<String> {
     let addresses: BTreeSet<IpAddr> = addresses(service).collect();
     let ports: BTreeSet<i64> = node_ports(service).collect();
-    let ports = ports.into_iter().map(|port| format!("node port {port}"));
-    addresses.into_iter().map(|address| format!("address {address}")).chain(ports).collect()
+    addresses.into_iter().map(address_claim).chain(ports.into_iter().map(node_port_claim)).collect()
+}
+
+fn address_claim(address: IpAddr) -> String {
+    format!("address {address}")
+}
+
+fn node_port_claim(port: i64) -> String {
+    format!("node port {port}")
 }
 
 /// The first address or port that the Service asks for, does not have yet, and cannot get. As on a real server, one that is made
 /// anew under a name that is there already is told of its address before its name.
-fn taken(services: &[Arc<Value>], object: &Value, old: Option<&Value>) -> Option<FieldFault> {
+fn taken(cluster: &dyn Cluster, object: &Value, old: Option<&Value>) -> Option<FieldFault> {
     let own: BTreeSet<IpAddr> = old.into_iter().flat_map(addresses).collect();
-    let others: BTreeSet<IpAddr> = services.iter().flat_map(|service| addresses(service)).collect();
-    if let Some(address) = addresses(object).find(|address| !own.contains(address) && others.contains(address)) {
+    let is_claimed = |claim: String| cluster.holder(&claim).is_some();
+    if let Some(address) =
+        addresses(object).find(|address| !own.contains(address) && is_claimed(address_claim(*address)))
+    {
         let why = format!("failed to allocate IP {address}: provided IP is already allocated");
         return Some(FieldFault::invalid("spec.clusterIPs", &json!([address.to_string()]), why));
     }
     let own: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
-    let others: BTreeSet<i64> = services.iter().flat_map(|service| node_ports(service)).collect();
     list(object, "/spec/ports").enumerate().find_map(|(at, port)| {
         let number = integer_at(port, "/nodePort").filter(|number| *number != 0)?;
-        (!own.contains(&number) && others.contains(&number)).then(|| {
+        (!own.contains(&number) && is_claimed(node_port_claim(number))).then(|| {
             let why = "provided port is already allocated";
             FieldFault::invalid(format!("spec.ports[{at}].nodePort"), &number.into(), why)
         })
@@ -264,16 +270,13 @@ fn taken(services: &[Arc<Value>], object: &Value, old: Option<&Value>) -> Option
 }
 
 /// Gives the Service the addresses and ports that it lacks; fails if there are no more.
-fn allocate(services: &[Arc<Value>], object: &mut Value) -> Result<(), &'static str> {
+fn allocate(cluster: &dyn Cluster, object: &mut Value) -> Result<(), &'static str> {
     let kind = text_at(object, "/spec/type").to_owned();
     if kind == "ExternalName" {
         return Ok(());
     }
-    let me = (text_at(object, "/metadata/namespace").to_owned(), text_at(object, "/metadata/name").to_owned());
-    let others: Vec<_> = services
-        .iter()
-        .filter(|other| (text_at(other, "/metadata/namespace"), text_at(other, "/metadata/name")) != (&me.0, &me.1))
-        .collect();
+    let me = format!("{}/{}", text_at(object, "/metadata/namespace"), text_at(object, "/metadata/name"));
+    let is_free = |claim: String| cluster.holder(&claim).is_none_or(|holder| *holder == *me);
     let Some(spec) = member(object, "spec") else { return Ok(()) };
     let first = list(spec, "/clusterIPs").next().and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut address = text_at(spec, "/clusterIP").to_owned();
@@ -281,9 +284,8 @@ fn allocate(services: &[Arc<Value>], object: &mut Value) -> Result<(), &'static 
         address = first;
     }
     if address.is_empty() {
-        let taken: BTreeSet<IpAddr> = others.iter().flat_map(|other| addresses(other)).collect();
         // The first is that of the Service `kubernetes`, which comes back when it is deleted.
-        let free = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last)).find(|ip| !taken.contains(&IpAddr::V4(*ip)));
+        let free = (2..=254).map(|last| Ipv4Addr::new(10, 0, 0, last)).find(|ip| is_free(address_claim((*ip).into())));
         address = free.ok_or("failed to allocate a serviceIP: range is full")?.to_string();
     }
     if !address.is_empty() {
@@ -302,9 +304,9 @@ fn allocate(services: &[Arc<Value>], object: &mut Value) -> Result<(), &'static 
     let wants_ports = kind == "NodePort"
         || (kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)));
     if wants_ports {
-        let mut taken: BTreeSet<i64> = others.iter().flat_map(|other| node_ports(other)).collect();
-        taken.extend(node_ports(&json!({ "spec": { "ports": spec["ports"] } })));
-        let mut free = (30000_i64..=32767).filter(|number| !taken.contains(number));
+        let asked: BTreeSet<i64> = node_ports(&json!({ "spec": { "ports": spec["ports"] } })).collect();
+        let mut free =
+            (30000_i64..=32767).filter(|number| !asked.contains(number) && is_free(node_port_claim(*number)));
         for port in items(spec, "ports").filter(|port| integer_at(port, "/nodePort").unwrap_or(0) == 0) {
             let number = free.next().ok_or("failed to allocate a nodePort: range is full")?;
             set(port, "nodePort", number.into());

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::GroupResource;
 use super::table::Column;
 use crate::request::user::User;
-use crate::store::{Db, Range, key};
+use crate::store::{Db, Range, Stored, key};
 use crate::validate::FieldFault;
 
 /// What a rule may look at besides the object itself.
@@ -37,18 +37,44 @@ pub(crate) trait Cluster {
 
     /// All objects of one namespace, or of all.
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>>;
+
+    /// Who has what only one object can have, such as an address: its namespace and name, joined by a slash.
+    fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }
 
 impl Cluster for Db {
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let key = key(namespace, name);
-        self.get(&resource.to_string(), &key).map(|stored| stored.value().clone())
+        self.get(&resource.to_string(), &key).map(|stored| tree(resource, &stored))
     }
 
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
-        let range = Range::namespace(namespace);
-        self.read(|store| store.range(&resource.to_string(), &range).map(|(_, o)| o.value().clone()).collect())
+        let objects = self.objects_of(&resource.to_string(), &Range::namespace(namespace));
+        objects.map(|(_, stored)| tree(resource, &stored)).collect()
     }
+
+    fn holder(&self, claim: &str) -> Option<Arc<str>> {
+        self.read(|store| store.holder(claim).cloned())
+    }
+}
+
+/// An object as rules look at it. The trees of those that they look at all the time are kept.
+fn tree(resource: &GroupResource, stored: &Stored) -> Arc<Value> {
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("rbac.authorization.k8s.io", _) | ("", "limitranges" | "resourcequotas") => stored.kept_tree(),
+        _ => Arc::new(stored.decode()),
+    }
+}
+
+/// How stored objects become what a version shows of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// They are shown as they are stored.
+    Stored,
+    /// They are made anew each time.
+    Converted,
+    /// Some are shown as they are stored. Which, is the same for all that have this number.
+    Checked(u64),
 }
 
 /// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
@@ -124,6 +150,11 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
+    /// The paths of what [`field`](Self::field) looks at for a label.
+    fn field_paths<'a>(&self, label: &'a str) -> Vec<&'a str> {
+        vec![label]
+    }
+
     /// The value of one of these labels.
     fn field(&self, object: &Value, label: &str) -> Option<String> {
         let pointer = format!("/{}", label.replace('.', "/"));
@@ -133,6 +164,11 @@ pub(crate) trait Strategy: Send + Sync {
     /// The stored form of an object of this version.
     fn to_stored(&self, object: Value) -> Value {
         object
+    }
+
+    /// How stored objects become what this version shows.
+    fn form(&self) -> Form {
+        Form::Stored
     }
 
     /// A stored object as this version shows it. `written` is the `apiVersion` that it was written with; empty if that is not

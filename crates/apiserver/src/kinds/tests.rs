@@ -13,6 +13,10 @@ use crate::request::user::User;
 struct Empty;
 
 impl Cluster for Empty {
+    fn holder(&self, _: &str) -> Option<Arc<str>> {
+        None
+    }
+
     fn object(&self, _: &GroupResource, _: &str, _: &str) -> Option<Arc<Value>> {
         None
     }
@@ -232,6 +236,13 @@ impl Cluster for Few {
 
     fn objects(&self, resource: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
         self.0.iter().filter(|(of, _)| *of == resource.resource).map(|(_, object)| Arc::new(object.clone())).collect()
+    }
+
+    fn holder(&self, claim: &str) -> Option<Arc<str>> {
+        let claims = |(of, object): &&(&str, Value)| super::claims(of, object).iter().any(|claimed| claimed == claim);
+        let (_, object) = self.0.iter().find(claims)?;
+        let metadata = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+        Some(format!("{}/{}", metadata("namespace"), metadata("name")).into())
     }
 }
 

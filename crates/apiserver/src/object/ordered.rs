@@ -5,7 +5,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 /// The members of metadata, as Go declares them.
-const METADATA: [&str; 15] = [
+pub(crate) const METADATA: [&str; 15] = [
     "name",
     "generateName",
     "namespace",
@@ -24,7 +24,7 @@ const METADATA: [&str; 15] = [
 ];
 
 /// What comes first in an object.
-const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
+pub(crate) const OBJECT: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// An object whose kind, version and metadata come first, and whose metadata are in the usual order.
 #[derive(Clone, Copy, Debug)]

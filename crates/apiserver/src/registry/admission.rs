@@ -66,7 +66,7 @@ impl Registry {
         let Some(kind) = kinds.kind("", "v1", "ResourceQuota") else { return Ok(None) };
         let mut place = Place::new(kind.clone(), namespace, text(quota, "name"));
         place.subresource = Some("status".into());
-        let old = typed(&kind.api_version(), &kind.kind, quota);
+        let old = typed(&kind.api_version(), &kind.kind, quota.clone());
         let mut value = old.clone();
         if let Some(status) = member(&mut value, "status") {
             set(status, "used", used);

@@ -6,7 +6,6 @@ use super::Registry;
 use super::list::{ListReply, Selection};
 use crate::failure::Outcome;
 use crate::kinds::Place;
-use crate::object::metadata::text;
 use crate::request::options::{DeleteOptions, ListOptions};
 
 impl Registry {
@@ -19,8 +18,8 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Outcome<ListReply> {
         let listed = self.list(selection, &paged(list))?;
-        for item in &listed.items {
-            let place = Place::new(selection.kind.clone(), text(&item.value, "namespace"), text(&item.value, "name"));
+        for item in listed.objects.clone() {
+            let place = Place::new(selection.kind.clone(), &item.namespace(), &item.name());
             match self.delete(&place, options) {
                 Err(failure) if failure.is_not_found() => (),
                 Err(failure) => return Err(failure),

@@ -13,7 +13,7 @@ use crate::fieldmanager::Writer;
 use crate::kinds::{self, GroupResource, Kind, Place};
 use crate::object::metadata::text;
 use crate::object::metadata_mut;
-use crate::store::{Expect, Refused, Store};
+use crate::store::{Expect, Refused, Store, Stored};
 
 /// How many generated names are tried.
 const CREATE_TRIES: usize = 8;
@@ -76,7 +76,7 @@ impl Registry {
                     names += 1;
                     continue;
                 }
-                return Err(taken(&kind.resource(), &name, found.value()));
+                return Err(taken(&kind.resource(), &name, Some(&found)));
             }
             if manager.options.dry_run {
                 let mut shown = Value::clone(&kind.shown(&Arc::new(stored)));
@@ -86,18 +86,17 @@ impl Registry {
                 return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
             }
             super::size::check(kind, &place.key(), &stored)?;
+            let told = self.without_effect(&place, &stored);
             let is_open = |store: &Store| !kind.namespaced() || namespace_is_open(store, &place.namespace);
             let (resource, key) = (place.resource_key(), place.key());
             match self.db.commit(&resource, &key, Expect::Absent, stored, charges, is_open) {
                 Ok(change) => {
-                    let object = Served::stored(kind, &change.new);
-                    warnings.extend(self.without_effect(&place, &object.value));
-                    return Ok(Written { object, created: true, warnings });
+                    warnings.extend(told);
+                    return Ok(Written { object: Served::stored(kind, &change.new), created: true, warnings });
                 }
                 Err(Refused::Mismatch(_)) if generate => names += 1,
                 Err(Refused::Mismatch(found)) => {
-                    let found = found.map(|found| found.value().clone()).unwrap_or_default();
-                    return Err(taken(&kind.resource(), &name, &found));
+                    return Err(taken(&kind.resource(), &name, found.as_deref()));
                 }
                 // Somebody else was quicker, so there is an end to it: what was looked at is looked at anew.
                 Err(Refused::Taken | Refused::Moved) if kind.namespaced() => {
@@ -166,7 +165,7 @@ impl Registry {
         let Some(found) = self.db.get("namespaces", namespace) else {
             return Err(Failure::not_found(&namespaces, namespace));
         };
-        if !crate::object::metadata::is_deleting(found.value()) {
+        if !found.is_deleting() {
             return Ok(());
         }
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
@@ -182,7 +181,7 @@ impl Registry {
 }
 
 fn namespace_is_open(store: &Store, namespace: &str) -> bool {
-    store.get("namespaces", namespace).is_some_and(|found| !crate::object::metadata::is_deleting(found.value()))
+    store.get("namespaces", namespace).is_some_and(|found| !found.is_deleting())
 }
 
 /// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.
@@ -228,9 +227,9 @@ fn all_taken(resource: &GroupResource, base: &str) -> Failure {
     failure
 }
 
-fn taken(resource: &GroupResource, name: &str, found: &Value) -> Failure {
+fn taken(resource: &GroupResource, name: &str, found: Option<&Stored>) -> Failure {
     let mut failure = Failure::already_exists(resource, name);
-    if crate::object::metadata::is_deleting(found) {
+    if found.is_some_and(Stored::is_deleting) {
         failure.status.message = format!("object is being deleted: {}", failure.status.message);
     }
     failure

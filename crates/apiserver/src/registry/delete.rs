@@ -40,21 +40,21 @@ impl Registry {
             let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
                 return Err(Failure::not_found(&kind.resource(), &place.name));
             };
-            check_preconditions(kind, &place.name, stored.value(), options)?;
+            let old = stored.decode();
+            check_preconditions(kind, &place.name, &old, options)?;
             if namespace::is_namespace(kind) && FOR_EVER.contains(&place.name.as_str()) {
                 let why = "this namespace may not be deleted";
                 return Err(Failure::forbidden(&kind.resource(), &place.name, why));
             }
-            if let Some(deleted) = self.try_delete(place, &stored, options) {
+            if let Some(deleted) = self.try_delete(place, &stored, &old, options) {
                 return Ok(deleted);
             }
         }
     }
 
     /// One try; none if the object was written meanwhile.
-    fn try_delete(&self, place: &Place, stored: &Arc<Stored>, options: &DeleteOptions) -> Option<Deleted> {
+    fn try_delete(&self, place: &Place, stored: &Arc<Stored>, old: &Value, options: &DeleteOptions) -> Option<Deleted> {
         let kind = &place.kind;
-        let old = stored.value();
         let mut new = Value::clone(old);
         let mut finalizers = finalizers_for(kind, old, options);
         if is_definition(kind) && !metadata::is_deleting(old) && !finalizers.iter().any(|name| name == CLEANUP) {
@@ -70,7 +70,7 @@ impl Registry {
             !kind.conduct.graceful || metadata::is_deleting(old) && metadata::grace_seconds(old) == Some(0);
         if !held && grace == 0 && seen_going {
             // A dry run shows what the options would take off the object; the deletion itself takes no such step.
-            return match options.dry_run && new != **old {
+            return match options.dry_run && new != *old {
                 true => Some(Deleted::Object(shown(kind, new))),
                 false => self.remove(place, stored, options.dry_run),
             };
@@ -79,7 +79,7 @@ impl Registry {
         if !metadata::is_deleting(old) || shrinks {
             self.mark(kind, &mut new, old, grace);
         }
-        let changed = new != **old;
+        let changed = new != *old;
         let gone = !held && grace == 0;
         let answer = |object: Served| if gone { Deleted::Object(object) } else { Deleted::Held(object) };
         if options.dry_run {
@@ -117,7 +117,7 @@ impl Registry {
                 name: place.name.clone(),
                 group,
                 kind: resource,
-                uid: text(stored.value(), "uid").into(),
+                uid: stored.uid().into(),
                 ..StatusDetails::default()
             }),
             ..Status::default()

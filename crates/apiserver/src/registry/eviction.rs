@@ -18,7 +18,7 @@ impl Registry {
         if text(eviction, "name") != place.name {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }
-        let pod = self.get(place)?.value;
+        let pod = self.get(place)?.tree();
         if !needs_no_budget(&pod) {
             self.charge_budget(place, &pod, options.dry_run)?;
         }

@@ -42,14 +42,15 @@ impl Registry {
     /// that is going and has no finalizer left is removed.
     pub(crate) fn rewrite_namespace(&self, name: &str, change: impl Fn(&mut Value)) {
         while let Some(stored) = self.db.get(RESOURCE, name) {
-            let mut new = Value::clone(stored.value());
+            let old = stored.decode();
+            let mut new = old.clone();
             change(&mut new);
             let gone = metadata::is_deleting(&new)
                 && metadata::finalizers(&new).is_empty()
                 && spec_finalizers(&new).is_empty();
             let done = match gone {
                 true => self.db.remove(&RESOURCE.into(), name, stored.revision()).is_ok(),
-                false if new == **stored.value() => true,
+                false if new == old => true,
                 false => self.db.put(&RESOURCE.into(), name, Expect::At(stored.revision()), new).is_ok(),
             };
             if done {

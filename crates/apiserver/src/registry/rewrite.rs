@@ -21,9 +21,10 @@ impl Registry {
             let Some(stored) = self.db.get(&resource, &place.key()) else {
                 return Err(Failure::not_found(&place.kind.resource(), &place.name));
             };
-            let mut new = Value::clone(stored.value());
+            let old = stored.decode();
+            let mut new = old.clone();
             change(&mut new)?;
-            if dry_run || !metadata::differ(&new, stored.value()) {
+            if dry_run || !metadata::differ(&new, &old) {
                 return Ok(new);
             }
             if self.db.put(&resource, &place.key(), Expect::At(stored.revision()), new.clone()).is_ok() {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::Value;
 
 use crate::kinds::Kind;
@@ -15,27 +14,26 @@ use crate::store::Stored;
 pub(crate) struct Served {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    pub(crate) value: Arc<Value>,
     /// It is a custom resource.
     custom: bool,
-    /// What it came from, if it is shown just as it is stored.
-    stored: Option<Arc<Stored>>,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    /// It is shown just as it is stored.
+    Stored(Arc<Stored>),
+    Value(Arc<Value>),
 }
 
 impl Served {
     /// A stored object as `kind` shows it.
     pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
-        let value = kind.shown_stored(stored);
-        if !Arc::ptr_eq(&value, stored.value()) {
-            return Self::value(kind, Arc::unwrap_or_clone(value));
-        }
-        Self {
-            api_version: kind.api_version(),
-            kind: kind.kind.clone(),
-            value,
-            custom: kind.custom,
-            stored: Some(stored.clone()),
-        }
+        let content = match kind.converted(stored) {
+            Some(value) => return Self::value(kind, value),
+            None => Content::Stored(stored.clone()),
+        };
+        Self { api_version: kind.api_version(), kind: kind.kind.clone(), custom: kind.custom, content }
     }
 
     /// An object that is not stored, or not yet.
@@ -49,46 +47,62 @@ impl Served {
             object.remove("apiVersion");
             object.remove("kind");
         }
-        Self { api_version, kind, value: Arc::new(value), custom: false, stored: None }
+        Self { api_version, kind, custom: false, content: Content::Value(Arc::new(value)) }
     }
 
-    /// Whether it is shown just as it is stored.
-    pub(crate) fn is_as_stored(&self) -> bool {
-        self.stored.is_some()
+    /// The object as a tree.
+    pub(crate) fn tree(&self) -> Arc<Value> {
+        match &self.content {
+            Content::Stored(stored) => Arc::new(stored.decode()),
+            Content::Value(value) => value.clone(),
+        }
+    }
+
+    /// Its metadata as a tree.
+    pub(crate) fn metadata(&self) -> Value {
+        match &self.content {
+            Content::Stored(stored) => stored.metadata(),
+            Content::Value(value) => value["metadata"].clone(),
+        }
     }
 
     /// The object with its `apiVersion` and `kind`.
     pub(crate) fn typed(&self) -> Value {
-        typed(&self.api_version, &self.kind, &self.value)
+        typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
     }
 
-    /// The object as JSON, with or without its `apiVersion` and `kind`.
-    pub(crate) fn json(&self, types: bool) -> Bytes {
-        let body = match &self.stored {
-            Some(stored) => stored.json(self.custom).clone(),
-            None if self.custom => self.value.to_string().into(),
-            None => serde_json::to_vec(&Ordered(&self.value)).unwrap_or_default().into(),
-        };
-        if !types {
-            return body;
+    /// Appends the object as JSON, with or without its `apiVersion` and `kind`.
+    pub(crate) fn write(&self, types: bool, to: &mut Vec<u8>) {
+        let start = to.len();
+        if types {
+            to.extend_from_slice(b"{\"kind\":\"");
+            to.extend_from_slice(self.kind.as_bytes());
+            to.extend_from_slice(b"\",\"apiVersion\":\"");
+            to.extend_from_slice(self.api_version.as_bytes());
+            to.push(b'"');
         }
-        let mut json = Vec::with_capacity(body.len() + self.kind.len() + self.api_version.len() + 28);
-        json.extend_from_slice(b"{\"kind\":\"");
-        json.extend_from_slice(self.kind.as_bytes());
-        json.extend_from_slice(b"\",\"apiVersion\":\"");
-        json.extend_from_slice(self.api_version.as_bytes());
-        json.push(b'"');
-        if body.len() > 2 {
-            json.push(b',');
+        let joint = to.len();
+        match &self.content {
+            Content::Stored(stored) => stored.write(to),
+            Content::Value(value) if self.custom => write_json(to, &**value),
+            Content::Value(value) => write_json(to, &Ordered(value)),
         }
-        json.extend_from_slice(body.get(1..).unwrap_or_default());
-        json.into()
+        if joint > start {
+            // The object's own bracket becomes the comma behind the types, or goes if nothing follows.
+            match to.get(joint + 1) {
+                Some(b'}') => drop(to.remove(joint)),
+                _ => to[joint] = b',',
+            }
+        }
     }
 }
 
+fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
+    serde_json::to_writer(to, value).expect("memory takes any value, whose keys are texts");
+}
+
 /// A value with `apiVersion` and `kind` added.
-pub(crate) fn typed(api_version: &str, kind: &str, value: &Value) -> Value {
-    let mut value = value.clone();
+pub(crate) fn typed(api_version: &str, kind: &str, mut value: Value) -> Value {
     if let Some(object) = value.as_object_mut() {
         object.insert("apiVersion".into(), api_version.into());
         object.insert("kind".into(), kind.into());

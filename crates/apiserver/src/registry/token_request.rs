@@ -29,7 +29,7 @@ impl Registry {
                 return Err(invalid(&place.name, fault));
             }
         }
-        let account = self.get(place)?.value;
+        let account = self.get(place)?.tree();
         let (uid, said) = (text(&account, "uid"), text(request, "uid"));
         if !said.is_empty() && said != uid {
             let why =

@@ -62,7 +62,7 @@ impl Transform {
             Self::Metadata { api_version } => partial(api_version, object),
             Self::Table { api_version, include } => {
                 let rows = vec![row(api_version, *include, object, kind, now)];
-                let metadata = json!({"resourceVersion": object.value["metadata"]["resourceVersion"]});
+                let metadata = json!({"resourceVersion": object.metadata()["resourceVersion"]});
                 table(api_version, kind, columns, rows, metadata)
             }
         }
@@ -77,10 +77,11 @@ impl Transform {
         if let Some(remaining) = list.remaining {
             metadata["remainingItemCount"] = remaining.into();
         }
+        let objects = list.objects.clone().map(|stored| Served::stored(kind, &stored));
         match self {
             Self::None => None,
             Self::Metadata { api_version } => {
-                let items: Vec<_> = list.items.iter().map(|item| partial(api_version, item)).collect();
+                let items: Vec<_> = objects.map(|object| partial(api_version, &object)).collect();
                 Some(json!({
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": api_version,
@@ -89,7 +90,7 @@ impl Transform {
                 }))
             }
             Self::Table { api_version, include } => {
-                let rows: Vec<_> = list.items.iter().map(|item| row(api_version, *include, item, kind, now)).collect();
+                let rows: Vec<_> = objects.map(|object| row(api_version, *include, &object, kind, now)).collect();
                 let bare = rows.is_empty() && kind.columns().is_none();
                 let mut table = table(api_version, kind, true, rows, metadata);
                 if bare {
@@ -103,7 +104,7 @@ impl Transform {
 }
 
 fn partial(api_version: &str, object: &Served) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": object.value["metadata"]})
+    json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": object.metadata()})
 }
 
 fn table(api_version: &str, kind: &Kind, columns: bool, rows: Vec<Value>, metadata: Value) -> Value {
@@ -143,7 +144,10 @@ fn definitions(kind: &Kind) -> Value {
 
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Vec<Value> {
     match kind.columns() {
-        Some(_) => kind.cells(&object.value, now),
-        None => vec![object.value["metadata"]["name"].clone(), object.value["metadata"]["creationTimestamp"].clone()],
+        Some(_) => kind.cells(&object.tree(), now),
+        None => {
+            let metadata = object.metadata();
+            vec![metadata["name"].clone(), metadata["creationTimestamp"].clone()]
+        }
     }
 }

@@ -42,7 +42,7 @@ impl Registry {
             let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
                 return self.update_absent(place, change, manager);
             };
-            let old = typed(&kind.api_version(), &kind.kind, &kind.shown_stored(&stored));
+            let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(&stored));
             let mut new = match change {
                 Change::Put(body) => Value::clone(body),
                 Change::Patch { make, .. } => {
@@ -64,10 +64,11 @@ impl Registry {
                 manager,
                 matches!(change, Change::Patch { apply: true, .. }),
             )?;
+            let told = self.without_effect(place, &new);
             match self.commit(place, &stored, &old, new, charges, manager)? {
                 Ok(object) => {
                     if !manager.options.dry_run {
-                        warnings.extend(self.without_effect(place, &object.value));
+                        warnings.extend(told);
                     }
                     return Ok(Written { object, created: false, warnings });
                 }
@@ -199,7 +200,7 @@ impl Registry {
         manager: &Writer<'_>,
     ) -> Outcome<Result<Served, Refused>> {
         let kind = &place.kind;
-        let settles = stored.is_first() && kind.strategy.settles_late(stored.value());
+        let settles = stored.is_first() && kind.strategy.settles_late(old);
         if !settles && !metadata::differ(&new, old) {
             return Ok(Ok(Served::stored(kind, stored)));
         }
@@ -217,7 +218,7 @@ impl Registry {
         let expect = Expect::At(stored.revision());
         let mut new = kind.strategy.to_stored(new);
         if kind.splits_status() && kind.strategy.conversion().is_some() {
-            keep_other_half(place.subresource.as_deref(), &mut new, stored.value());
+            keep_other_half(place.subresource.as_deref(), &mut new, &stored.decode());
         }
         super::size::check(kind, &place.key(), &new)?;
         let written = self.db.commit(&place.resource_key(), &place.key(), expect, new, charges, |_| true);

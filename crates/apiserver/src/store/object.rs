@@ -1,12 +1,14 @@
 //! What the log holds.
 
+use std::borrow::{Borrow, Cow};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use bytes::Bytes;
 use serde_json::Value;
 
-use crate::object::Ordered;
+use super::body::{Body, Member, Order, Text};
 
 /// Under which name a resource's objects are stored: `pods`, `deployments.apps`.
 pub(crate) type ResourceKey = Arc<str>;
@@ -14,31 +16,70 @@ pub(crate) type ResourceKey = Arc<str>;
 /// An object's place within its resource: `namespace/name`, or `name` alone in cluster scope.
 pub(crate) type Key = Arc<str>;
 
+/// An object that is about to be written.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(super) body: Body,
+    pub(super) version: String,
+    /// What no other object may have as well, such as an address.
+    pub(super) claims: Vec<String>,
+}
+
+impl Draft {
+    pub(crate) fn new(object: &Value, order: Order, claims: Vec<String>) -> Self {
+        let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self { body: Body::new(object, order), version, claims }
+    }
+}
+
 /// An object as one write left it. It never changes; the next write makes another.
 ///
-/// The value lacks `apiVersion` and `kind`: which one is shown depends on the version that it is read through, and in typed
-/// lists neither is. The version that it was written in is kept beside it, for it may cease to be the one that is stored.
+/// It is kept as the bytes in which it is served, without `apiVersion` and `kind`: which one is shown depends on the version that
+/// it is read through, and in typed lists neither is. The version that it was written in is kept beside it, for it may cease to be
+/// the one that is stored. A tree of it is there for as long as somebody works with one.
 #[derive(Debug)]
 pub(crate) struct Stored {
     revision: u64,
     version: Arc<str>,
     is_first: bool,
-    value: Arc<Value>,
-    weight: usize,
-    json: OnceLock<Bytes>,
+    body: Body,
+    /// The form in which it was last found to be shown just as it is stored; 0 for none.
+    fits: AtomicU64,
+    /// The tree of what the server itself reads all the time.
+    tree: OnceLock<Arc<Value>>,
+    fields: OnceLock<Box<Fields>>,
+}
+
+/// What can be selected of an object, in the order of its kind, in one form.
+#[derive(Debug)]
+struct Fields {
+    form: u64,
+    values: Box<[Box<str>]>,
 }
 
 impl Stored {
-    pub(super) fn new(revision: u64, version: Arc<str>, is_first: bool, mut value: Value) -> Self {
-        if let Some(object) = value.as_object_mut() {
-            object.remove("apiVersion");
-            object.remove("kind");
-            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.insert("resourceVersion".into(), revision.to_string().into());
-            }
+    pub(super) fn new(revision: u64, version: Arc<str>, is_first: bool, body: Body) -> Self {
+        Self {
+            revision,
+            version,
+            is_first,
+            body,
+            fits: AtomicU64::new(0),
+            tree: OnceLock::new(),
+            fields: OnceLock::new(),
         }
-        let weight = weight(&value);
-        Self { revision, version, is_first, value: Arc::new(value), weight, json: OnceLock::new() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sample(object: &Value) -> Self {
+        Self::new(1, "v1".into(), true, Body::new(object, Order::Declared))
+    }
+
+    /// The same content under another revision.
+    pub(crate) fn at(&self, revision: u64) -> Self {
+        let fits = AtomicU64::new(self.fits.load(Ordering::Relaxed));
+        let (version, body) = (self.version.clone(), self.body.clone());
+        Self { revision, version, is_first: false, body, fits, tree: OnceLock::new(), fields: OnceLock::new() }
     }
 
     /// The revision of the write.
@@ -56,35 +97,106 @@ impl Stored {
         self.is_first
     }
 
-    /// The object without `apiVersion` and `kind`.
-    pub(crate) fn value(&self) -> &Arc<Value> {
-        &self.value
-    }
-
-    /// What the value takes in memory, about.
+    /// What it takes in memory, about.
     pub(crate) fn weight(&self) -> usize {
-        self.weight
+        size_of::<Self>() + self.body.len()
     }
 
-    /// The object as JSON, without `apiVersion` and `kind`. It is encoded once, however often it is served. The members of
-    /// built-in kinds come in the order of Go's structs, those of custom resources `sorted`: that never differs for one resource.
-    pub(crate) fn json(&self, sorted: bool) -> &Bytes {
-        self.json.get_or_init(|| match sorted {
-            true => self.value.to_string().into(),
-            false => serde_json::to_vec(&Ordered(&self.value)).unwrap_or_default().into(),
-        })
+    /// Appends the object as JSON, without `apiVersion` and `kind`.
+    pub(crate) fn write(&self, to: &mut Vec<u8>) {
+        self.body.write(self.revision, to);
+    }
+
+    /// The object as a tree, without `apiVersion` and `kind`. It is made anew each time.
+    pub(crate) fn decode(&self) -> Value {
+        self.body.decode(self.revision)
+    }
+
+    /// The same, made once and kept: for the few small objects that are read with nearly every request.
+    pub(crate) fn kept_tree(&self) -> Arc<Value> {
+        self.tree.get_or_init(|| Arc::new(self.decode())).clone()
+    }
+
+    /// The metadata alone as a tree.
+    pub(crate) fn metadata(&self) -> Value {
+        self.body.metadata(self.revision)
+    }
+
+    /// A tree of what is at these paths, such as `spec.nodeName`, and of nothing else.
+    pub(crate) fn only(&self, paths: &[&str]) -> Value {
+        self.body.only(paths)
+    }
+
+    /// What can be selected of it in that form, read once and kept; none if that was done in another form.
+    pub(crate) fn fields(&self, form: u64, read: impl FnOnce() -> Vec<String>) -> Option<&[Box<str>]> {
+        let read = || Fields { form, values: read().into_iter().map(Into::into).collect() };
+        let fields = self.fields.get_or_init(|| Box::new(read()));
+        (fields.form == form).then_some(&*fields.values)
+    }
+
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        self.text(Member::Name)
+    }
+
+    /// Empty in cluster scope.
+    pub(crate) fn namespace(&self) -> Cow<'_, str> {
+        self.text(Member::Namespace)
+    }
+
+    pub(crate) fn uid(&self) -> Cow<'_, str> {
+        self.text(Member::Uid)
+    }
+
+    /// The value of a label, looked up by [`Labels::value`].
+    pub(crate) fn labels(&self) -> Labels<'_> {
+        Labels(self.body.member(Member::Labels).unwrap_or_default())
+    }
+
+    /// Whether a deletion is under way.
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.body.member::<Text<'_>>(Member::DeletionTimestamp).is_some()
+    }
+
+    /// The seconds that a deletion under way leaves the object.
+    pub(crate) fn grace_seconds(&self) -> Option<i64> {
+        self.body.member(Member::DeletionGracePeriodSeconds)
+    }
+
+    pub(crate) fn finalizers(&self) -> Vec<String> {
+        self.body.member(Member::Finalizers).unwrap_or_default()
+    }
+
+    pub(crate) fn owner_references(&self) -> Vec<Value> {
+        self.body.member(Member::OwnerReferences).unwrap_or_default()
+    }
+
+    /// Whether it is known to be shown just as it is stored, in a form in which not every object is.
+    pub(crate) fn fits(&self, form: u64) -> bool {
+        self.fits.load(Ordering::Relaxed) == form
+    }
+
+    pub(crate) fn note_fit(&self, form: u64) {
+        self.fits.store(form, Ordering::Relaxed);
+    }
+
+    fn text(&self, member: Member) -> Cow<'_, str> {
+        self.body.member(member).map(|Text(text)| text).unwrap_or_default()
     }
 }
 
-fn weight(value: &Value) -> usize {
-    let own = size_of::<Value>();
-    own + match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(members) => {
-            members.iter().map(|(name, value)| size_of::<String>() + name.len() + weight(value)).sum()
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+/// The labels of an object.
+#[derive(Debug)]
+pub(crate) struct Labels<'a>(BTreeMap<Text<'a>, Text<'a>>);
+
+impl Labels<'_> {
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(|Text(value)| &**value)
+    }
+}
+
+impl Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 
@@ -108,6 +220,4 @@ pub(crate) struct Change {
     pub(crate) old: Option<Arc<Stored>>,
     /// What is there now; of a deletion, the last content with the deletion's revision.
     pub(crate) new: Arc<Stored>,
-    /// The watch frame that nearly all watchers get, encoded by the first that needs it.
-    pub(crate) frame: OnceLock<Bytes>,
 }

@@ -11,12 +11,17 @@ use super::*;
 
 type World = BTreeMap<String, (u64, Value)>;
 
-fn object(text: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": text}})
+fn object(text: &str) -> Draft {
+    claiming(text, &[])
+}
+
+fn claiming(text: &str, claims: &[&str]) -> Draft {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": text}});
+    Draft::new(&object, Order::Declared, claims.iter().copied().map(Into::into).collect())
 }
 
 fn text(stored: &Stored) -> Value {
-    stored.value()["data"]["k"].clone()
+    stored.decode()["data"]["k"].clone()
 }
 
 fn resources() -> [ResourceKey; 2] {
@@ -30,7 +35,7 @@ enum Step {
     Compact { back: u64 },
 }
 
-const KEYS: [&str; 5] = ["a/x", "a/y", "a-b/x", "b/x", "c"];
+const KEYS: [&str; 12] = ["a", "a-b/x", "a/", "a/v", "a/w", "a/x", "a/y", "a/z", "a0", "b/w", "b/x", "c"];
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
@@ -39,7 +44,32 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..2usize, 0..KEYS.len()).prop_map(|(resource, key)| Step::Remove { resource, key }),
         1 => (0..6u64).prop_map(|back| Step::Compact { back }),
     ];
-    prop::collection::vec(step, 1..60)
+    prop::collection::vec(step, 1..80)
+}
+
+/// Keys, revisions and texts of a namespace, as a snapshot shows them. From each place on, as many are left as still come.
+fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Value)> {
+    let mut run = objects.run(&Range::namespace(namespace));
+    let mut read = Vec::new();
+    let mut left = run.left();
+    while let Some((key, stored)) = run.next() {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
+        let alone: Vec<_> = objects.run(&Range::object(namespace, name)).map(|(key, _)| key).collect();
+        assert_eq!(alone, [key.clone()]);
+        read.push((key.to_string(), stored.revision(), text(&stored)));
+        assert_eq!(objects.get(&key).map(|found| found.revision()), Some(stored.revision()));
+        left -= 1;
+        assert_eq!(run.left(), left);
+    }
+    assert_eq!(left, 0);
+    read
+}
+
+/// The same as the model has it.
+fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Value)> {
+    let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
+    let meant = world.iter().filter(|(key, _)| within(key));
+    meant.map(|(key, (revision, value))| (key.clone(), *revision, value.clone())).collect()
 }
 
 proptest! {
@@ -51,6 +81,7 @@ proptest! {
         let mut store = Store::new(1, History::default());
         let mut worlds: BTreeMap<u64, [World; 2]> = [(1, Default::default())].into();
         let mut compacted = 0;
+        let mut snapshots = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             let mut world = worlds.last_key_value().unwrap().1.clone();
             match step {
@@ -58,12 +89,12 @@ proptest! {
                     let present = world[resource].get(KEYS[key]).map(|(revision, _)| *revision);
                     let expect = present.map_or(Expect::Absent, Expect::At);
                     let expect = if stale { Expect::At(u64::MAX) } else { expect };
-                    let value = object(&number.to_string());
-                    match store.put(now, &resources[resource], KEYS[key], expect, value.clone()) {
+                    let text = number.to_string();
+                    match store.put(now, &resources[resource], KEYS[key], expect, object(&text)) {
                         Ok(change) => {
                             prop_assert!(!stale);
                             prop_assert_eq!(change.old.is_some(), present.is_some());
-                            world[resource].insert(KEYS[key].into(), (change.revision, value["data"]["k"].clone()));
+                            world[resource].insert(KEYS[key].into(), (change.revision, text.into()));
                             worlds.insert(change.revision, world);
                         }
                         Err(Refused::Mismatch(found)) => {
@@ -90,19 +121,21 @@ proptest! {
                 }
             }
             prop_assert_eq!(store.revision(), *worlds.last_key_value().unwrap().0);
+            snapshots.push((store.revision(), resources.clone().map(|resource| store.objects(&resource))));
+        }
+        // What was taken at a revision reads as at that revision, whatever was written after.
+        for (revision, snapshot) in &snapshots {
+            for (objects, world) in snapshot.iter().zip(&worlds[revision]) {
+                prop_assert_eq!(read(objects, None), expected(world, None));
+            }
         }
         for (index, resource) in resources.iter().enumerate() {
             for (&revision, world) in &worlds {
                 for namespace in [None, Some("a"), Some("b")] {
-                    let range = Range::namespace(namespace);
                     match store.past(resource, revision) {
                         Ok(past) => {
                             prop_assert!(revision >= compacted);
-                            let read: Vec<_> = past.range(&range).map(|(key, o)| (key.to_string(), o.revision(), text(o))).collect();
-                            let expected: Vec<_> = world[index].iter()
-                                .filter(|(key, _)| namespace.is_none_or(|ns| key.starts_with(&format!("{ns}/"))))
-                                .map(|(key, (revision, value))| (key.clone(), *revision, value.clone())).collect();
-                            prop_assert_eq!(read, expected);
+                            prop_assert_eq!(read(&past.objects(), namespace), expected(&world[index], namespace));
                         }
                         Err(error) => prop_assert!(revision < compacted && error.oldest == compacted),
                     }
@@ -130,16 +163,19 @@ fn a_deletion_carries_the_last_content_with_its_own_revision() {
     let created = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
     let deleted = store.remove(Instant::now(), &resource, "a/x", created.revision).unwrap();
     assert_eq!(deleted.revision, created.revision + 1);
-    assert_eq!(deleted.new.value()["data"], json!({"k": "1"}));
-    assert_eq!(deleted.new.value()["metadata"]["resourceVersion"], json!(deleted.revision.to_string()));
+    let shown = deleted.new.decode();
+    assert_eq!(shown["data"], json!({"k": "1"}));
+    assert_eq!(shown["metadata"]["resourceVersion"], json!(deleted.revision.to_string()));
 }
 
 #[test]
 fn a_stored_object_names_its_revision_and_neither_version_nor_kind() {
     let (mut store, [resource, _]) = (Store::new(1, History::default()), resources());
     let change = store.put(Instant::now(), &resource, "a/x", Expect::Absent, object("1")).unwrap();
-    assert_eq!(**change.new.value(), json!({"metadata": {"name": "a", "resourceVersion": "2"}, "data": {"k": "1"}}));
-    assert_eq!(serde_json::from_slice::<Value>(change.new.json(false)).unwrap(), **change.new.value());
+    assert_eq!(change.new.decode(), json!({"metadata": {"name": "a", "resourceVersion": "2"}, "data": {"k": "1"}}));
+    let mut json = Vec::new();
+    change.new.write(&mut json);
+    assert_eq!(String::from_utf8(json).unwrap(), r#"{"metadata":{"name":"a","resourceVersion":"2"},"data":{"k":"1"}}"#);
 }
 
 #[test]
@@ -182,24 +218,25 @@ fn a_resource_made_anew_has_no_past_and_the_others_keep_theirs() {
 
 #[test]
 fn no_two_objects_have_what_one_of_them_claims() {
-    let claims: Claims = |resource, value| {
-        let claimed = value["data"]["k"].as_str().filter(|_| resource == "pods");
-        claimed.map(Into::into).into_iter().collect()
-    };
     let [maps, pods] = resources();
     let now = Instant::now();
-    let mut store = Store::new(1, History::default()).with_claims(claims);
-    let a = store.put(now, &pods, "a", Expect::Absent, object("1")).expect("nobody has it");
-    assert!(matches!(store.put(now, &pods, "b", Expect::Absent, object("1")), Err(Refused::Taken)));
+    let mut store = Store::new(1, History::default());
+    let first = || claiming("x", &["first"]);
+    let a = store.put(now, &pods, "a", Expect::Absent, first()).expect("nobody has it");
+    assert_eq!(store.holder("first").map(|key| &**key), Some("a"));
+    assert!(matches!(store.put(now, &pods, "b", Expect::Absent, first()), Err(Refused::Taken)));
     assert_eq!(store.revision(), a.revision, "what is refused is no revision");
-    store.put(now, &maps, "a", Expect::Absent, object("1")).expect("of this resource nothing is claimed");
+    assert!(matches!(store.put(now, &maps, "a", Expect::Absent, first()), Err(Refused::Taken)));
+    store.put(now, &maps, "a", Expect::Absent, object("x")).expect("it claims nothing");
     // Who has it keeps it, and gives it back with what it claims no longer.
-    let a = store.put(now, &pods, "a", Expect::At(a.revision), object("1")).expect("it is its own");
-    let a = store.put(now, &pods, "a", Expect::At(a.revision), object("2")).expect("nobody has it");
-    let b = store.put(now, &pods, "b", Expect::Absent, object("1")).expect("it was given back");
-    assert!(matches!(store.put(now, &pods, "b", Expect::At(b.revision), object("2")), Err(Refused::Taken)));
+    let a = store.put(now, &pods, "a", Expect::At(a.revision), first()).expect("it is its own");
+    let a = store.put(now, &pods, "a", Expect::At(a.revision), claiming("x", &["second"])).expect("nobody has it");
+    let b = store.put(now, &pods, "b", Expect::Absent, first()).expect("it was given back");
+    let both = || claiming("x", &["first", "second"]);
+    assert!(matches!(store.put(now, &pods, "b", Expect::At(b.revision), both()), Err(Refused::Taken)));
     store.remove(now, &pods, "a", a.revision).expect("it is there");
-    store.put(now, &pods, "b", Expect::At(b.revision), object("2")).expect("it went with its object");
+    assert_eq!(store.holder("second"), None);
+    store.put(now, &pods, "b", Expect::At(b.revision), both()).expect("it went with its object");
 }
 
 #[test]
@@ -217,7 +254,7 @@ fn history_is_bounded_by_bytes_across_resources() {
     }
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("they are kept").count();
     assert_eq!(kept, 1, "the oldest go first, and the last of each resource stays");
-    assert_eq!(store.range(&maps, &Range::namespace(None)).count(), 20, "the objects themselves stay");
+    assert_eq!(store.objects(&maps).run(&Range::namespace(None)).count(), 20, "the objects themselves stay");
 }
 
 #[test]
@@ -230,7 +267,8 @@ fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
     }
     store.compact(store.revision());
     assert!(store.changes_since(&resource, first).is_err());
-    assert_eq!(store.followed(&resource, first, 3).map(Iterator::count), Some(3));
-    assert!(store.followed(&resource, first, 2).is_none(), "who lags too far is cut");
-    assert!(store.followed(&resource, first - 1, 9).is_none(), "what was dropped cannot be read");
+    assert_eq!(store.followed(&resource, first).map(Iterator::count), Some(3));
+    assert!(store.followed(&resource, first - 1).is_none(), "what was dropped cannot be read");
+    assert_eq!(store.change(&resource, first + 1).map(|change| change.revision), Some(first + 1));
+    assert!(store.change(&resource, first).is_none(), "it was dropped");
 }

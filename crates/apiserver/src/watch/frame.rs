@@ -6,13 +6,11 @@ use bytes::Bytes;
 use pintle_meta::WatchEventType;
 use serde_json::{Value, json};
 
-use super::Event;
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::kinds::Kind;
 use crate::object::Ordered;
 use crate::registry::{Served, Transform};
-use crate::store::Change;
 
 /// How the frames of a watch look.
 #[derive(Clone, Debug)]
@@ -26,15 +24,6 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn new(transform: Transform, clock: Arc<Clock>) -> Self {
         Self { transform, clock, columns_sent: false }
-    }
-
-    /// The frame of an event. That of a whole object in its stored form is encoded once for all watchers.
-    pub(crate) fn event(&mut self, event: &Event, change: &Change, kind: &Kind) -> Bytes {
-        let shared = self.transform.is_none() && event.is_new && event.object.is_as_stored() && is_stored_version(kind);
-        if !shared || event.kind == WatchEventType::Added && change.old.is_some() {
-            return self.object(event.kind, &event.object, kind);
-        }
-        change.frame.get_or_init(|| plain(event.kind, &event.object)).clone()
     }
 
     /// The frame of an object.
@@ -65,27 +54,17 @@ impl Shape {
     }
 }
 
-/// Of custom resources, even that may be called otherwise by the time of the next watch.
-fn is_stored_version(kind: &Kind) -> bool {
-    !kind.custom
-        && kind
-            .stored_version
-            .as_ref()
-            .is_some_and(|stored| stored.group == kind.group && stored.version == kind.version)
-}
-
 /// An ERROR event.
 pub(super) fn error(failure: &Failure) -> Bytes {
     line(WatchEventType::Error, &failure.value())
 }
 
 fn plain(event: WatchEventType, object: &Served) -> Bytes {
-    let json = object.json(true);
-    let mut frame = Vec::with_capacity(json.len() + 40);
+    let mut frame = Vec::new();
     frame.extend_from_slice(b"{\"type\":\"");
     frame.extend_from_slice(event.as_str().as_bytes());
     frame.extend_from_slice(b"\",\"object\":");
-    frame.extend_from_slice(&json);
+    object.write(true, &mut frame);
     frame.extend_from_slice(b"}\n");
     frame.into()
 }
