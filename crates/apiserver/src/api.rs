@@ -36,13 +36,14 @@ impl Api {
             ..History::default()
         };
         let db = Db::new(config.first_revision, history, clock.clone());
+        let kinds = if config.coordinated_leader_election { Registry::coordinated() } else { Registry::builtin() };
         let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {
             db,
             clock,
             authenticator: Authenticator::new(tokens),
             faults: Faults::new(config.seed.unwrap_or(0)),
-            kinds: RwLock::new(Arc::new(Registry::builtin())),
+            kinds: RwLock::new(Arc::new(kinds)),
             random: Mutex::new(random),
             config,
         }

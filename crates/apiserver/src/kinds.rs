@@ -20,6 +20,7 @@ mod builtin;
 pub(crate) mod certificates;
 mod check;
 mod cluster;
+mod coordination;
 mod core;
 pub(crate) mod edit;
 mod events;

@@ -22,7 +22,12 @@ impl Default for Registry {
 impl Registry {
     /// The built-in kinds alone.
     pub fn builtin() -> Self {
-        Self { kinds: builtin::kinds().map(Arc::new).collect() }
+        Self { kinds: builtin::kinds(false).map(Arc::new).collect() }
+    }
+
+    /// The built-in kinds of a server with coordinated leader election.
+    pub fn coordinated() -> Self {
+        Self { kinds: builtin::kinds(true).map(Arc::new).collect() }
     }
 
     /// The kind behind a path.
