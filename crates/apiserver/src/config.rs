@@ -57,6 +57,10 @@ pub struct ApiServerConfig {
     /// Whether dependents of deleted owners are collected and deleted namespaces emptied: yes. Custom resource definitions and
     /// the Service `kubernetes` are looked after in any case.
     pub controllers: bool,
+    /// Whether leases are given to candidates, as by the feature gate `CoordinatedLeaderElection` of a kube-apiserver that serves
+    /// `coordination.k8s.io/v1beta1`: no, as there. If so, LeaseCandidates are served, and leases keep `strategy` and
+    /// `preferredHolder`. Who is given which lease, a controller has to say, which is not here.
+    pub coordinated_leader_election: bool,
 }
 
 impl Default for ApiServerConfig {
@@ -72,6 +76,7 @@ impl Default for ApiServerConfig {
             history: 100_000,
             history_bytes: 256 << 20,
             controllers: true,
+            coordinated_leader_election: false,
         }
     }
 }

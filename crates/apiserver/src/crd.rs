@@ -34,9 +34,9 @@ use crate::object::{has, text_at};
 pub(crate) const RULES: (&str, &str) =
     ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
 
-/// The kinds of a server without definitions.
-pub(crate) fn builtin() -> Kinds {
-    Kinds::builtin().ruled("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
+/// The built-in kinds, with what this module says of definitions.
+pub(crate) fn ruled(builtin: Kinds) -> Kinds {
+    builtin.ruled("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
 }
 
 /// What the names begin with under which custom resources are stored.

@@ -22,6 +22,7 @@ mod builtin;
 pub(crate) mod certificates;
 mod check;
 mod cluster;
+mod coordination;
 mod core;
 mod events;
 mod fields;

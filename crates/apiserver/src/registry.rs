@@ -70,13 +70,14 @@ impl Registry {
             ..History::default()
         };
         let db = Db::new(config.first_revision, history, draft, clock.clone());
+        let kinds = if config.coordinated_leader_election { Kinds::coordinated() } else { Kinds::builtin() };
         let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self {
             db,
             clock,
             authenticator: Authenticator::new(tokens),
             faults: Faults::new(config.seed.unwrap_or(0)),
-            kinds: RwLock::new(Arc::new(crd::builtin())),
+            kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
             config,
         }

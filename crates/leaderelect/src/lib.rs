@@ -37,6 +37,7 @@
 //! - [`LeaderCallbacks`] are what the elector calls, [`LeaderEvent`]s what it reports for people; [`ElectionStatus`] is what
 //!   others may ask. The metrics go where [`LeaderElectionConfig::metrics`] says.
 //! - [`machine::Machine`] decides everything, and does nothing.
+//! - A [`LockAuditor`] looks on at a lock, whoever contends for it, and tells what cannot be safe.
 //!
 //! # What is guaranteed, and what is not
 //!
@@ -54,6 +55,8 @@
 //! the lock, writing it by hand, or giving two processes one identity breaks the exclusion.
 
 mod annotation;
+mod audit;
+mod auditor;
 mod callbacks;
 mod candidate;
 mod caught;
@@ -77,6 +80,8 @@ mod token;
 mod watching;
 
 pub use annotation::{AnnotationLock, LEADER_ANNOTATION};
+pub use audit::{Audit, AuditSummary, AuditedEnd, Finding};
+pub use auditor::LockAuditor;
 pub use callbacks::{LeaderCallbacks, LeaderEvent, LeaderEventKind, StoppedHook};
 pub use candidate::{Candidate, LeaseCandidate, LeaseCandidateSpec, OLDEST_EMULATION_VERSION};
 pub use clocks::{Clocks, Deadline, Now, SystemClocks};

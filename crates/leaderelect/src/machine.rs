@@ -53,7 +53,7 @@ use crate::term::{LossReason, Term};
 /// assert!(instructions.iter().any(|instruction| matches!(instruction, Instruction::StartLeading { .. })));
 /// # }
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Machine {
     config: LeaderElectionConfig,
     precision: TimePrecision,
@@ -95,7 +95,7 @@ pub struct Machine {
     slow_paths: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Phase {
     Following,
     Leading(Leading),
@@ -105,7 +105,7 @@ enum Phase {
     Finished,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Leading {
     term: Term,
     /// What the next renewal replaces.
@@ -122,7 +122,7 @@ struct Leading {
     yielding: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Releasing {
     /// The term to release; none where only writes in doubt might have begun one.
     term: Option<Term>,
@@ -132,7 +132,7 @@ struct Releasing {
     write: Option<LockRequest>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sent {
     request: LockRequest,
     purpose: Purpose,
@@ -146,14 +146,14 @@ enum Purpose {
     Release,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Observation {
     state: LockState,
     /// When this version was first seen, on arrival.
     at: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Doubt {
     /// What it was to replace; none where it was to create the lock.
     base: Option<Version>,

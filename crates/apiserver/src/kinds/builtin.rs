@@ -6,15 +6,22 @@ use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
     Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, autoscaler, batch, certificates,
-    cluster, core, events, limits, networking, pods, policy, rbac, services, storage,
+    cluster, coordination, core, events, limits, networking, pods, policy, rbac, services, storage,
 };
 
 const TABLE: &str = include_str!("builtin.txt");
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// Every built-in kind, in the order of discovery.
-pub(super) fn kinds() -> impl Iterator<Item = Kind> {
-    TABLE.lines().filter(|line| !line.starts_with('#')).filter_map(read)
+/// Every built-in kind, in the order of discovery, those of coordinated leader election only where that is switched on.
+pub(super) fn kinds(coordinated: bool) -> impl Iterator<Item = Kind> {
+    let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(read).filter_map(move |kind| match (kind.group.as_str(), kind.kind.as_str()) {
+        ("coordination.k8s.io", "Lease") => {
+            Some(Kind { strategy: Arc::new(coordination::Lease { coordinated }), ..kind })
+        }
+        ("coordination.k8s.io", "LeaseCandidate") => Some(kind).filter(|_| coordinated),
+        _ => Some(kind),
+    })
 }
 
 fn read(line: &str) -> Option<Kind> {
@@ -89,7 +96,7 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("apps", _, "StatefulSet") => Arc::new(apps::StatefulSet),
         ("batch", _, "CronJob") => Arc::new(batch::CronJob),
         ("batch", _, "Job") => Arc::new(batch::Job),
-        ("coordination.k8s.io", _, "Lease") => Arc::new(core::Lease),
+        ("coordination.k8s.io", _, "LeaseCandidate") => Arc::new(coordination::LeaseCandidate),
         ("events.k8s.io", _, "Event") => Arc::new(events::New),
         ("admissionregistration.k8s.io", _, "MutatingWebhookConfiguration") => {
             Arc::new(admission::Webhooks { mutating: true })

@@ -1,4 +1,4 @@
-//! The small kinds of the core group, and Lease.
+//! The small kinds of the core group.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use super::pods::{claim_spec, pod_template, validate_template};
 use super::{Context, Strategy, warnings};
 use crate::object::{default, has, items, list, member, put_back, remove, set, set_metadata, text_at};
 use crate::schema::quantity;
-use crate::validate::{FieldFault, NameRule};
+use crate::validate::{FieldFault, NameRule, name_faults};
 
 const DATA_AT_MOST: usize = 1024 * 1024;
 
@@ -476,34 +476,6 @@ impl Strategy for PodTemplate {
     }
 }
 
-/// `coordination.k8s.io/v1` Lease.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lease;
-
-impl Strategy for Lease {
-    fn defaults(&self, object: &mut Value) {
-        if let Some(spec) = member(object, "spec") {
-            remove(spec, "strategy");
-            remove(spec, "preferredHolder");
-        }
-    }
-
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let mut faults = Vec::new();
-        let number =
-            |key: &str| object.pointer(&format!("/spec/{key}")).filter(|value| value.is_i64() || value.is_u64());
-        if let Some(seconds) =
-            number("leaseDurationSeconds").filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds <= 0))
-        {
-            faults.push(FieldFault::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
-        }
-        if let Some(count) = number("leaseTransitions").filter(|count| count.as_i64().is_some_and(|count| count < 0)) {
-            faults.push(FieldFault::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
-        }
-        faults
-    }
-}
-
 fn members<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a String> {
     object.get(key).and_then(Value::as_object).into_iter().flat_map(|members| members.keys())
 }
@@ -513,23 +485,8 @@ fn key_faults(object: &Value, member: &str) -> Vec<FieldFault> {
     let mut faults = Vec::new();
     for key in members(object, member) {
         let field = || format!("{member}[{key}]");
-        if key.len() > 253 {
-            faults.push(FieldFault::invalid_text(field(), key, "must be no more than 253 characters"));
-        }
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if key.is_empty() || !key.chars().all(plain) {
-            let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  \
-                       or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-            faults.push(FieldFault::invalid_text(field(), key, why));
-        }
-        match key.as_str() {
-            "." => faults.push(FieldFault::invalid_text(field(), key, "must not be '.'")),
-            ".." => faults.push(FieldFault::invalid_text(field(), key, "must not be '..'")),
-            key if key.starts_with("..") => {
-                faults.push(FieldFault::invalid_text(field(), key, "must not start with '..'"))
-            }
-            _ => {}
-        }
+        let why = name_faults(NameRule::ConfigKey, key, false);
+        faults.extend(why.into_iter().map(|why| FieldFault::invalid_text(field(), key, why)));
     }
     faults
 }

@@ -16,7 +16,12 @@ pub(crate) struct Kinds {
 impl Kinds {
     /// The built-in kinds alone.
     pub(crate) fn builtin() -> Self {
-        Self { kinds: builtin::kinds().map(Arc::new).collect() }
+        Self { kinds: builtin::kinds(false).map(Arc::new).collect() }
+    }
+
+    /// The built-in kinds of a server with coordinated leader election.
+    pub(crate) fn coordinated() -> Self {
+        Self { kinds: builtin::kinds(true).map(Arc::new).collect() }
     }
 
     /// The same, where a kind has rules that are not of this module.

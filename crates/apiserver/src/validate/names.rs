@@ -15,6 +15,8 @@ pub(crate) enum NameRule {
     OldLabel,
     /// Anything that can be one segment of a path.
     PathSegment,
+    /// What can be a key of a ConfigMap: a file's name of at most 253 bytes.
+    ConfigKey,
 }
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
@@ -48,6 +50,7 @@ pub(crate) fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<Strin
         NameRule::Label => label_faults(name),
         NameRule::OldLabel => old_label_faults(name),
         NameRule::PathSegment => path_segment_faults(name, prefix),
+        NameRule::ConfigKey => config_key_faults(name),
     }
 }
 
@@ -104,6 +107,26 @@ fn path_segment_faults(name: &str, prefix: bool) -> Vec<String> {
         if name.contains(forbidden) {
             faults.push(format!("may not contain '{forbidden}'"));
         }
+    }
+    faults
+}
+
+fn config_key_faults(key: &str) -> Vec<String> {
+    const FORM: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  \
+                        or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut faults = Vec::new();
+    if key.len() > 253 {
+        faults.push("must be no more than 253 characters".to_owned());
+    }
+    if key.is_empty() || !key.chars().all(plain) {
+        faults.push(FORM.to_owned());
+    }
+    match key {
+        "." => faults.push("must not be '.'".to_owned()),
+        ".." => faults.push("must not be '..'".to_owned()),
+        key if key.starts_with("..") => faults.push("must not start with '..'".to_owned()),
+        _ => {}
     }
     faults
 }

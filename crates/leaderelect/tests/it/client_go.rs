@@ -1,8 +1,8 @@
-//! A model of client-go's elector, without release: what ours share a lock with. It is stepped like ours.
+//! A model of client-go's elector: what ours share a lock with. It is stepped like ours.
 
 use std::time::Duration;
 
-use pintle_leaderelect::machine::{Failure, Instruction, LockRequest, Signal};
+use pintle_leaderelect::machine::{Effect, Failure, Instruction, LockRequest, Signal};
 use pintle_leaderelect::{Deadline, LeaderElectionConfig, LeaderElectionRecord, LockState, Now, Version};
 use pintle_leaderelect::{LossReason, Term};
 use pintle_meta::MicroTime;
@@ -21,32 +21,69 @@ pub(crate) struct ClientGo {
     next_try: Duration,
     /// When the round of renewals is given up that is under way, or comes next.
     round_ends: Option<Duration>,
+    /// Until when it tries to release, once its caller has cancelled it.
+    releases_until: Option<Duration>,
+    /// Before 1.27, what counts is the reader's own lease duration.
+    counts_by_its_own: bool,
 }
 
 type Raw = (String, i32, Option<i64>, Option<i64>, i32);
 
 impl ClientGo {
-    pub(crate) fn new(config: LeaderElectionConfig, now: Now) -> Self {
+    pub(crate) fn new(config: LeaderElectionConfig, counts_by_its_own: bool, now: Now) -> Self {
         let rng = fastrand::Rng::with_seed(config.seed.unwrap_or_default());
         let (observed, observed_at) = (LeaderElectionRecord::default(), now.monotonic);
         let (next_try, tried_at) = (now.monotonic, now.monotonic);
-        let (raw, object, request, round_ends) = (None, None, None, None);
-        Self { config, rng, raw, observed, observed_at, object, request, tried_at, next_try, round_ends }
+        let (raw, object, request, round_ends, releases_until) = (None, None, None, None, None);
+        Self {
+            config,
+            rng,
+            raw,
+            observed,
+            observed_at,
+            object,
+            request,
+            tried_at,
+            next_try,
+            round_ends,
+            releases_until,
+            counts_by_its_own,
+        }
+    }
+
+    fn duration_of(&self, record: &LeaderElectionRecord) -> Duration {
+        match self.counts_by_its_own {
+            true => self.config.lease_duration,
+            false => record.lease_duration(Duration::ZERO),
+        }
     }
 
     pub(crate) fn wake_at(&self) -> Option<Duration> {
+        if self.releases_until.is_some() {
+            return self.releases_until;
+        }
         let next_try = self.request.is_none().then_some(self.next_try);
         self.round_ends.into_iter().chain(next_try).min()
     }
 
     pub(crate) fn step(&mut self, signal: Signal, now: Now) -> Vec<Instruction> {
         let mut instructions = Vec::new();
+        if self.releases_until.is_some() {
+            self.release(signal, now, &mut instructions);
+            return instructions;
+        }
         if self.round_ends.is_some_and(|end| now.monotonic >= end) {
             self.round_ends = None;
             self.next_try = self.next_try.max(now.monotonic);
             instructions.push(Instruction::StopLeading(LossReason::Deadline));
         }
         match signal {
+            Signal::Stop if self.round_ends.is_some() => {
+                self.releases_until = Some(now.monotonic + self.config.renew_deadline);
+                self.send(LockRequest::Read, &mut instructions);
+                return instructions;
+            }
+            Signal::Stop => return vec![Instruction::Finish],
             // The requests of a run end with it; the next run begins with a look.
             Signal::Read(_) | Signal::Written(_) if !instructions.is_empty() => {
                 (self.request, self.object) = (None, None);
@@ -66,7 +103,7 @@ impl ClientGo {
         if self.request.is_none() && now.monotonic >= self.next_try {
             self.tried_at = now.monotonic;
             let mine = self.observed.holder_identity == self.config.identity;
-            let valid = self.observed_at + self.observed.lease_duration(Duration::ZERO) > now.monotonic;
+            let valid = self.observed_at + self.duration_of(&self.observed) > now.monotonic;
             match self.object.clone() {
                 Some(base) if mine && valid => {
                     let record = self.record(now, self.observed.acquire_time, self.observed.leader_transitions);
@@ -76,6 +113,29 @@ impl ClientGo {
             }
         }
         instructions
+    }
+
+    /// The work goes on until this is done. What is released is whatever was just read, if it believes that it leads.
+    fn release(&mut self, signal: Signal, now: Now, instructions: &mut Vec<Instruction>) {
+        let late = self.releases_until.is_some_and(|until| now.monotonic >= until);
+        match signal {
+            Signal::Read(Ok(Some(found))) if !late && self.observed.holder_identity == self.config.identity => {
+                let time = Some(MicroTime(now.wall));
+                let record = LeaderElectionRecord {
+                    lease_duration_seconds: 1,
+                    acquire_time: time,
+                    renew_time: time,
+                    leader_transitions: found.record.leader_transitions,
+                    ..LeaderElectionRecord::default()
+                };
+                self.send(LockRequest::Update { base: found.version, record }, instructions);
+            }
+            Signal::Written(Err(Failure { effect: Effect::Conflict, .. })) if !late => {
+                self.send(LockRequest::Read, instructions);
+            }
+            Signal::Tick | Signal::Stop if !late => {}
+            _ => instructions.extend([Instruction::StopLeading(LossReason::Cancelled), Instruction::Finish]),
+        }
     }
 
     fn read(&mut self, answer: Result<Option<LockState>, Failure>, now: Now, instructions: &mut Vec<Instruction>) {
@@ -93,7 +153,7 @@ impl ClientGo {
         }
         self.object = Some(found.version.clone());
         let mine = found.record.holder_identity == self.config.identity;
-        let expires = self.observed_at + self.observed.lease_duration(Duration::ZERO);
+        let expires = self.observed_at + self.duration_of(&self.observed);
         if !found.record.is_vacant() && !mine && expires > self.tried_at {
             return self.failed(now);
         }

@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod annotation;
+mod audit;
 mod candidate;
 mod client_go;
 mod contender;
 mod coordinated;
 mod doubt;
 mod elector;
+mod exhaustive;
 mod flaws;
 #[path = "../../../controller/tests/it/log.rs"]
 mod log;

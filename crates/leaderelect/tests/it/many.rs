@@ -202,6 +202,29 @@ async fn a_release_is_followed_at_once_by_the_one_watch_of_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_watches_are_forbidden_many_are_polled_for() {
+    let server = Collection::<Lease>::default();
+    server.faults().when(|request| (request.verb() == Verb::Watch).then(|| Outcome::refused(403, Reason::Forbidden)));
+    let a = fleet(&server, "a", 8);
+    let of_a = a.contend_all(20);
+    pass(5.0).await;
+    let b = fleet(&server, "b", 8);
+    let of_b = b.contend_all(20);
+    pass(30.0).await;
+    assert_eq!((leaders(&of_a), leaders(&of_b)), (20, 0));
+    // What is released is found by the next poll, and what nobody renews by the next one after it has expired.
+    of_a[..10].iter().for_each(|contender| contender.stop.cancel());
+    pass(4.6).await;
+    assert_eq!((leaders(&of_a), leaders(&of_b)), (10, 10));
+    drop(a);
+    of_a[10..].iter().for_each(|contender| contender.run.abort());
+    pass(12.0).await;
+    assert_eq!(leaders(&of_b), 10);
+    pass(15.0 + 4.6 - 12.0).await;
+    assert_eq!(leaders(&of_b), 20);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_is_dropped_leaves_the_others_alone() {
     let server = Collection::default();
     let fleet = fleet(&server, "a", 8);

@@ -1,10 +1,11 @@
 //! Fleets through all kinds of trouble: the rules hold at every step, and afterwards there is a leader again.
 
-use std::env;
-use std::panic::{RefUnwindSafe, catch_unwind};
+use std::panic::{RefUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use std::{env, iter, thread};
 
-use crate::world::{Chaos, Share, Tally, in_world};
+use crate::world::{Chaos, Locks, Share, Tally, in_world};
 
 const QUIET: Chaos = Chaos {
     nodes: 3,
@@ -20,7 +21,10 @@ const QUIET: Chaos = Chaos {
     stops: false,
     wall_jumps: false,
     watches: false,
+    locks: Locks::One,
     client_go: Share::None,
+    client_go_stops: false,
+    client_go_is_old: false,
     tampering: false,
 };
 
@@ -39,7 +43,10 @@ const STORM: Chaos = Chaos {
     stops: true,
     wall_jumps: true,
     watches: false,
+    locks: Locks::One,
     client_go: Share::None,
+    client_go_stops: false,
+    client_go_is_old: false,
     tampering: false,
 };
 
@@ -61,13 +68,23 @@ fn survive(chaos: Chaos, seed: u64) -> Tally {
     })
 }
 
-/// So many worlds, or as many as `PINTLE_WORLDS` says: 20000 in a nightly run.
-fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos) {
+/// So many worlds, or as many as `PINTLE_WORLDS` says, on all processors.
+#[allow(clippy::print_stdout, reason = "how much was looked at")]
+fn survive_many(usual: u64, chaos: impl Fn(u64) -> Chaos + Sync) {
     let worlds = env::var("PINTLE_WORLDS").ok().map_or(usual, |worlds| worlds.parse().expect("PINTLE_WORLDS"));
     let first = fastrand::u64(..);
-    for seed in (0..worlds).map(|index| first.wrapping_add(index)) {
-        survive(chaos(seed), seed);
-    }
+    let next = AtomicU64::new(0);
+    let some = || {
+        let seeds = iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|index| *index < worlds);
+        let seeds = seeds.map(|index| first.wrapping_add(index));
+        seeds.map(|seed| survive(chaos(seed), seed).cuts).sum::<usize>()
+    };
+    let cuts: usize = thread::scope(|scope| {
+        let crews = (0..thread::available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(some));
+        let crews: Vec<_> = crews.collect();
+        crews.into_iter().map(|crew| crew.join().unwrap_or_else(|broken| resume_unwind(broken))).sum()
+    });
+    println!("never two leaders in {worlds} worlds from seed {first}, with {cuts} partitions and suspends");
 }
 
 #[test]
@@ -93,6 +110,22 @@ fn never_two_leaders_in_a_fleet_with_client_go() {
 #[test]
 fn deletions_and_strangers_break_exclusion_and_nothing_else() {
     survive_many(60, |seed| Chaos { watches: seed % 2 == 0, tampering: true, ..STORM });
+}
+
+#[test]
+fn never_two_leaders_while_a_fleet_moves_from_an_annotation_to_a_lease() {
+    survive_many(60, |seed| {
+        let locks = [Locks::PrimaryOrBoth, Locks::Both, Locks::BothOrSecondary][(seed % 3) as usize];
+        Chaos { locks, watches: seed % 2 == 0, suspends: seed % 5 == 0, wall_jumps: seed % 5 != 0, ..STORM }
+    });
+}
+
+#[test]
+fn never_two_leaders_while_a_fleet_of_client_go_moves_to_both_halves_of_ours() {
+    survive_many(60, |seed| {
+        let locks = [Locks::PrimaryOrBoth, Locks::BothOrSecondary][(seed % 2) as usize];
+        Chaos { locks, watches: seed % 3 == 0, ..BREEZE }
+    });
 }
 
 /// Whether the checker finds two leaders in any of so many worlds.
@@ -138,6 +171,27 @@ fn the_checker_finds_two_leaders_of_client_go_on_machines_that_sleep() {
 }
 
 #[test]
+fn the_checker_finds_two_leaders_of_client_go_when_it_releases() {
+    // Its work ends after the release, and it releases whatever it finds.
+    let releasing = Chaos { client_go: Share::All, client_go_stops: true, ..BREEZE };
+    assert!(finds_two_leaders(2_000, |seed| survive(releasing, seed)));
+}
+
+#[test]
+fn the_checker_finds_two_leaders_when_an_old_client_go_counts_by_durations_of_its_own() {
+    let old = Chaos { client_go_is_old: true, ..BREEZE };
+    assert!(finds_two_leaders(2_000, |seed| survive(old, seed)));
+}
+
+#[test]
+fn what_client_go_does_to_exclusion_does_nothing_else_to_ours() {
+    survive_many(30, |seed| {
+        let old = seed % 3 == 0;
+        Chaos { watches: seed % 2 == 0, client_go_stops: true, client_go_is_old: old, tampering: true, ..BREEZE }
+    });
+}
+
+#[test]
 fn trouble_leads_to_many_terms_and_calm_to_one() {
     let stormy: usize = (0..20).map(|seed| survive(STORM, seed).terms).sum();
     assert!(stormy > 60, "{stormy} terms in 20 storms");
@@ -161,7 +215,7 @@ fn hundred_seconds(chaos: Chaos) -> Tally {
         let before = world.tally();
         world.run(100).await;
         let after = world.tally();
-        Tally { terms: after.terms, writes: after.writes - before.writes, reads: after.reads - before.reads }
+        Tally { writes: after.writes - before.writes, reads: after.reads - before.reads, ..after }
     })
 }
 

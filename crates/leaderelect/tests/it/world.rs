@@ -1,5 +1,5 @@
-//! A world of electors that is driven by one seed: processes with clocks of their own, one lock, and a network that loses, delays,
-//! repeats and forgets. What runs in it is what is shipped: elector, driver, guard and timers. The [rules](rules) are
+//! A world of electors that is driven by one seed: processes with clocks of their own, one lock or its two halves, and a network that
+//! loses, delays, repeats and forgets. What runs in it is what is shipped: elector, driver, guard and timers. The [rules](rules) are
 //! checked at every request, answer and step of the work.
 
 pub(crate) mod clock;
@@ -36,8 +36,13 @@ pub(crate) struct Chaos {
     /// Without `suspends`, since a virtual machine whose time of day is wrong as well has no clock at all.
     pub(crate) wall_jumps: bool,
     pub(crate) watches: bool,
+    pub(crate) locks: Locks,
     /// Every second node is client-go's, or all are.
     pub(crate) client_go: Share,
+    /// Its electors are stopped too, and release.
+    pub(crate) client_go_stops: bool,
+    /// They are of before 1.27, and have shorter durations than ours.
+    pub(crate) client_go_is_old: bool,
     /// The lock is deleted and blanked by a stranger. Exclusion cannot hold then, all else must.
     pub(crate) tampering: bool,
 }
@@ -49,12 +54,41 @@ pub(crate) enum Share {
     All,
 }
 
+/// What is contended for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Locks {
+    One,
+    /// Both halves of a `MultiLock`, by all.
+    Both,
+    /// The first rollout of a migration: every second node knows the primary half alone.
+    PrimaryOrBoth,
+    /// The second one: every second node knows the secondary half alone.
+    BothOrSecondary,
+}
+
+/// By what a node leads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Holds {
+    Half(usize),
+    Both,
+}
+
+impl Locks {
+    pub(crate) fn of(self, node: usize) -> Holds {
+        match (self, node % 2) {
+            (Self::One, _) | (Self::PrimaryOrBoth, 1) => Holds::Half(0),
+            (Self::BothOrSecondary, 1) => Holds::Half(1),
+            _ => Holds::Both,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct World {
     chaos: Chaos,
     seed: u64,
-    /// Whether the lock keeps whole seconds only.
-    seconds_only: bool,
+    /// Whether the lock, or a half of it, keeps whole seconds only.
+    seconds_only: [bool; 2],
     start: Instant,
     state: Mutex<State>,
 }
@@ -65,7 +99,8 @@ pub(crate) struct State {
     calm: bool,
     /// Once a stranger breaks the exclusion, two terms may begin in either order.
     tampering: bool,
-    lock: Option<Stored>,
+    /// The lock, or its two halves.
+    halves: [Option<Stored>; 2],
     last_uid: u64,
     last_version: u64,
     last_term: Option<Version>,
@@ -75,6 +110,8 @@ pub(crate) struct State {
     terms: usize,
     writes: usize,
     reads: usize,
+    /// Partitions and suspends that have begun.
+    cuts: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -98,6 +135,7 @@ pub(crate) struct Tally {
     pub(crate) terms: usize,
     pub(crate) writes: usize,
     pub(crate) reads: usize,
+    pub(crate) cuts: usize,
 }
 
 /// Runs what happens in a world of this seed, on a clock of its own.
@@ -105,12 +143,12 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let seconds_only = rng.bool();
+        let seconds_only = if chaos.locks == Locks::One { [rng.bool(); 2] } else { [true, false] };
         let state = State {
             rng,
             calm: false,
             tampering: chaos.tampering,
-            lock: None,
+            halves: [None, None],
             last_uid: 0,
             last_version: 0,
             last_term: None,
@@ -119,6 +157,7 @@ pub(crate) fn in_world<T>(chaos: Chaos, seed: u64, story: impl AsyncFnOnce(&Arc<
             terms: 0,
             writes: 0,
             reads: 0,
+            cuts: 0,
         };
         let world = Arc::new(World { chaos, seed, seconds_only, start: Instant::now(), state: Mutex::new(state) });
         for index in 0..chaos.nodes {
@@ -186,7 +225,7 @@ impl World {
 
     pub(crate) fn tally(&self) -> Tally {
         let state = self.lock();
-        Tally { terms: state.terms, writes: state.writes, reads: state.reads }
+        Tally { terms: state.terms, writes: state.writes, reads: state.reads, cuts: state.cuts }
     }
 
     /// One that leads.
@@ -210,6 +249,8 @@ impl World {
         let (dice, coin) = (state.rng.u32(0..9), state.rng.bool());
         let jump = state.rng.i64(-20..20);
         let until = Instant::now() + span;
+        let cuts = u8::from(chaos.partitions && dice == 0) + u8::from(chaos.suspends && dice == 6);
+        state.cuts += usize::from(cuts);
         let node = &mut state.nodes[index];
         let restart = match dice {
             0 if chaos.partitions => {
@@ -222,7 +263,7 @@ impl World {
             }
             2 if chaos.crashes => true,
             3 if chaos.stops => {
-                if !node.is_client_go && !node.clock.is_halted() {
+                if (!node.is_client_go || chaos.client_go_stops) && !node.clock.is_halted() {
                     node.stop.cancel();
                 }
                 node.has_ended()
@@ -260,16 +301,17 @@ impl World {
     }
 
     fn tamper(&self, state: &mut State) {
-        let Some(mut stored) = state.lock.take() else { return };
+        let half = if self.chaos.locks == Locks::One { 0 } else { state.rng.usize(..2) };
+        let Some(mut stored) = state.halves[half].take() else { return };
         if state.rng.bool() {
-            return state.tell_watchers(None, &stored);
+            return state.tell_watchers(half, None, &stored);
         }
         state.last_version += 1;
         stored.version = state.last_version;
         if state.rng.bool() {
             stored.record.holder_identity = String::new();
         }
-        state.tell_watchers(Some(&stored), &stored);
-        state.lock = Some(stored);
+        state.tell_watchers(half, Some(&stored), &stored);
+        state.halves[half] = Some(stored);
     }
 }

@@ -56,6 +56,9 @@ pub(crate) fn cells(group: &str, kind: &str, object: &Value, now: Timestamp) -> 
         }
         ("", "ComponentStatus") => cluster::component(object),
         ("coordination.k8s.io", "Lease") => vec![name(), text("/spec/holderIdentity"), age()],
+        ("coordination.k8s.io", "LeaseCandidate") => {
+            vec![name(), text("/spec/leaseName"), text("/spec/binaryVersion"), text("/spec/emulationVersion"), age()]
+        }
         ("node.k8s.io", "RuntimeClass") => vec![name(), text("/handler"), age()],
         ("scheduling.k8s.io", "PriorityClass") => {
             let default = object.get("globalDefault") == Some(&Value::Bool(true));

@@ -7,20 +7,35 @@ use std::time::Duration;
 use pintle_leaderelect::{Leadership, Shard};
 use tokio::time::Instant;
 
-/// At each step of any work, its leadership holds; as work starts, nobody else works on the shard, or may.
+use crate::world::clock::NodeClock;
+
+/// At each step of any work, its leadership holds; as work starts, nobody else works on the shard, or may. Work on a machine that stands
+/// still is dropped when that goes on, before its next step.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Book>>);
 
 #[derive(Default)]
 struct Book {
     /// Who works on a shard.
-    entries: BTreeMap<u32, Vec<(String, Leadership)>>,
+    entries: BTreeMap<u32, Vec<Worker>>,
     /// Since when nobody works on a shard that somebody worked on.
     free: BTreeMap<u32, Instant>,
     gaps: Vec<Duration>,
     starts: usize,
     /// The first rule that was broken.
     broken: Option<String>,
+}
+
+struct Worker {
+    identity: String,
+    leadership: Leadership,
+    machine: Option<Arc<NodeClock>>,
+}
+
+impl Worker {
+    fn works(&self) -> bool {
+        self.leadership.check().is_ok() || !self.machine.as_ref().is_some_and(|machine| machine.is_halted())
+    }
 }
 
 pub(super) struct Entry {
@@ -31,26 +46,34 @@ pub(super) struct Entry {
 }
 
 impl Ledger {
-    pub(super) fn starts(&self, shard: Shard, identity: &str, leadership: &Leadership) -> Entry {
+    pub(super) fn starts(
+        &self,
+        shard: Shard,
+        identity: &str,
+        leadership: &Leadership,
+        machine: Option<Arc<NodeClock>>,
+    ) -> Entry {
         let mut book = self.0.lock().unwrap();
         let shard = shard.index();
         book.starts += 1;
-        let others: Vec<String> =
-            book.entries.get(&shard).into_iter().flatten().map(|(other, _)| other.clone()).collect();
+        let workers = book.entries.get(&shard).into_iter().flatten().filter(|worker| worker.works());
+        let others: Vec<String> = workers.map(|worker| worker.identity.clone()).collect();
         if !others.is_empty() {
             book.broken.get_or_insert(format!("{identity} starts on shard {shard}, and {others:?} work on it"));
         }
         if let Some(since) = book.free.remove(&shard) {
             book.gaps.push(since.elapsed());
         }
-        book.entries.entry(shard).or_default().push((identity.into(), leadership.clone()));
+        let worker = Worker { identity: identity.into(), leadership: leadership.clone(), machine };
+        book.entries.entry(shard).or_default().push(worker);
         Entry { ledger: self.clone(), shard, identity: identity.into(), leadership: leadership.clone() }
     }
 
     /// Who works on which shard.
     pub(super) fn owners(&self) -> BTreeMap<u32, String> {
         let book = self.0.lock().unwrap();
-        let works = book.entries.iter().filter_map(|(shard, entries)| Some((*shard, entries.first()?.0.clone())));
+        let works =
+            book.entries.iter().filter_map(|(shard, entries)| Some((*shard, entries.first()?.identity.clone())));
         works.collect()
     }
 
@@ -71,8 +94,11 @@ impl Ledger {
     pub(super) fn check(&self, seed: u64) {
         let book = self.0.lock().unwrap();
         for (shard, entries) in &book.entries {
-            let leaders: Vec<_> =
-                entries.iter().filter(|(_, leadership)| leadership.check().is_ok()).map(|(who, _)| who).collect();
+            let leaders: Vec<_> = entries
+                .iter()
+                .filter(|worker| worker.leadership.check().is_ok())
+                .map(|worker| &worker.identity)
+                .collect();
             assert!(leaders.len() < 2, "{leaders:?} lead shard {shard} (seed {seed})");
         }
         assert_eq!(book.broken, None, "(seed {seed})");
@@ -92,7 +118,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let mut book = self.ledger.0.lock().unwrap();
         let entries = book.entries.entry(self.shard).or_default();
-        entries.retain(|(who, _)| *who != self.identity);
+        entries.retain(|worker| worker.identity != self.identity);
         if entries.is_empty() {
             book.free.insert(self.shard, Instant::now());
         }

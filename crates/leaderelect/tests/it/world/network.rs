@@ -15,12 +15,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::clock::NodeClock;
+use super::node::Write;
 use super::{State, Stored, World};
 
-/// The lock, as one process reaches it.
+/// The lock, or a half of it, as one process reaches it.
 pub(crate) struct Line {
     pub(crate) world: Arc<World>,
     pub(crate) key: ObjectKey,
+    pub(crate) half: usize,
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
     pub(crate) clock: Arc<NodeClock>,
@@ -39,6 +41,7 @@ impl Line {
     /// Sends a request, which goes its way even if nobody waits for it any more.
     pub(crate) async fn call(&self, request: Request) -> Answer {
         let (world, clock, node, incarnation) = (self.world.clone(), self.clock.clone(), self.node, self.incarnation);
+        let half = self.half;
         let (sent, sent_locally) = (Instant::now(), clock.now().monotonic);
         world.lock().sending(node, incarnation, &request);
         let (answered, answer) = oneshot::channel();
@@ -48,7 +51,7 @@ impl Line {
                 return;
             }
             tokio::time::sleep(delay).await;
-            let by = Sender { node, incarnation, sent, sent_locally };
+            let by = Sender { node, incarnation, half, sent, sent_locally };
             let mut answer = world.serve(&by, &request);
             if world.again(&request) {
                 let (delay, _) = world.way(node);
@@ -80,6 +83,8 @@ impl Line {
 pub(crate) struct Sender {
     pub(crate) node: usize,
     pub(crate) incarnation: u64,
+    /// To which half of the lock.
+    pub(crate) half: usize,
     pub(crate) sent: Instant,
     pub(crate) sent_locally: Duration,
 }
@@ -118,14 +123,14 @@ impl World {
         match request {
             Request::Get => {
                 state.reads += 1;
-                Ok(state.lock.as_ref().map(Stored::state))
+                Ok(state.halves[by.half].as_ref().map(Stored::state))
             }
-            Request::Create(_) if state.lock.is_some() => Err(refusal(409, Reason::AlreadyExists)),
+            Request::Create(_) if state.halves[by.half].is_some() => Err(refusal(409, Reason::AlreadyExists)),
             Request::Create(record) => {
                 state.last_uid += 1;
                 Ok(Some(state.store(by, record)))
             }
-            Request::Update(base, record) => match &state.lock {
+            Request::Update(base, record) => match &state.halves[by.half] {
                 None => Err(refusal(404, Reason::NotFound)),
                 Some(stored) if stored.state().version != *base => Err(refusal(409, Reason::Conflict)),
                 Some(_) => Ok(Some(state.store(by, record))),
@@ -144,26 +149,31 @@ impl State {
         self.writes += 1;
         self.check_write(by, record);
         if self.nodes[by.node].incarnation == by.incarnation {
-            self.nodes[by.node].stored.push(by.sent_locally);
+            let write = Write { half: by.half, sent: by.sent_locally, record: record.clone() };
+            self.nodes[by.node].stored.push(write);
         }
         self.last_version += 1;
         let (uid, version) = (self.last_uid, self.last_version);
         let stored = Stored { uid, version, record: record.clone(), committed: Instant::now() };
-        self.tell_watchers(Some(&stored), &stored);
+        self.tell_watchers(by.half, Some(&stored), &stored);
         let state = stored.state();
-        self.lock = Some(stored);
+        self.halves[by.half] = Some(stored);
         state
     }
 
-    /// All who watch are told, or will be.
-    pub(crate) fn tell_watchers(&mut self, now: Option<&Stored>, before: &Stored) {
+    /// All who watch that half are told, or will be.
+    pub(crate) fn tell_watchers(&mut self, half: usize, now: Option<&Stored>, before: &Stored) {
         let event = || match now {
             Some(stored) => changed(stored),
             None => LockEvent::Deleted { uid: before.uid.to_string() },
         };
-        self.nodes.iter_mut().for_each(|node| node.watchers.retain(|watcher| watcher.send(event()).is_ok()));
+        let tell = |(of, watcher): &Watcher| *of != half || watcher.send(event()).is_ok();
+        self.nodes.iter_mut().for_each(|node| node.watchers.retain(tell));
     }
 }
+
+/// One who watches that half.
+pub(crate) type Watcher = (usize, mpsc::UnboundedSender<LockEvent<LockState>>);
 
 fn changed(stored: &Stored) -> LockEvent<LockState> {
     LockEvent::Changed(Locked { state: stored.state(), object: stored.state() })
@@ -181,7 +191,7 @@ impl Lock for Line {
     }
 
     fn time_precision(&self) -> TimePrecision {
-        if self.world.seconds_only { TimePrecision::Seconds } else { TimePrecision::Micros }
+        if self.world.seconds_only[self.half] { TimePrecision::Seconds } else { TimePrecision::Micros }
     }
 
     async fn watch(&self) -> Result<Option<LockEvents<LockState>>, ApiError> {
@@ -196,10 +206,10 @@ impl Lock for Line {
         let (watcher, mut raw) = mpsc::unbounded_channel();
         {
             let mut state = self.world.lock();
-            if let Some(stored) = &state.lock {
+            if let Some(stored) = &state.halves[self.half] {
                 let _ = watcher.send(changed(stored));
             }
-            state.nodes[self.node].watchers.push(watcher);
+            state.nodes[self.node].watchers.push((self.half, watcher));
         }
         let (told, events) = mpsc::unbounded_channel();
         let (world, clock, node) = (self.world.clone(), self.clock.clone(), self.node);

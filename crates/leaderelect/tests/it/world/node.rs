@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use pintle_leaderelect::machine::{Failure, Instruction, LockRequest, Signal};
 use pintle_leaderelect::{
-    Clocks, Deadline, LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LockEvent, LockState,
+    Clocks, Deadline, LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, Lock,
+    MultiLock,
 };
 use pintle_meta::ObjectKey;
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::clock::NodeClock;
-use super::network::{Line, Request};
-use super::{Share, World};
+use super::network::{Line, Request, Watcher};
+use super::{Holds, Share, World};
 use crate::client_go::ClientGo;
 
 #[derive(Debug)]
@@ -24,17 +24,18 @@ pub(crate) struct Node {
     pub(crate) identity: String,
     pub(crate) incarnation: u64,
     pub(crate) is_client_go: bool,
+    pub(crate) holds: Holds,
     pub(crate) clock: Arc<NodeClock>,
     pub(crate) renew_deadline: Duration,
     pub(crate) cut_off_until: Instant,
     /// How much later than usual it is answered.
     pub(crate) answers_late: Duration,
     pub(crate) watch_lag: Duration,
-    pub(crate) watchers: Vec<mpsc::UnboundedSender<LockEvent<LockState>>>,
+    pub(crate) watchers: Vec<Watcher>,
     pub(crate) stop: CancellationToken,
     pub(crate) run: Option<JoinHandle<()>>,
-    /// When writes were sent that were stored, on this node's clock.
-    pub(crate) stored: Vec<Duration>,
+    /// What was stored.
+    pub(crate) stored: Vec<Write>,
     /// The guard of the last term.
     pub(crate) guard: Option<Leadership>,
     /// Until when one of client-go believes that it leads.
@@ -47,7 +48,25 @@ pub(crate) struct Node {
     pub(crate) usurped: Option<Instant>,
 }
 
+/// A write that was stored.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) half: usize,
+    /// When it was sent, on the node's clock.
+    pub(crate) sent: Duration,
+    pub(crate) record: LeaderElectionRecord,
+}
+
 impl Node {
+    /// Whether a write that was sent then was stored: in both halves, where the node leads by both.
+    pub(crate) fn has_stored(&self, sent: Duration) -> bool {
+        let other_half = |write: &Write| {
+            let is_other = |other: &&Write| other.half != write.half && other.record == write.record;
+            self.holds != Holds::Both || self.stored.iter().rev().any(|other| is_other(&other))
+        };
+        self.stored.iter().rev().any(|write| write.sent == sent && other_half(write))
+    }
+
     pub(crate) fn leads(&self) -> bool {
         let guarded = self.guard.as_ref().is_some_and(|guard| guard.check().is_ok());
         guarded || self.has_effects() || self.belief.is_some_and(|deadline| self.clock.monotonic() < deadline.monotonic)
@@ -94,6 +113,7 @@ impl World {
             identity,
             incarnation,
             is_client_go,
+            holds: self.chaos.locks.of(index),
             clock: clock.clone(),
             renew_deadline: config.renew_deadline,
             cut_off_until: self.start,
@@ -110,6 +130,7 @@ impl World {
             last_leader: None,
             usurped: None,
         };
+        let holds = node.holds;
         let stop = node.stop.clone();
         match state.nodes.get_mut(index) {
             Some(old) => {
@@ -120,12 +141,16 @@ impl World {
             }
             None => state.nodes.push(node),
         }
-        let key = ObjectKey::new("kube-system", "lock");
-        let line = Line { world: self.clone(), key, node: index, incarnation, clock };
+        let line = |half: usize| {
+            let key = ObjectKey::new("kube-system", "lock");
+            Line { world: self.clone(), key, half, node: index, incarnation, clock: clock.clone() }
+        };
         let process = Process { world: self.clone(), index, incarnation };
-        state.nodes[index].run = Some(match is_client_go {
-            true => tokio::spawn(process.run_client_go(line, config)),
-            false => tokio::spawn(process.run(line, config, stop)),
+        state.nodes[index].run = Some(match (holds, is_client_go) {
+            (Holds::Half(half), false) => tokio::spawn(process.run(line(half), clock, config, stop)),
+            (Holds::Both, false) => tokio::spawn(process.run(MultiLock::new(line(0), line(1)), clock, config, stop)),
+            (Holds::Half(half), true) => tokio::spawn(process.run_client_go(line(half), config, stop)),
+            (Holds::Both, true) => panic!("there is no model of client-go's MultiLock"),
         });
     }
 }
@@ -148,9 +173,8 @@ impl Process {
         }
     }
 
-    async fn run(self, line: Line, config: LeaderElectionConfig, stop: CancellationToken) {
-        let clock = line.clock.clone();
-        let mut elector = LeaderElector::new(line, config).unwrap();
+    async fn run<L: Lock>(self, lock: L, clock: Arc<NodeClock>, config: LeaderElectionConfig, stop: CancellationToken) {
+        let mut elector = LeaderElector::new(lock, config).unwrap();
         let (stopped, seen) = (self.clone(), self.clone());
         let callbacks = LeaderCallbacks {
             on_stopped_leading: Box::new(move |end| stopped.tell(|state, node| state.stopped(node, &end.reason))),
@@ -193,9 +217,15 @@ impl Process {
         }
     }
 
-    async fn run_client_go(self, line: Line, config: LeaderElectionConfig) {
+    async fn run_client_go(self, line: Line, mut config: LeaderElectionConfig, stop: CancellationToken) {
         let (clock, line) = (line.clock.clone(), Arc::new(line));
-        let mut machine = ClientGo::new(config, clock.now());
+        let is_old = self.world.chaos.client_go_is_old;
+        if is_old {
+            config.lease_duration = Duration::from_secs(6);
+            (config.renew_deadline, config.retry_period) = (Duration::from_secs(4), Duration::from_secs(1));
+        }
+        let mut machine = ClientGo::new(config, is_old, clock.now());
+        let mut stopped = false;
         let mut request: Option<Pin<Box<dyn Future<Output = Signal> + Send>>> = None;
         let mut signal = Signal::Tick;
         loop {
@@ -208,6 +238,7 @@ impl Process {
                         self.tell(|state, node| state.nodes[node].belief = Some(deadline));
                     }
                     Instruction::StopLeading(_) => self.tell(|state, node| state.nodes[node].belief = None),
+                    Instruction::Finish => return,
                     _ => {}
                 }
             }
@@ -217,6 +248,10 @@ impl Process {
                 signal = async { request.as_mut().expect("no request").await }, if request.is_some() => {
                     request = None;
                     signal
+                }
+                () = stop.cancelled(), if !stopped => {
+                    stopped = true;
+                    Signal::Stop
                 }
                 () = clock.sleep_until(Deadline::monotonic(wake)) => Signal::Tick,
             };

@@ -7,7 +7,7 @@ use pintle_meta::ApiError;
 use tokio::time::Instant;
 
 use super::network::{Request, Sender};
-use super::{State, World};
+use super::{Holds, State, World};
 
 impl State {
     fn rule(&mut self, holds: bool, broken: impl FnOnce() -> String) {
@@ -16,7 +16,7 @@ impl State {
         }
     }
 
-    /// S1, S2 and S3: at most one leads, and only on account of a write that was stored.
+    /// S1, S2, S3 and S17: at most one leads, and only on account of a write that was stored, in both halves if there are two.
     pub(crate) fn exclusion(&mut self, world: &World) {
         if !world.chaos.tampering && self.nodes.iter().filter(|node| node.leads()).nth(1).is_some() {
             let leaders = self.nodes.iter().filter(|node| node.leads()).map(|node| &node.identity);
@@ -27,12 +27,12 @@ impl State {
             let guard = node.guard.as_ref().filter(|guard| guard.check().is_ok());
             guard.is_some_and(|guard| {
                 let counted = guard.deadline().monotonic.saturating_sub(node.renew_deadline);
-                !node.stored.contains(&counted)
+                !node.has_stored(counted)
             })
         });
         let baseless = baseless.map(|node| node.identity.clone());
         self.rule(baseless.is_none(), || {
-            format!("S2: the deadline of {baseless:?} does not count from the sending of a stored write")
+            format!("S2, S17: the deadline of {baseless:?} does not count from the sending of a stored write")
         });
     }
 
@@ -63,7 +63,9 @@ impl State {
     /// A process hears the answer to a request.
     pub(crate) fn answering(&mut self, node: usize, incarnation: u64, answer: &Result<Option<LockState>, ApiError>) {
         let node = &mut self.nodes[node];
+        // A half tells nothing before the other half was read, too.
         if node.incarnation == incarnation
+            && node.holds != Holds::Both
             && let Ok(Some(state)) = answer
             && state.record.holder_identity != node.identity
         {
@@ -74,6 +76,11 @@ impl State {
     /// S8 and S11: a term begins.
     pub(crate) fn started(&mut self, node: usize, leadership: &Leadership) {
         let began = leadership.term().version.clone();
+        // Of two halves, the secondary one says it.
+        let began = match (began.uid.split_once('+'), began.resource_version.split_once('+')) {
+            (Some((_, uid)), Some((_, version))) => Version { uid: uid.into(), resource_version: version.into() },
+            _ => began,
+        };
         let number = |version: &Version| version.resource_version.parse::<u64>().unwrap();
         let identity = self.nodes[node].identity.clone();
         let last = &self.nodes[node];
@@ -119,7 +126,7 @@ impl State {
 
     /// S4, S6, S9 and S10: what must hold of a write to an existing lock.
     pub(crate) fn check_write(&mut self, by: &Sender, new: &LeaderElectionRecord) {
-        let Some(old) = self.lock.clone() else { return };
+        let Some(old) = self.halves[by.half].clone() else { return };
         let node = &self.nodes[by.node];
         if node.is_client_go || node.incarnation != by.incarnation {
             return;
@@ -127,18 +134,20 @@ impl State {
         let (identity, rate, was) = (node.identity.clone(), node.clock.rate(), &old.record);
         let term = node.guard.as_ref().filter(|_| node.works).map(|guard| guard.term().record.clone());
         let counted = new.leader_transitions - was.leader_transitions;
+        let of_both = node.holds == Holds::Both;
         if new.holder_identity.is_empty() {
             self.rule(was.holder_identity == identity, || format!("S4: {identity} releases what {was:?} holds"));
-            return self.rule(counted == 0, || format!("S9: a release of {identity} counts"));
+            return self.rule(of_both || counted == 0, || format!("S9: a release of {identity} counts"));
         }
         if was.holder_identity == new.holder_identity {
-            self.rule(counted == 0, || format!("S9: {identity} counts without a change"));
+            self.rule(of_both || counted == 0, || format!("S9: {identity} counts without a change"));
             let Some(term) = term else { return };
             self.rule(new.renew_time >= was.renew_time, || format!("S10: the renew time of {identity} goes back"));
             let same = new.acquire_time == term.acquire_time;
             return self.rule(same, || format!("S10: the acquire time of {identity} moves within a term"));
         }
-        self.rule(counted == 1, || format!("S9: a change to {identity} counts {counted}"));
+        // Each half has a count of its own, and both are given that of the first.
+        self.rule(of_both || counted == 1, || format!("S9: a change to {identity} counts {counted}"));
         if !was.holder_identity.is_empty() {
             // S6 and S15: whatever happens to its clocks, a successor has seen it unchanged for as long as the record says.
             let seen = by.sent.saturating_duration_since(old.committed).mul_f64(rate);

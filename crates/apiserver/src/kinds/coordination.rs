@@ -1,0 +1,243 @@
+//! The kinds of `coordination.k8s.io`: Lease, and LeaseCandidate, which only servers with coordinated leader election have.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::{Context, Strategy};
+use crate::object::{member, remove, text_at};
+use crate::validate::{FieldFault, NameRule, qualified_name_faults};
+
+/// The strategy that Kubernetes has built in.
+const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
+
+/// `coordination.k8s.io/v1` Lease.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    /// Whether leases are given to candidates. Else new ones have no strategy and no preferred holder.
+    pub(super) coordinated: bool,
+}
+
+impl Lease {
+    /// Takes away what a lease did not have before.
+    fn drop_coordination(self, object: &mut Value, old: &Value) {
+        for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
+            let had = old.pointer(&format!("/spec/{key}")).is_some_and(|value| !value.is_null());
+            if let Some(spec) = member(object, "spec").filter(|_| !had) {
+                remove(spec, key);
+            }
+        }
+    }
+}
+
+impl Strategy for Lease {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        self.drop_coordination(object, &Value::Null);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, _: Option<&str>) {
+        self.drop_coordination(new, old);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        let number =
+            |key: &str| object.pointer(&format!("/spec/{key}")).filter(|value| value.is_i64() || value.is_u64());
+        if let Some(seconds) =
+            number("leaseDurationSeconds").filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds <= 0))
+        {
+            faults.push(FieldFault::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+        }
+        if let Some(count) = number("leaseTransitions").filter(|count| count.as_i64().is_some_and(|count| count < 0)) {
+            faults.push(FieldFault::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
+        }
+        let strategy = object.pointer("/spec/strategy").and_then(Value::as_str);
+        faults.extend(strategy.into_iter().flat_map(strategy_faults));
+        if !text_at(object, "/spec/preferredHolder").is_empty() && strategy.unwrap_or_default().is_empty() {
+            faults
+                .push(FieldFault::forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"));
+        }
+        faults
+    }
+}
+
+/// `coordination.k8s.io/v1beta1` LeaseCandidate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeaseCandidate;
+
+impl Strategy for LeaseCandidate {
+    fn name_rule(&self) -> NameRule {
+        NameRule::ConfigKey
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        let text = |key: &str| text_at(object, &format!("/spec/{key}"));
+        let field = |key: &str| format!("spec.{key}");
+        if text("leaseName").is_empty() {
+            faults.push(FieldFault::required(field("leaseName"), ""));
+        }
+        let mut version = |key: &str| {
+            let text = text(key);
+            let version = Version::read(text);
+            if version.is_none() && !text.is_empty() {
+                faults.push(FieldFault::invalid_text(field(key), text, "must be a valid semantic version"));
+            }
+            version.unwrap_or_default()
+        };
+        let emulated = version("emulationVersion");
+        let binary = version("binaryVersion");
+        if text("binaryVersion").is_empty() {
+            faults.push(FieldFault::required(field("binaryVersion"), ""));
+        } else if !text("emulationVersion").is_empty() && binary.cmp(&emulated).is_lt() {
+            let why = "must be greater than or equal to `emulationVersion`";
+            faults.push(FieldFault::invalid_text(field("binaryVersion"), text("binaryVersion"), why));
+        }
+        match text("strategy") {
+            "" => faults.push(FieldFault::required(field("strategy"), "")),
+            strategy => {
+                if strategy == OLDEST_EMULATION_VERSION && emulated == Version::default() {
+                    let why = "must be specified when `strategy` is 'OldestEmulationVersion'";
+                    faults.push(FieldFault::required(field("emulationVersion"), why));
+                }
+                faults.extend(strategy_faults(strategy));
+            }
+        }
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+        let mut faults = self.validate_create(new);
+        let name = |object: &Value| text_at(object, "/spec/leaseName").to_owned();
+        if name(new) != name(old) {
+            faults.push(FieldFault::invalid_text("spec.leaseName", &name(new), "field is immutable"));
+        }
+        faults
+    }
+}
+
+/// Its path names the field twice, as in Kubernetes.
+fn strategy_faults(strategy: &str) -> Vec<FieldFault> {
+    const FIELD: &str = "spec.strategy.strategy";
+    match strategy.contains('/') {
+        true => {
+            let why = qualified_name_faults(strategy);
+            why.into_iter().map(|why| FieldFault::invalid_text(FIELD, strategy, why)).collect()
+        }
+        false if strategy == OLDEST_EMULATION_VERSION => Vec::new(),
+        false => vec![FieldFault::unsupported(FIELD, &Value::from(strategy), &[OLDEST_EMULATION_VERSION])],
+    }
+}
+
+/// A semantic version, as far as its order goes: what comes after a plus sign is of no account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Version {
+    numbers: [u64; 3],
+    /// Empty for a release.
+    before_release: Vec<Part>,
+}
+
+/// What stands between two dots. Numbers come before words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Number(u64),
+    Word(String),
+}
+
+impl Version {
+    fn read(text: &str) -> Option<Self> {
+        let is_word =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
+        if build.is_some_and(|build| !build.split('.').all(is_word)) {
+            return None;
+        }
+        let (numbers, parts) = text.split_once('-').map_or((text, None), |(numbers, parts)| (numbers, Some(parts)));
+        let mut numbers = numbers.split('.').map(number);
+        let three = [numbers.next()??, numbers.next()??, numbers.next()??];
+        let part = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => number(text).map(Part::Number),
+            false => is_word(text).then(|| Part::Word(text.to_owned())),
+        };
+        let before_release = match parts {
+            Some(parts) => parts.split('.').map(part).collect::<Option<Vec<_>>>()?,
+            None => Vec::new(),
+        };
+        numbers.next().is_none().then_some(Self { numbers: three, before_release })
+    }
+
+    fn cmp(&self, other: &Self) -> Ordering {
+        let released = self.before_release.is_empty().cmp(&other.before_release.is_empty());
+        self.numbers.cmp(&other.numbers).then(released).then_with(|| self.before_release.cmp(&other.before_release))
+    }
+}
+
+/// A number without zeros before it.
+fn number(text: &str) -> Option<u64> {
+    let is_plain = text == "0" || !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn versions_have_the_order_of_semver() {
+        let ordered =
+            ["0.0.1", "1.0.0-1", "1.0.0-2", "1.0.0-a", "1.0.0-a.1", "1.0.0-b", "1.0.0", "1.2.0", "1.10.0", "2.0.0+x.1"];
+        let read: Vec<_> = ordered.iter().map(|text| Version::read(text).unwrap()).collect();
+        assert!(read.windows(2).all(|pair| pair[0].cmp(&pair[1]).is_lt()));
+        for text in
+            ["", "1", "1.2", "1.2.3.4", "v1.2.3", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+", "1.2.3-a_b", "1.+2.3"]
+        {
+            assert_eq!(Version::read(text), None, "{text:?}");
+        }
+    }
+
+    fn candidate_faults(spec: Value) -> Vec<String> {
+        let faults = LeaseCandidate.validate_create(&json!({ "spec": spec }));
+        faults.into_iter().map(|fault| format!("{}: {}", fault.field, fault.message)).collect()
+    }
+
+    #[test]
+    fn a_candidate_says_what_it_stands_for_and_what_it_is() {
+        let full = json!({"leaseName": "l", "binaryVersion": "1.36.1", "emulationVersion": "1.35.0",
+            "strategy": "OldestEmulationVersion"});
+        assert!(candidate_faults(full).is_empty());
+        let foreign = json!({"leaseName": "l", "binaryVersion": "1.36.1", "strategy": "example.com/oldest"});
+        assert!(candidate_faults(foreign).is_empty());
+        assert_eq!(
+            candidate_faults(json!({})),
+            ["spec.leaseName: Required value", "spec.binaryVersion: Required value", "spec.strategy: Required value",]
+        );
+        let odd = json!({"leaseName": "l", "binaryVersion": "1.34.0", "emulationVersion": "1.35.0", "strategy": "x"});
+        assert_eq!(
+            candidate_faults(odd),
+            [
+                "spec.binaryVersion: Invalid value: \"1.34.0\": must be greater than or equal to `emulationVersion`",
+                "spec.strategy.strategy: Unsupported value: \"x\": supported values: \"OldestEmulationVersion\"",
+            ]
+        );
+        let silent = json!({"leaseName": "l", "binaryVersion": "1.34", "strategy": "OldestEmulationVersion"});
+        assert_eq!(
+            candidate_faults(silent),
+            [
+                "spec.binaryVersion: Invalid value: \"1.34\": must be a valid semantic version",
+                "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmulationVersion'",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_candidate_never_stands_for_another_lease() {
+        let candidate =
+            |lease: &str| json!({"spec": {"leaseName": lease, "binaryVersion": "1.0.0", "strategy": "example.com/x"}});
+        assert!(LeaseCandidate.validate_update(&candidate("a"), &candidate("a"), None).is_empty());
+        let faults = LeaseCandidate.validate_update(&candidate("b"), &candidate("a"), None);
+        assert_eq!(faults.len(), 1);
+        assert!(faults[0].message.ends_with("field is immutable"), "{faults:?}");
+    }
+}

@@ -1,0 +1,284 @@
+//! The audit of a lock as a machine: what was seen goes in, and what follows from it comes out. No I/O, no clock.
+
+mod finding;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use pintle_meta::MicroTime;
+
+use crate::{LeaderElectionRecord, LockState, Now, UNKNOWN_LEADER, Version};
+
+pub use finding::{AuditedEnd, Finding};
+
+/// Follows a lock by what others write, whoever they are, and says what they did and what cannot be safe.
+///
+/// It is told of each [read](Audit::read) and of what a [watch](Audit::told) tells. What it calls unsafe is so whatever the clocks of
+/// those who contend are, by its own clock alone: a read that was sent before a write bounds when that was done, from the one side, and
+/// the news of it from the other. It misses what happens between its looks; and without a watch it tells nothing of successions, since
+/// a release may have been in between. A [`LockAuditor`](crate::LockAuditor) looks.
+#[derive(Debug, Default)]
+pub struct Audit {
+    seen: Option<Sight>,
+    /// Each version is told.
+    is_watched: bool,
+    last_read: Option<Read>,
+    /// The last read that showed another version than the last one.
+    read_before: Option<Duration>,
+    term: Option<AuditedTerm>,
+    /// The last record that had a holder, with a moment that was before its writing.
+    held: Option<(LeaderElectionRecord, Option<Duration>)>,
+    /// Since when nobody holds the lock.
+    vacant_since: Option<Duration>,
+    /// How the last term ended.
+    last_end: Option<AuditedEnd>,
+    /// The last terms that another one ended.
+    past: VecDeque<LeaderElectionRecord>,
+    /// The version whose halves disagree.
+    disagrees: Option<(Version, bool)>,
+    summary: AuditSummary,
+}
+
+/// What an audit has seen in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuditSummary {
+    /// Terms that began.
+    pub terms: usize,
+    /// The longest time between two terms.
+    pub longest_gap: Duration,
+    /// The longest time between two renewals, at least.
+    pub slowest_renewal: Duration,
+    /// How many findings were [unsafe](Finding::is_unsafe).
+    pub unsafe_findings: usize,
+}
+
+/// A state of the lock.
+#[derive(Debug)]
+struct Sight {
+    state: Option<LockState>,
+    /// When it was written at the latest.
+    by: Duration,
+}
+
+#[derive(Debug)]
+struct Read {
+    version: Option<Version>,
+    sent: Duration,
+}
+
+#[derive(Debug, Default)]
+struct AuditedTerm {
+    began: Duration,
+    /// What was said of it already.
+    told_skew: bool,
+    told_invisible: bool,
+}
+
+/// So many terms are remembered, to see one that goes on.
+const PAST: usize = 8;
+
+/// Clocks may differ by so many seconds.
+const SKEW: i64 = 5;
+
+impl Audit {
+    /// An audit that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What there is to say in all.
+    pub fn summary(&self) -> AuditSummary {
+        self.summary.clone()
+    }
+
+    /// The watch has ended, or does not tell of each version: from here on, reads tell what there is.
+    pub fn watch_is_down(&mut self) {
+        self.is_watched = false;
+    }
+
+    /// A read that was sent at a moment of the monotonic clock has shown this state; none if there is no lock.
+    pub fn read(&mut self, found: Option<&LockState>, sent: Duration, now: Now) -> Vec<Finding> {
+        let version = found.map(|state| state.version.clone());
+        if let Some(last) = self.last_read.take()
+            && last.version != version
+        {
+            self.read_before = Some(last.sent);
+        }
+        let after = self.read_before;
+        self.last_read = Some(Read { version, sent });
+        if self.is_watched { Vec::new() } else { self.saw(found, after, now) }
+    }
+
+    /// A watch tells of a state; none if the lock was deleted. From then on it tells of each, until it is [down](Self::watch_is_down).
+    pub fn told(&mut self, found: Option<&LockState>, now: Now) -> Vec<Finding> {
+        let after = match (&self.last_read, found) {
+            (Some(read), Some(found)) if read.version.as_ref() == Some(&found.version) => self.read_before,
+            (Some(Read { version: Some(version), sent }), Some(found)) => {
+                (version.is_before(&found.version) == Some(true)).then_some(*sent)
+            }
+            (Some(Read { version: None, sent }), Some(_)) => Some(*sent),
+            _ => None,
+        };
+        let known = self.seen.as_ref().and_then(|seen| seen.state.as_ref());
+        let is_old = found.zip(known).is_some_and(|(found, known)| {
+            found.version.uid == known.version.uid && found.version.is_before(&known.version) == Some(true)
+        });
+        let findings = if is_old { Vec::new() } else { self.saw(found, after, now) };
+        // What came before its first word, it has not told.
+        self.is_watched = true;
+        findings
+    }
+
+    /// Halves that disagree for longer than a writer needs.
+    fn halves(&mut self, found: Option<&LockState>) -> Vec<Finding> {
+        let Some(found) = found.filter(|found| found.record.holder_identity == UNKNOWN_LEADER) else {
+            self.disagrees = None;
+            return Vec::new();
+        };
+        match &mut self.disagrees {
+            Some((version, told)) if *version == found.version => {
+                if std::mem::replace(told, true) {
+                    Vec::new()
+                } else {
+                    vec![Finding::Disagree]
+                }
+            }
+            disagrees => {
+                *disagrees = Some((found.version.clone(), false));
+                Vec::new()
+            }
+        }
+    }
+
+    fn saw(&mut self, found: Option<&LockState>, after: Option<Duration>, now: Now) -> Vec<Finding> {
+        if found.is_some_and(|found| found.record.holder_identity == UNKNOWN_LEADER) {
+            return self.halves(found);
+        }
+        self.disagrees = None;
+        let mut findings = Vec::new();
+        let is_first = self.seen.is_none();
+        let new = Sight { state: found.cloned(), by: now.monotonic };
+        if let (Some(old), Some(found)) = (&mut self.seen, found)
+            && let Some(state) = &mut old.state
+            && state.version.uid == found.version.uid
+            && state.record == found.record
+        {
+            // No renewal, and for candidates of client-go no change.
+            state.version = found.version.clone();
+            return findings;
+        }
+        let old = self.seen.replace(new);
+        let old_state = old.as_ref().and_then(|sight| sight.state.as_ref());
+        let was = old_state.filter(|state| !state.record.is_vacant());
+        let is = found.filter(|state| !state.record.is_vacant());
+        match (was, is) {
+            (Some(was), Some(is)) if was.version.uid == is.version.uid && is.record.same_term(&was.record) => {
+                let by = old.as_ref().map(|sight| sight.by);
+                self.renewed(&was.record, &is.record, after.zip(by), now, &mut findings);
+            }
+            (Some(was), is) => {
+                let end = match (found, is) {
+                    (Some(found), _) if found.version.uid != was.version.uid => AuditedEnd::Deleted,
+                    (None, _) => AuditedEnd::Deleted,
+                    (_, None) => AuditedEnd::Released,
+                    _ => AuditedEnd::TakenOver,
+                };
+                self.ended(&was.record, end, now, &mut findings);
+                if let Some(is) = is {
+                    self.began(&is.record, is_first, now, &mut findings);
+                }
+            }
+            (None, Some(is)) => self.began(&is.record, is_first, now, &mut findings),
+            (None, None) => {
+                self.vacant_since.get_or_insert(now.monotonic);
+            }
+        }
+        if let Some(is) = is {
+            self.held = Some((is.record.clone(), after));
+        }
+        self.summary.unsafe_findings += findings.iter().filter(|finding| finding.is_unsafe()).count();
+        findings
+    }
+
+    fn renewed(
+        &mut self,
+        was: &LeaderElectionRecord,
+        is: &LeaderElectionRecord,
+        between: Option<(Duration, Duration)>,
+        now: Now,
+        findings: &mut Vec<Finding>,
+    ) {
+        let holder = || is.holder_identity.clone();
+        let of = was.lease_duration(Duration::ZERO);
+        if let Some((after, by)) = between {
+            let pause = after.saturating_sub(by);
+            self.summary.slowest_renewal = self.summary.slowest_renewal.max(pause);
+            match pause {
+                // Said at its beginning.
+                _ if of.is_zero() => {}
+                after if after > of => findings.push(Finding::Lapsed { holder: holder(), after, of }),
+                after if after * 3 > of * 2 => findings.push(Finding::Late { holder: holder(), after, of }),
+                _ => {}
+            }
+        }
+        let Some(term) = &mut self.term else { return };
+        let second = |time: Option<MicroTime>| time.map(|time| time.0.as_second());
+        let invisible = was.renew_time != is.renew_time && second(was.renew_time) == second(is.renew_time);
+        if invisible && !std::mem::replace(&mut term.told_invisible, true) {
+            findings.push(Finding::Invisible { holder: holder() });
+        }
+        let seconds = second(is.renew_time).unwrap_or_else(|| now.wall.as_second()) - now.wall.as_second();
+        if seconds.abs() > SKEW && !std::mem::replace(&mut term.told_skew, true) {
+            findings.push(Finding::Skewed { holder: holder(), seconds });
+        }
+    }
+
+    fn ended(&mut self, was: &LeaderElectionRecord, end: AuditedEnd, now: Now, findings: &mut Vec<Finding>) {
+        let began = self.term.take().map_or(now.monotonic, |term| term.began);
+        let lasted = now.monotonic.saturating_sub(began);
+        findings.push(Finding::Ended { holder: was.holder_identity.clone(), end, lasted });
+        (self.last_end, self.vacant_since) = (Some(end), Some(now.monotonic));
+        if end == AuditedEnd::TakenOver {
+            self.past.truncate(PAST - 1);
+            self.past.push_front(was.clone());
+        }
+    }
+
+    fn began(&mut self, is: &LeaderElectionRecord, is_first: bool, now: Now, findings: &mut Vec<Finding>) {
+        let holder = is.holder_identity.clone();
+        let (last, end) = (self.held.take(), self.last_end.take());
+        let gap = match (&last, end, self.vacant_since.take()) {
+            // It was led until its last renewal, by what is known.
+            (Some((_, after)), Some(AuditedEnd::TakenOver), Some(_)) => {
+                after.map(|after| now.monotonic.saturating_sub(after))
+            }
+            (_, _, Some(since)) if !is_first => Some(now.monotonic.saturating_sub(since)),
+            _ => None,
+        };
+        self.summary.terms += 1;
+        self.summary.longest_gap = self.summary.longest_gap.max(gap.unwrap_or_default());
+        findings.push(Finding::Began { holder: holder.clone(), transitions: is.leader_transitions, gap });
+        if is.lease_duration_seconds <= 0 {
+            findings.push(Finding::NoDuration { holder: holder.clone() });
+        }
+        self.term = Some(AuditedTerm { began: now.monotonic, ..AuditedTerm::default() });
+        let Some((was, after)) = last.filter(|(was, _)| was.holder_identity != holder) else { return };
+        if self.past.iter().any(|past| is.same_term(past)) {
+            findings.push(Finding::Resumed { holder: holder.clone(), after: was.holder_identity.clone() });
+            return;
+        }
+        // A deletion starts the count anew.
+        if end != Some(AuditedEnd::Deleted) && is.leader_transitions != was.leader_transitions.saturating_add(1) {
+            let (before, now) = (was.leader_transitions, is.leader_transitions);
+            findings.push(Finding::Miscounted { holder: holder.clone(), before, now });
+        }
+        let of = was.lease_duration(Duration::ZERO);
+        let kept = after.map(|after| now.monotonic.saturating_sub(after));
+        if let (Some(AuditedEnd::TakenOver | AuditedEnd::Deleted), Some(kept), true) = (end, kept, self.is_watched)
+            && kept < of
+        {
+            findings.push(Finding::TakenEarly { by: holder, from: was.holder_identity, after: kept, of });
+        }
+    }
+}

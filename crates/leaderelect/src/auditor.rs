@@ -1,0 +1,141 @@
+//! Who looks at a lock for an audit.
+
+use std::fmt;
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pintle_meta::{ApiError, ErrorKind};
+use pintle_ratelimit::{Backoff, BackoffConfig};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::watching::{Told, follow};
+use crate::{Audit, AuditSummary, Clocks, Deadline, Finding, Lock, LockEvent, Locked, SystemClocks};
+
+/// Looks on at a lock, of any kind and whoever contends for it, and tells who leads, for how long nobody does, and what cannot be safe:
+/// see [`Finding`]. It only reads and watches, so it needs no rights to write, and disturbs nobody.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_leaderelect::{Lock, LockAuditor};
+/// use tokio_util::sync::CancellationToken;
+///
+/// /// Of a `ResourceLock`, say: any kind by its name.
+/// async fn look_on(lock: impl Lock, stop: &CancellationToken) {
+///     let seen = LockAuditor::new(lock).run(stop, |finding| println!("{finding}")).await;
+///     println!("{} terms, and {} findings that are unsafe", seen.terms, seen.unsafe_findings);
+/// }
+/// ```
+pub struct LockAuditor<L> {
+    /// What is read and watched.
+    pub lock: L,
+    /// How often it is read: each second by default. More often tells more surely when something was written; at least half as often as
+    /// it is renewed tells most.
+    pub period: Duration,
+    /// Where the time is read and waited for.
+    pub clocks: Arc<dyn Clocks>,
+}
+
+/// How long a read may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl<L: Lock> LockAuditor<L> {
+    /// An auditor of that lock. Nothing happens before it [runs](Self::run).
+    pub fn new(lock: L) -> Self {
+        Self { lock, period: Duration::from_secs(1), clocks: Arc::new(SystemClocks::new()) }
+    }
+
+    /// Looks on until `stop` is cancelled, and tells of each finding as it comes. Reads and watches that fail are logged and tried again;
+    /// what happens meanwhile is missed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends it, without a summary.
+    pub async fn run(&self, stop: &CancellationToken, mut tell: impl FnMut(&Finding)) -> AuditSummary {
+        let mut audit = Audit::new();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.look_on(&mut audit, &mut tell) => {}
+        }
+        audit.summary()
+    }
+
+    async fn look_on(&self, audit: &mut Audit, tell: &mut impl FnMut(&Finding)) {
+        let (to_us, mut told) = mpsc::channel(8);
+        let pauses = BackoffConfig { base: self.period, cap: self.period * 16, ..BackoffConfig::default() };
+        let pauses = Backoff::new(pauses, fastrand::u64(..));
+        let mut following = pin!(async {
+            follow(self.lock.key(), || self.lock.watch(), self.clocks.clone(), pauses, to_us).await;
+            pending().await
+        });
+        let mut look_at = self.clocks.now().monotonic;
+        let mut troubled = false;
+        loop {
+            let now = self.clocks.now();
+            if now.monotonic >= look_at {
+                look_at = now.monotonic + self.period;
+                let answer = self.read().await;
+                let was_troubled = std::mem::replace(&mut troubled, answer.is_err());
+                let findings = match answer {
+                    Ok(found) => {
+                        audit.read(found.map(|locked| locked.state).as_ref(), now.monotonic, self.clocks.now())
+                    }
+                    Err(_) if was_troubled => Vec::new(),
+                    Err(error) if matches!(error.kind, ErrorKind::Decode(_)) => {
+                        vec![Finding::Malformed { why: error.to_string() }]
+                    }
+                    Err(error) => {
+                        tracing::warn!(lock = %self.lock.key(), %error, "cannot read the lock");
+                        Vec::new()
+                    }
+                };
+                findings.iter().for_each(&mut *tell);
+            }
+            let findings = tokio::select! {
+                biased;
+                Some(told) = told.recv() => {
+                    let now = self.clocks.now();
+                    match told {
+                        Told::Up => Vec::new(),
+                        Told::Down => {
+                            audit.watch_is_down();
+                            Vec::new()
+                        }
+                        Told::Event(LockEvent::Changed(locked)) => audit.told(Some(&locked.state), now),
+                        Told::Event(LockEvent::Deleted { .. }) => audit.told(None, now),
+                        Told::Event(LockEvent::Touched) => {
+                            audit.watch_is_down();
+                            look_at = now.monotonic;
+                            Vec::new()
+                        }
+                    }
+                }
+                () = &mut following => Vec::new(),
+                () = self.clocks.sleep_until(Deadline::monotonic(look_at)) => Vec::new(),
+            };
+            findings.iter().for_each(&mut *tell);
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Locked<L::Object>>, ApiError> {
+        let late = Deadline::monotonic(self.clocks.now().monotonic + PATIENCE);
+        tokio::select! {
+            biased;
+            answer = self.lock.get() => answer,
+            () = self.clocks.sleep_until(late) => Err(ApiError::timeout("no answer in time")),
+        }
+    }
+}
+
+impl<L: Lock> fmt::Debug for LockAuditor<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockAuditor")
+            .field("lock", self.lock.key())
+            .field("period", &self.period)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,305 @@
+//! What an auditor says of a lock.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_leaderelect::{
+    Audit, AuditedEnd, Finding, LeaderElectionRecord, Lease, LockAuditor, LockKind, LockState, Now, ResourceLock,
+    UNKNOWN_LEADER, Version,
+};
+use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership};
+use pintle_meta::{DynamicObject, MicroTime};
+use pintle_testing::{Client, Collection, CollectionConfig, Verb};
+use tokio_util::sync::CancellationToken;
+
+use crate::contender::{TestClock, pass};
+
+/// A lock, and an audit that is told of it: each write at once by a watch, and each half second by a read.
+struct Bench {
+    audit: Audit,
+    watched: bool,
+    now: Duration,
+    version: u64,
+    state: Option<LockState>,
+    told: Vec<Finding>,
+}
+
+const START: i64 = 1_800_000_000;
+
+fn at(now: Duration) -> Now {
+    Now { boot: now, monotonic: now, wall: Timestamp::from_second(START).unwrap() + now }
+}
+
+impl Bench {
+    fn new(watched: bool) -> Self {
+        let (audit, now, told) = (Audit::new(), Duration::ZERO, Vec::new());
+        let mut bench = Self { audit, watched, now, version: 0, state: None, told };
+        bench.put(record("", 0, 0.0));
+        bench.pass(1.0);
+        bench
+    }
+
+    /// Lets seconds pass.
+    fn pass(&mut self, seconds: f64) {
+        let end = self.now + Duration::from_secs_f64(seconds);
+        while self.now < end {
+            let found = self.audit.read(self.state.as_ref(), self.now, at(self.now));
+            self.told.extend(found);
+            self.now = end.min(self.now + Duration::from_millis(500));
+        }
+    }
+
+    fn put(&mut self, record: LeaderElectionRecord) {
+        self.version += 1;
+        let version = Version { uid: "1".into(), resource_version: self.version.to_string() };
+        self.change(Some(LockState { version, record }));
+    }
+
+    fn change(&mut self, state: Option<LockState>) {
+        self.state = state;
+        if self.watched {
+            self.told.extend(self.audit.told(self.state.as_ref(), at(self.now)));
+        }
+    }
+
+    /// What was said since the last call, and is no beginning or end of a term.
+    fn faults(&mut self) -> Vec<Finding> {
+        let told = std::mem::take(&mut self.told).into_iter();
+        told.filter(|finding| !matches!(finding, Finding::Began { .. } | Finding::Ended { .. })).collect()
+    }
+
+    /// A term of `holder` that was renewed every two seconds, so many times, right now for the last time.
+    fn lead(&mut self, holder: &str, transitions: i32, renewals: u32) {
+        for renewal in 0..=renewals {
+            let acquired = self.now.as_secs_f64() - f64::from(renewal) * 2.0;
+            let mut record = record(holder, transitions, acquired);
+            record.renew_time = time(self.now.as_secs_f64());
+            self.put(record);
+            if renewal < renewals {
+                self.pass(2.0);
+            }
+        }
+    }
+}
+
+fn time(seconds: f64) -> Option<MicroTime> {
+    let moment = Timestamp::from_microsecond(START * 1_000_000 + (seconds * 1e6).round() as i64).unwrap();
+    Some(MicroTime(moment))
+}
+
+fn record(holder: &str, transitions: i32, acquired: f64) -> LeaderElectionRecord {
+    LeaderElectionRecord {
+        holder_identity: holder.into(),
+        lease_duration_seconds: 15,
+        acquire_time: time(acquired),
+        renew_time: time(acquired),
+        leader_transitions: transitions,
+        ..LeaderElectionRecord::default()
+    }
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn terms_their_ends_and_the_gaps_between_them_are_told() {
+    for watched in [true, false] {
+        let mut bench = Bench::new(watched);
+        bench.lead("a", 1, 3);
+        bench.pass(1.0);
+        bench.put(record("", 1, 8.0));
+        bench.pass(3.0);
+        bench.lead("b", 2, 0);
+        bench.pass(20.0);
+        bench.lead("c", 3, 0);
+        bench.pass(1.0);
+        let said: Vec<_> = bench.told.iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 5, "{said:#?}");
+        assert!(
+            said[0].starts_with("a leads, change 1") && said[1].starts_with("a released the lock after 7."),
+            "{said:?}"
+        );
+        assert!(said[2].starts_with("b leads, change 2, after nobody did for 3."), "{said:?}");
+        assert!(said[3].starts_with("b has lost the lock to a successor after 20."), "{said:?}");
+        // Since its last renewal.
+        assert!(said[4].starts_with("c leads, change 3, after nobody did for 20."), "{said:?}");
+        let seen = bench.audit.summary();
+        assert_eq!((seen.terms, seen.unsafe_findings), (3, 0), "{seen:?}");
+        assert!(seen.longest_gap >= seconds(20) && seen.slowest_renewal <= seconds(2), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_lock_that_is_taken_before_its_time_is_told_and_one_that_is_taken_in_time_is_not() {
+    for (after, early) in [(5.0, true), (14.0, true), (15.6, false)] {
+        let mut bench = Bench::new(true);
+        bench.lead("a", 1, 3);
+        bench.pass(after);
+        bench.lead("b", 2, 0);
+        match (&bench.faults()[..], early) {
+            ([Finding::TakenEarly { by, from, after: told, of }], true) => {
+                assert_eq!((by.as_str(), from.as_str(), *of), ("b", "a", seconds(15)));
+                // It may have been renewed a read before.
+                assert!(told.as_secs_f64() >= after && told.as_secs_f64() <= after + 0.6, "{told:?}");
+            }
+            ([], false) => {}
+            (other, _) => panic!("{after}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_succession_that_nobody_watched_may_have_had_a_release_in_it() {
+    let mut bench = Bench::new(false);
+    bench.lead("a", 1, 3);
+    bench.pass(5.0);
+    bench.put(record("", 1, 12.0));
+    bench.lead("b", 2, 0);
+    bench.pass(1.0);
+    assert_eq!(bench.faults(), []);
+}
+
+#[test]
+fn a_deletion_ends_no_lease() {
+    let mut bench = Bench::new(true);
+    bench.lead("a", 1, 3);
+    bench.pass(1.0);
+    bench.change(None);
+    bench.pass(2.0);
+    bench.lead("b", 0, 0);
+    let told = std::mem::take(&mut bench.told);
+    assert!(told.iter().any(|finding| matches!(finding, Finding::Ended { end: AuditedEnd::Deleted, .. })));
+    let [.., Finding::TakenEarly { by, after, .. }] = &told[..] else { panic!("{told:?}") };
+    assert!(by == "b" && *after < seconds(4), "{told:?}");
+}
+
+#[test]
+fn a_term_that_goes_on_after_another_one_is_told() {
+    let mut bench = Bench::new(true);
+    bench.lead("a", 1, 3);
+    let of_a = bench.state.clone().unwrap().record;
+    bench.pass(16.0);
+    bench.lead("b", 2, 0);
+    bench.pass(1.0);
+    bench.put(LeaderElectionRecord { renew_time: time(25.0), ..of_a });
+    assert_eq!(bench.faults(), [Finding::Resumed { holder: "a".into(), after: "b".into() }]);
+    assert_eq!(bench.audit.summary().unsafe_findings, 1);
+}
+
+#[test]
+fn renewals_that_come_late_or_after_the_end_are_told() {
+    for (pause, expected) in [(9.0, None), (11.0, Some(false)), (16.0, Some(true))] {
+        let mut bench = Bench::new(true);
+        bench.lead("a", 1, 1);
+        let first = bench.state.clone().unwrap().record;
+        bench.pass(pause);
+        bench.put(LeaderElectionRecord { renew_time: time(bench.now.as_secs_f64()), ..first });
+        let told = bench.faults();
+        assert_eq!(told.first().map(Finding::is_unsafe), expected, "{told:?}");
+        assert!(told.iter().all(|told| matches!(told, Finding::Late { .. } | Finding::Lapsed { .. })), "{told:?}");
+    }
+}
+
+#[test]
+fn records_that_nobody_can_follow_are_told_once_a_term() {
+    let mut bench = Bench::new(true);
+    let mut endless = record("a", 1, 1.0);
+    endless.lease_duration_seconds = 0;
+    bench.put(endless.clone());
+    for tenths in 1..5 {
+        bench.pass(0.1);
+        bench.put(LeaderElectionRecord { renew_time: time(60.0 + f64::from(tenths) / 10.0), ..endless.clone() });
+    }
+    bench.pass(16.0);
+    bench.put(record("b", 7, 20.0));
+    let told = bench.faults();
+    let kinds: Vec<_> = told.iter().map(|finding| format!("{finding:?}")).map(|told| told[..8].to_owned()).collect();
+    // The first of the late ones is a minute later, which is no second that was there before.
+    assert_eq!(kinds, ["NoDurati", "Skewed {", "Invisibl", "Miscount"], "{told:?}");
+}
+
+#[test]
+fn halves_that_go_on_disagreeing_are_told_and_a_write_on_its_way_is_not() {
+    let mut bench = Bench::new(false);
+    bench.lead("a", 1, 0);
+    bench.pass(0.6);
+    bench.put(record(UNKNOWN_LEADER, 1, 3.0));
+    bench.pass(0.4);
+    bench.lead("b", 2, 0);
+    bench.pass(1.0);
+    assert_eq!(bench.faults(), []);
+    bench.put(record(UNKNOWN_LEADER, 2, 3.0));
+    bench.pass(5.0);
+    assert_eq!(bench.faults(), [Finding::Disagree]);
+}
+
+/// A lock of that kind for each who asks.
+fn locks(kind: LockKind) -> impl Fn(&str) -> ResourceLock<Client<DynamicObject>, Client<Lease>> {
+    let leases = Collection::<Lease>::default();
+    let annotated = kind.annotated().map(|resource| Collection::dynamic(resource, CollectionConfig::default()));
+    move |who| {
+        let api = |_| annotated.as_ref().unwrap().client(who);
+        ResourceLock::new(kind, "kube-system", "lock", api, leases.client(who))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_auditor_looks_on_at_locks_of_all_five_kinds() {
+    for name in ["leases", "configmaps", "endpoints", "configmapsleases", "endpointsleases"] {
+        let lock = locks(name.parse().unwrap());
+        let told: Arc<Mutex<Vec<Finding>>> = Arc::default();
+        let (stop, into, clock) = (CancellationToken::new(), told.clone(), TestClock::new());
+        let auditor = LockAuditor { clocks: clock.clone(), ..LockAuditor::new(lock("auditor")) };
+        let stopped = stop.clone();
+        let audit =
+            tokio::spawn(
+                async move { auditor.run(&stopped, |finding| into.lock().unwrap().push(finding.clone())).await },
+            );
+        pass(1.0).await;
+        for identity in ["a", "b"] {
+            let config =
+                LeaderElectionConfig { identity: identity.into(), clocks: clock.clone(), ..Default::default() };
+            let mut elector = LeaderElector::new(lock(identity), config).unwrap();
+            let work = LeaderCallbacks::new(async |leadership: Leadership| {
+                let _ = leadership.run(pass(9.0)).await;
+            });
+            elector.run(&CancellationToken::new(), work).await;
+            pass(3.0).await;
+        }
+        stop.cancel();
+        let seen = audit.await.unwrap();
+        let told = told.lock().unwrap();
+        assert_eq!((seen.terms, seen.unsafe_findings), (2, 0), "{name}: {told:?}");
+        let [Finding::Began { holder: a, .. }, Finding::Ended { end, .. }, Finding::Began { holder: b, gap, .. }, ..] =
+            &told[..]
+        else {
+            panic!("{name}: {told:?}")
+        };
+        assert_eq!((a.as_str(), *end, b.as_str(), told.len()), ("a", AuditedEnd::Released, "b", 4), "{name}: {told:?}");
+        let gap = gap.unwrap();
+        assert!(gap >= seconds(2) && gap <= seconds(4), "{name}: {gap:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_auditor_asks_for_nothing_but_to_read_and_says_once_what_it_cannot_read() {
+    let resource = LockKind::ConfigMaps.annotated().unwrap();
+    let maps = Collection::<DynamicObject>::dynamic(resource, CollectionConfig::default());
+    maps.put_raw(serde_json::json!({"metadata": {"namespace": "kube-system", "name": "lock",
+        "annotations": {"control-plane.alpha.kubernetes.io/leader": "{"}}}));
+    let api = |_| maps.client("auditor");
+    let lock: ResourceLock<_, Client<Lease>> =
+        ResourceLock::new(LockKind::ConfigMaps, "kube-system", "lock", api, Collection::default().client("auditor"));
+    let stop = CancellationToken::new();
+    let auditor = LockAuditor { clocks: TestClock::new(), ..LockAuditor::new(lock) };
+    let mut told = Vec::new();
+    tokio::join!(auditor.run(&stop, |finding| told.push(finding.clone())), async {
+        pass(10.0).await;
+        stop.cancel();
+    });
+    let [Finding::Malformed { why }] = &told[..] else { panic!("{told:?}") };
+    assert!(why.contains("leader"), "{why}");
+    assert!(maps.take_requests().iter().all(|request| matches!(request.verb(), Verb::Get | Verb::Watch)));
+}

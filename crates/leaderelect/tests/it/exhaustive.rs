@@ -1,0 +1,295 @@
+//! All that can happen to two electors within so many moves: timers that are late, requests and answers that are late or lost, writes
+//! that are done long after nobody waits for them any more, watches, and stops.
+
+use std::collections::HashSet;
+use std::env;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pintle_leaderelect::machine::{Effect, Failure, Hint, Instruction, LockRequest, Machine, Signal};
+use pintle_leaderelect::{Deadline, LeaderElectionConfig, LockState, Now, TimePrecision, Version};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// One of the two with the world around it.
+#[derive(Clone, Debug)]
+struct Peer {
+    machine: Machine,
+    /// How fast its clocks run.
+    rate: f64,
+    /// The request under way, when it was sent and until when an answer is waited for.
+    request: Option<(LockRequest, Duration)>,
+    answer: Option<Signal>,
+    /// A write that nobody waits for any more.
+    stray: Option<LockRequest>,
+    deadline: Option<Deadline>,
+    /// The work may end.
+    drains: bool,
+    lost: bool,
+    stopped: bool,
+    /// The version that its watch told last.
+    told: u64,
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    now: Duration,
+    peers: [Peer; 2],
+    stored: Option<LockState>,
+    version: u64,
+    broken: Option<&'static str>,
+}
+
+/// What may happen next, to which of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Move {
+    /// Its timer fires: then, or later.
+    Timer(usize),
+    /// The server does what was asked.
+    Serve(usize),
+    /// It hears the answer.
+    Hear(usize),
+    /// It has waited for long enough.
+    GiveUp(usize),
+    /// The server does what was given up.
+    ServeStray(usize),
+    /// Its watch tells how the lock is.
+    Watch(usize),
+    Stop(usize),
+    /// Its work ends.
+    Rest(usize),
+}
+
+impl Peer {
+    fn new(name: &str, rate: f64) -> Self {
+        let config = LeaderElectionConfig {
+            identity: name.into(),
+            lease_duration: 3 * SECOND,
+            renew_deadline: 2 * SECOND,
+            retry_period: SECOND,
+            seed: Some(7),
+            ..LeaderElectionConfig::default()
+        };
+        let machine = Machine::new(config, TimePrecision::Micros, on_clock(Duration::ZERO, rate));
+        let (request, answer, stray, deadline) = (None, None, None, None);
+        Self { machine, rate, request, answer, stray, deadline, drains: false, lost: false, stopped: false, told: 0 }
+    }
+
+    fn leads(&self, now: Duration) -> bool {
+        self.deadline.is_some_and(|deadline| !self.lost && !deadline.has_passed(on_clock(now, self.rate)))
+    }
+
+    /// When it is that late on its clock.
+    fn when(&self, local: Duration) -> Duration {
+        local.div_f64(self.rate) + Duration::from_micros(1)
+    }
+}
+
+fn on_clock(now: Duration, rate: f64) -> Now {
+    let local = now.mul_f64(rate);
+    Now { boot: local, monotonic: local, wall: Timestamp::UNIX_EPOCH + local }
+}
+
+impl World {
+    fn new(rates: [f64; 2]) -> Self {
+        let [a, b] = rates;
+        let peers = [Peer::new("a", a), Peer::new("b", b)];
+        Self { now: Duration::ZERO, peers, stored: None, version: 0, broken: None }
+    }
+
+    fn moves(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        for (index, peer) in self.peers.iter().enumerate() {
+            let hints = self.version > peer.told && self.stored.is_some();
+            let may = [
+                (peer.machine.wake_at().is_some(), Move::Timer(index)),
+                (peer.request.is_some() && peer.answer.is_none(), Move::Serve(index)),
+                (peer.answer.is_some(), Move::Hear(index)),
+                (peer.request.is_some(), Move::GiveUp(index)),
+                (peer.stray.is_some(), Move::ServeStray(index)),
+                (hints, Move::Watch(index)),
+                (!peer.stopped, Move::Stop(index)),
+                (peer.deadline.is_some() && (peer.drains || peer.lost), Move::Rest(index)),
+            ];
+            moves.extend(may.into_iter().filter(|(may, _)| *may).map(|(_, what)| what));
+        }
+        moves
+    }
+
+    fn make(&mut self, what: Move) {
+        match what {
+            Move::Timer(index) => {
+                let wake = self.peers[index].machine.wake_at().expect("a timer");
+                self.now = self.now.max(self.peers[index].when(wake.monotonic));
+                self.step(index, Signal::Tick);
+            }
+            Move::Serve(index) => {
+                let (request, _) = self.peers[index].request.clone().expect("a request");
+                let answer = self.serve(&request);
+                self.peers[index].answer = Some(answer);
+            }
+            Move::Hear(index) => {
+                let peer = &mut self.peers[index];
+                peer.request = None;
+                let answer = peer.answer.take().expect("an answer");
+                self.step(index, answer);
+            }
+            Move::GiveUp(index) => {
+                let peer = &mut self.peers[index];
+                let (request, late) = peer.request.take().expect("a request");
+                let is_read = request == LockRequest::Read;
+                if peer.answer.take().is_none() && !is_read {
+                    peer.stray = Some(request);
+                }
+                self.now = self.now.max(late);
+                let none = Failure::unknown();
+                self.step(index, if is_read { Signal::Read(Err(none)) } else { Signal::Written(Err(none)) });
+            }
+            Move::ServeStray(index) => {
+                let stray = self.peers[index].stray.take().expect("a write");
+                self.serve(&stray);
+            }
+            Move::Watch(index) => {
+                self.peers[index].told = self.version;
+                let state = self.stored.clone().expect("a lock");
+                self.step(index, Signal::Watch(Hint::Up));
+                self.step(index, Signal::Watch(Hint::Changed(state)));
+            }
+            Move::Stop(index) => {
+                self.peers[index].stopped = true;
+                self.step(index, Signal::Stop);
+            }
+            Move::Rest(index) => {
+                let peer = &mut self.peers[index];
+                (peer.deadline, peer.drains, peer.lost) = (None, false, false);
+                self.step(index, Signal::WorkEnded);
+            }
+        }
+        if self.peers.iter().all(|peer| peer.leads(self.now)) {
+            self.broken = Some("S1: both lead");
+        }
+    }
+
+    fn serve(&mut self, request: &LockRequest) -> Signal {
+        let current = self.stored.as_ref().map(|state| &state.version);
+        let (record, answer) = match request {
+            LockRequest::Read => return Signal::Read(Ok(self.stored.clone())),
+            LockRequest::Create(record) => (record, current.is_none()),
+            LockRequest::Update { base, record } => (record, current == Some(base)),
+        };
+        if !answer {
+            return Signal::Written(Err(Failure { effect: Effect::Conflict, retry_after: None }));
+        }
+        self.version += 1;
+        let version = Version { uid: "1".into(), resource_version: self.version.to_string() };
+        self.stored = Some(LockState { version: version.clone(), record: record.clone() });
+        Signal::Written(Ok(version))
+    }
+
+    fn step(&mut self, index: usize, signal: Signal) {
+        let now = on_clock(self.now, self.peers[index].rate);
+        for instruction in self.peers[index].machine.step(signal, now) {
+            let works = self.peers[index].leads(self.now);
+            let peer = &mut self.peers[index];
+            match instruction {
+                Instruction::Send { request, timeout } => {
+                    if matches!(&request, LockRequest::Update { record, .. } if record.is_vacant()) && works {
+                        self.broken = Some("S4: released while the work goes on");
+                    }
+                    let late = peer.when(now.monotonic + timeout);
+                    peer.request = Some((request, late));
+                }
+                Instruction::StartLeading { deadline, .. } => {
+                    if peer.deadline.is_some() {
+                        self.broken = Some("S11: a term began before the last one ended");
+                    }
+                    peer.deadline = Some(deadline);
+                }
+                Instruction::Extend(deadline) => {
+                    if peer.lost {
+                        self.broken = Some("S7: a term that was lost goes on");
+                    }
+                    peer.deadline = Some(deadline);
+                }
+                Instruction::Drain(_) => peer.drains = true,
+                Instruction::StopLeading(_) => peer.lost = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        format!("{self:?}").hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Makes all moves that can be made, so many in a row. How many worlds there are, or the moves to one that is broken.
+fn search(start: World, depth: usize) -> Result<usize, (Vec<Move>, &'static str)> {
+    let mut seen = HashSet::from([start.fingerprint()]);
+    let mut worlds = vec![(start, Vec::new())];
+    for _ in 0..depth {
+        let mut next = Vec::new();
+        for (world, path) in worlds {
+            for what in world.moves() {
+                let mut world = world.clone();
+                let path: Vec<Move> = path.iter().copied().chain([what]).collect();
+                world.make(what);
+                if let Some(broken) = world.broken {
+                    return Err((path, broken));
+                }
+                if seen.insert(world.fingerprint()) {
+                    next.push((world, path));
+                }
+            }
+        }
+        worlds = next;
+    }
+    Ok(seen.len())
+}
+
+/// One leads, and the other one has just seen that.
+fn led(rates: [f64; 2]) -> World {
+    let mut world = World::new(rates);
+    let [timer, serve, hear] = [Move::Timer, Move::Serve, Move::Hear];
+    let moves = [timer(0), serve(0), hear(0), serve(0), hear(0), timer(1), serve(1), hear(1)];
+    moves.into_iter().for_each(|what| world.make(what));
+    assert!(world.peers[0].leads(world.now) && !world.peers[1].leads(world.now));
+    world
+}
+
+/// So many moves, or as many as `PINTLE_DEPTH` says.
+fn depth(usual: usize) -> usize {
+    env::var("PINTLE_DEPTH").ok().map_or(usual, |depth| depth.parse().expect("PINTLE_DEPTH"))
+}
+
+/// The clock of the one runs almost one and a half times as fast as that of the other, which is what the durations bear.
+const WITHIN: [f64; 2] = [1.0, 1.45];
+
+#[test]
+#[allow(clippy::print_stdout, reason = "how much was looked at")]
+fn whatever_happens_within_seven_moves_two_never_lead() {
+    let worlds = search(led(WITHIN), depth(7)).unwrap_or_else(|(path, broken)| panic!("{broken} after {path:?}"));
+    println!("{worlds} worlds from one that is led");
+    assert!(worlds > 10_000, "{worlds}");
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "how much was looked at")]
+fn whatever_happens_in_the_first_seven_moves_two_never_lead() {
+    let worlds =
+        search(World::new(WITHIN), depth(7)).unwrap_or_else(|(path, broken)| panic!("{broken} after {path:?}"));
+    println!("{worlds} worlds from the first");
+    assert!(worlds > 1_000, "{worlds}");
+}
+
+#[test]
+fn the_search_finds_two_leaders_whose_clocks_differ_by_more() {
+    // Renewed, seen, and taken when the duration is over on a clock that is too fast.
+    let mut world = led([1.0, 1.7]);
+    [Move::Timer(0), Move::Serve(0), Move::Hear(0), Move::Watch(1)].into_iter().for_each(|what| world.make(what));
+    let (path, broken) = search(world, 6).unwrap_err();
+    assert_eq!(broken, "S1: both lead", "{path:?}");
+}

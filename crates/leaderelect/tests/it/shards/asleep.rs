@@ -1,0 +1,92 @@
+//! The leases as a machine reaches them that may stand still: nothing is heard meanwhile.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use pintle_leaderelect::Lease;
+use pintle_meta::{
+    ApiError, ApiResource, DeleteOptions, ListOptions, ListWatch, ObjectApi, ObjectKey, Patch, PostOptions, RawObject,
+    WatchEvent, WatchOptions,
+};
+use pintle_testing::{Client, Page};
+
+use crate::world::clock::NodeClock;
+
+#[derive(Clone)]
+pub(super) struct Asleep {
+    pub(super) client: Client<Lease>,
+    /// None: it never stands still.
+    pub(super) machine: Option<Arc<NodeClock>>,
+}
+
+impl Asleep {
+    async fn hear<T>(&self, answer: impl Future<Output = T>) -> T {
+        let answer = answer.await;
+        awake(self.machine.as_deref()).await;
+        answer
+    }
+}
+
+async fn awake(machine: Option<&NodeClock>) {
+    if let Some(machine) = machine {
+        machine.awake().await;
+    }
+}
+
+impl ListWatch for Asleep {
+    type Object = Lease;
+    type Page = Page;
+    type Events = BoxStream<'static, Result<WatchEvent<RawObject>, ApiError>>;
+
+    fn api_resource(&self) -> ApiResource {
+        self.client.api_resource()
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.client.namespace()
+    }
+
+    async fn list(&self, options: &ListOptions) -> Result<Page, ApiError> {
+        self.hear(self.client.list(options)).await
+    }
+
+    async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
+        let events = self.hear(self.client.watch(options)).await?;
+        let machine = self.machine.clone();
+        let heard = events.then(move |event| {
+            let machine = machine.clone();
+            async move {
+                awake(machine.as_deref()).await;
+                event
+            }
+        });
+        Ok(heard.boxed())
+    }
+}
+
+impl ObjectApi<Lease> for Asleep {
+    async fn get(&self, key: &ObjectKey) -> Result<Lease, ApiError> {
+        self.hear(self.client.get(key)).await
+    }
+
+    async fn create(&self, lease: &Lease, options: &PostOptions) -> Result<Lease, ApiError> {
+        self.hear(self.client.create(lease, options)).await
+    }
+
+    async fn update(&self, lease: &Lease, options: &PostOptions) -> Result<Lease, ApiError> {
+        self.hear(self.client.update(lease, options)).await
+    }
+
+    async fn update_status(&self, lease: &Lease, options: &PostOptions) -> Result<Lease, ApiError> {
+        self.hear(self.client.update_status(lease, options)).await
+    }
+
+    async fn patch(&self, key: &ObjectKey, patch: &Patch, options: &PostOptions) -> Result<Lease, ApiError> {
+        self.hear(self.client.patch(key, patch, options)).await
+    }
+
+    async fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<(), ApiError> {
+        self.hear(self.client.delete(key, options)).await
+    }
+}
