@@ -260,3 +260,23 @@ fn a_renew_time_in_whole_seconds_does_not_run_ahead_of_the_clock() {
     }
     assert!(renewals >= 50, "{renewals}");
 }
+
+/// Who was the last to hold it may have come since it was seen, for as long as anybody else.
+#[test]
+fn a_lock_that_was_free_when_it_was_seen_and_is_deleted_counts_as_held() {
+    let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
+    let mut machine = Machine::new(config, TimePrecision::Micros, at(0, 0));
+    machine.step(Signal::Tick, at(0, 0));
+    let mut free = held(1, "");
+    free.record.lease_duration_seconds = 1;
+    assert!(matches!(sent(&machine.step(Signal::Read(Ok(Some(free))), at(0, 0))), LockRequest::Update { .. }));
+    machine.step(Signal::Written(Err(Failure { effect: Effect::Conflict, retry_after: None })), at(0, 0));
+    let created = (5..60).find(|second| match &machine.step(Signal::Tick, at(*second, *second as i64))[..] {
+        [] => false,
+        _ => machine
+            .step(Signal::Read(Ok(None)), at(*second, *second as i64))
+            .iter()
+            .any(|instruction| matches!(instruction, Instruction::Send { request: LockRequest::Create(_), .. })),
+    });
+    assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
+}
