@@ -273,6 +273,12 @@ impl Machine {
         now: Now,
         instructions: &mut Vec<Instruction>,
     ) {
+        if let (Phase::Following, false, Ok(Some(found))) = (&self.phase, self.stopping, &answer)
+            && self.is_overtaken(&sent, found)
+        {
+            self.next_try = self.next_look(now).min(self.next_try);
+            return;
+        }
         if let Ok(found) = &answer {
             let untold = |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(untold) {
@@ -349,6 +355,10 @@ impl Machine {
             Phase::Releasing(releasing) => releasing.until.saturating_sub(now.monotonic),
             _ => Duration::MAX,
         };
+        if purpose == Purpose::Contend {
+            // What is heard meanwhile sets it, and is not forgotten for an answer that is older.
+            self.next_try = Duration::MAX;
+        }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now });
         instructions.push(Instruction::Send { request, timeout: self.config.request_timeout().min(left) });
     }

@@ -29,6 +29,10 @@ impl Machine {
         if self.stopping {
             return self.release_doubts(now);
         }
+        if sent.purpose != Purpose::Contend {
+            // The plans of a term that is over.
+            self.next_try = Duration::MAX;
+        }
         let found = match answer {
             Ok(found) => found,
             Err(failure) => return self.try_later(failure, now),
@@ -59,8 +63,14 @@ impl Machine {
         };
         match request {
             Some(request) => self.send(request, Purpose::Contend, now, instructions),
-            None => self.next_try = self.next_look(now),
+            None => self.next_try = self.next_look(now).min(self.next_try),
         }
+    }
+
+    /// Whether the watch has told of a later state since that request was sent.
+    pub(super) fn is_overtaken(&self, sent: &Sent, found: &LockState) -> bool {
+        let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
+        seen.is_some_and(|seen| found.version.is_before(&seen.state.version) == Some(true))
     }
 
     /// Decides on the outcome of a candidate's write.
@@ -113,7 +123,8 @@ impl Machine {
                 }
                 Phase::Leading(leading) => {
                     leading.read_back = true;
-                    self.next_try = now.monotonic;
+                    // Whoever touches the lock whenever we write it must not drive us into a hot loop.
+                    self.next_try = now.monotonic.max(leading.last_sent + self.config.retry_period / 20);
                 }
                 _ => {}
             },
@@ -245,7 +256,7 @@ impl Machine {
 
     /// When to look again: after the usual pause, or when what is held expires, but never sooner than `retry_period`. With a
     /// watch, only when it expires: then silence has to be told from death.
-    fn next_look(&mut self, now: Now) -> Duration {
+    pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
         let is_held = self.observed.as_ref().is_some_and(|observed| !observed.state.record.is_vacant());
@@ -270,7 +281,7 @@ impl Machine {
     }
 
     fn try_later(&mut self, failure: Failure, now: Now) {
-        self.next_try = now.monotonic + self.retries.next(failure.retry_after);
+        self.next_try = self.next_try.min(now.monotonic + self.retries.next(failure.retry_after));
     }
 
     fn look_within(&mut self, pause: Duration, now: Now) {
