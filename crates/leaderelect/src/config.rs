@@ -47,9 +47,9 @@ pub struct LeaderElectionConfig {
     /// Whether a record with this identity that this elector did not write counts as its own. False by default: the record
     /// may belong to a process that still runs. If true, a restart with a fixed identity need not wait.
     pub reuse_identity: bool,
-    /// Whether a candidate that finds a lock deleted which it has seen waits for a lease duration from then on. True by default: its
-    /// holder may not have noticed yet, and works until `renew_deadline` after the sending of its last renewal, which
-    /// came before the deletion. One that never saw the lock does not wait.
+    /// Whether a candidate that finds a lock deleted which it has seen, or another one in its place, waits for a lease duration from
+    /// then on. True by default: its holder may not have noticed yet, and works until `renew_deadline` after the sending of its last
+    /// renewal, which came before the deletion. One that never saw the lock does not wait, nor does one that led by it to its end.
     pub wait_out_deleted: bool,
     /// Whether the control plane says who leads, to which each contender is a [`Candidate`](crate::Candidate) of
     /// this `identity`. False by default. If true, the elector neither creates the lock nor takes it from anyone: it leads once

@@ -273,6 +273,12 @@ impl Machine {
         now: Now,
         instructions: &mut Vec<Instruction>,
     ) {
+        if let (Phase::Following, false, Ok(Some(found))) = (&self.phase, self.stopping, &answer)
+            && self.is_overtaken(&sent, found)
+        {
+            self.next_try = self.next_look(now).min(self.next_try);
+            return;
+        }
         if let Ok(found) = &answer {
             let untold = |seen: &Observation| found.as_ref().is_none_or(|found| found.version != seen.state.version);
             if self.observed.as_ref().is_some_and(untold) {
@@ -349,6 +355,10 @@ impl Machine {
             Phase::Releasing(releasing) => releasing.until.saturating_sub(now.monotonic),
             _ => Duration::MAX,
         };
+        if purpose == Purpose::Contend {
+            // What is heard meanwhile sets it, and is not forgotten for an answer that is older.
+            self.next_try = Duration::MAX;
+        }
         self.sent = Some(Sent { request: request.clone(), purpose, at: now });
         instructions.push(Instruction::Send { request, timeout: self.config.request_timeout().min(left) });
     }
@@ -387,7 +397,7 @@ impl Machine {
         self.preference = preference;
         if sooner
             && matches!(self.phase, Phase::Following)
-            && let Some(free) = self.free_from(now)
+            && let Some(free) = self.free_from()
         {
             self.next_try = self.next_try.min(free.max(now.monotonic));
         }
@@ -420,29 +430,42 @@ impl Machine {
         }
         self.in_doubt.clear();
         self.next_try = now.monotonic;
+        // Until the deadline nobody else could lead by that lock, so there is nobody to be waited for if it is gone.
+        if reason != LossReason::Deadline {
+            self.held_until = Duration::ZERO;
+        }
+        if reason == LossReason::Deleted {
+            self.observed = None;
+        }
         instructions.push(Instruction::StopLeading(reason));
     }
 
     /// Takes a state of the lock in. Only a change moves the moment from which its expiry counts.
     fn observe(&mut self, found: Option<&LockState>, now: Now, instructions: &mut Vec<Instruction>) {
-        let own = self.config.lease_duration;
         let Some(found) = found else {
             if let Some(gone) = self.observed.take() {
-                // Its last holder may have renewed, or even come, unseen and right before the deletion, and works for less than a
-                // duration after that.
-                let record = &gone.state.record;
-                let mine = record.holder_identity == self.config.identity;
-                self.held_until =
-                    if mine { Duration::ZERO } else { now.monotonic.saturating_add(record.lease_duration(own)) };
+                self.wait_out(&gone.state, now);
             }
             self.absent_since.get_or_insert(now.monotonic);
             return self.report("", instructions);
         };
         self.absent_since = None;
         if self.observed.as_ref().is_none_or(|observed| observed.state.version != found.version) {
-            self.observed = Some(Observation { state: found.clone(), at: now.monotonic });
+            let last = self.observed.replace(Observation { state: found.clone(), at: now.monotonic });
+            if let Some(gone) = last.filter(|last| !last.state.version.goes_on_in(&found.version)) {
+                self.wait_out(&gone.state, now);
+            }
         }
         self.report(&found.record.holder_identity, instructions);
+    }
+
+    /// The lock that was seen so is deleted. Its last holder may have renewed, or even come, unseen and right before that, and
+    /// works for less than a duration after it.
+    fn wait_out(&mut self, gone: &LockState, now: Now) {
+        let own = self.config.lease_duration;
+        if self.config.wait_out_deleted {
+            self.held_until = now.monotonic.saturating_add(gone.record.lease_duration(own).max(own));
+        }
     }
 
     fn report(&mut self, holder: &str, instructions: &mut Vec<Instruction>) {

@@ -60,6 +60,11 @@ pub struct Version {
 }
 
 impl Version {
+    /// Whether `other` is a state of the same object, which may have been half of a lock before.
+    pub(crate) fn goes_on_in(&self, other: &Self) -> bool {
+        self.uid == other.uid || (self.uid.ends_with('+') && other.uid.starts_with(&self.uid))
+    }
+
     /// Whether this is a state before `other`; none where that cannot be told.
     pub(crate) fn is_before(&self, other: &Self) -> Option<bool> {
         let number = |version: &Self| version.resource_version.parse::<u64>().ok();

@@ -29,6 +29,10 @@ impl Machine {
         if self.stopping {
             return self.release_doubts(now);
         }
+        if sent.purpose != Purpose::Contend {
+            // The plans of a term that is over.
+            self.next_try = Duration::MAX;
+        }
         let found = match answer {
             Ok(found) => found,
             Err(failure) => return self.try_later(failure, now),
@@ -38,8 +42,8 @@ impl Machine {
             return;
         }
         let request = match found {
-            None if self.config.wait_out_deleted && self.held_until > sent.at.monotonic => None,
-            None if self.config.coordinated || self.defers(self.absent_since, sent.at.monotonic) => None,
+            None if self.config.coordinated || self.held_until > sent.at.monotonic => None,
+            None if self.defers(self.absent_since, sent.at.monotonic) => None,
             None => Some(LockRequest::Create(self.claim(&LeaderElectionRecord::default(), 0, now))),
             Some(found) => {
                 if let Some(written) = self.settle(&found.record)
@@ -59,8 +63,14 @@ impl Machine {
         };
         match request {
             Some(request) => self.send(request, Purpose::Contend, now, instructions),
-            None => self.next_try = self.next_look(now),
+            None => self.next_try = self.next_look(now).min(self.next_try),
         }
+    }
+
+    /// Whether the watch has told of a later state since that request was sent.
+    pub(super) fn is_overtaken(&self, sent: &Sent, found: &LockState) -> bool {
+        let seen = self.observed.as_ref().filter(|seen| seen.at >= sent.at.monotonic);
+        seen.is_some_and(|seen| found.version.is_before(&seen.state.version) == Some(true))
     }
 
     /// Decides on the outcome of a candidate's write.
@@ -113,7 +123,8 @@ impl Machine {
                 }
                 Phase::Leading(leading) => {
                     leading.read_back = true;
-                    self.next_try = now.monotonic;
+                    // Whoever touches the lock whenever we write it must not drive us into a hot loop.
+                    self.next_try = now.monotonic.max(leading.last_sent + self.config.retry_period / 20);
                 }
                 _ => {}
             },
@@ -173,7 +184,7 @@ impl Machine {
         }
         if record.is_vacant() {
             let since = self.observed.as_ref().map(|observed| observed.at);
-            return (!self.defers(since, looked_at)).then_some(more);
+            return (self.held_until <= looked_at && !self.defers(since, looked_at)).then_some(more);
         }
         let mine = record.holder_identity == self.config.identity;
         let left_over = self.last_term.as_ref();
@@ -182,7 +193,7 @@ impl Machine {
             return Some(same);
         }
         let observed = self.observed.as_ref()?;
-        let expires = observed.at + record.lease_duration(self.config.lease_duration);
+        let expires = (observed.at + record.lease_duration(self.config.lease_duration)).max(self.held_until);
         let taken = looked_at >= expires && !self.defers(Some(expires), looked_at);
         taken.then_some(if mine { same } else { more })
     }
@@ -190,7 +201,7 @@ impl Machine {
     /// Whether what could be taken since then is left to others who should have it.
     fn defers(&self, since: Option<Duration>, looked_at: Duration) -> bool {
         let defer = self.preference.defer;
-        !defer.is_zero() && since.is_some_and(|since| looked_at < since.saturating_add(defer))
+        !defer.is_zero() && since.is_some_and(|since| looked_at < since.max(self.held_until).saturating_add(defer))
     }
 
     /// Whether a coordinated election has given the lock to us, and wants it for nobody else.
@@ -245,11 +256,11 @@ impl Machine {
 
     /// When to look again: after the usual pause, or when what is held expires, but never sooner than `retry_period`. With a
     /// watch, only when it expires: then silence has to be told from death.
-    fn next_look(&mut self, now: Now) -> Duration {
+    pub(super) fn next_look(&mut self, now: Now) -> Duration {
         let usual = now.monotonic + self.retries.next(None);
         let least = now.monotonic + self.config.retry_period;
         let is_held = self.observed.as_ref().is_some_and(|observed| !observed.state.record.is_vacant());
-        match self.free_from(now) {
+        match self.free_from() {
             Some(free) if is_held || free > now.monotonic => {
                 let free = (free + self.hint_jitter()).max(least);
                 if self.watching { free } else { usual.min(free) }
@@ -259,19 +270,18 @@ impl Machine {
     }
 
     /// From when on the lock may be ours to take, by what is known of it.
-    pub(super) fn free_from(&self, now: Now) -> Option<Duration> {
+    pub(super) fn free_from(&self) -> Option<Duration> {
         let own = self.config.lease_duration;
         let free = match &self.observed {
             Some(observed) if observed.state.record.is_vacant() => observed.at,
             Some(observed) => observed.at + observed.state.record.lease_duration(own),
-            None if self.held_until > now.monotonic => self.held_until,
             None => self.absent_since?,
         };
-        Some(free.saturating_add(self.preference.defer))
+        Some(free.max(self.held_until).saturating_add(self.preference.defer))
     }
 
     fn try_later(&mut self, failure: Failure, now: Now) {
-        self.next_try = now.monotonic + self.retries.next(failure.retry_after);
+        self.next_try = self.next_try.min(now.monotonic + self.retries.next(failure.retry_after));
     }
 
     fn look_within(&mut self, pause: Duration, now: Now) {

@@ -45,8 +45,10 @@ impl Machine {
         match answer {
             Ok(version) => {
                 leading.conflicts = 0;
-                leading.read_back = false;
-                self.next_try = (write.sent.monotonic + retry).max(now.monotonic);
+                // What was told of meanwhile may have come after the write, and says when to look.
+                if !leading.read_back {
+                    self.next_try = (write.sent.monotonic + retry).max(now.monotonic);
+                }
                 self.in_doubt.clear();
                 self.committed(LockState { version, record: write.record }, write.sent, instructions);
             }

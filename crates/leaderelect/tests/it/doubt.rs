@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_leaderelect::{LeaderCallbacks, LeaderElectionConfig, LeaderElector, Leadership, LeaseLock, LossReason};
+use pintle_leaderelect::{
+    LeaderCallbacks, LeaderElectionConfig, LeaderElectionRecord, LeaderElector, Leadership, LeaseLock, LossReason,
+};
 use pintle_meta::{Reason, Status};
 use pintle_testing::{Break, Outcome, Verb};
 use tokio_util::sync::CancellationToken;
 
 use crate::contender::{Setup, Story, pass};
-use crate::server::{NAME, NAMESPACE, delete, record, server, take_log, take_verbs};
+use crate::server::{NAME, NAMESPACE, delete, put, record, server, take_log, take_verbs};
 
 /// What a client is told that has sent a write twice: the first one was done, and the second is refused on account of it.
 fn done_and_refused(code: u16, reason: Reason) -> Outcome {
@@ -168,4 +170,78 @@ async fn a_stop_while_a_renewal_reads_back_still_releases() {
     take_log(&server);
     assert_eq!(a.stop().await, Some(LossReason::Cancelled));
     assert_eq!(record(&server).holder_identity, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_former_leader_that_finds_the_lock_deleted_waits_as_all_others_do() {
+    let server = server();
+    let story = Story::new();
+    let told = || Some(story.clone());
+    let a = Setup { story: told(), ..Setup::new("a") }.start(&server);
+    pass(1.0).await;
+    let b = Setup { story: told(), ..Setup::new("b") }.start(&server);
+    pass(1.0).await;
+    a.client.faults().cut_off();
+    pass(30.0).await;
+    assert!(b.status.is_leader());
+    // The last that "a" knows is a record of its own. Its successor hears of nothing any more.
+    b.client.faults().cut_off();
+    delete(&server);
+    a.client.faults().heal();
+    pass(14.0).await;
+    assert!(!a.status.is_leader());
+    pass(10.0).await;
+    let deeds: Vec<_> = story.take_deeds().into_iter().filter(|deed| !deed.contains("sees")).collect();
+    let expected =
+        ["a works", "a rests", "a stopped: Deadline", "b works", "b rests", "b stopped: Deadline", "a works"];
+    assert_eq!(deeds, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_deleted_and_made_anew_counts_as_held_too() {
+    for watch in [false, true] {
+        let server = server();
+        let story = Story::new();
+        let a = Setup { story: Some(story.clone()), ..Setup::new("a") }.start(&server);
+        pass(1.0).await;
+        let _b = Setup { watch, story: Some(story.clone()), ..Setup::new("b") }.start(&server);
+        pass(8.0).await;
+        a.client.faults().cut_off();
+        delete(&server);
+        put(&server, &LeaderElectionRecord::default());
+        pass(40.0).await;
+        let deeds: Vec<_> = story.take_deeds().into_iter().filter(|deed| !deed.contains("sees")).collect();
+        assert_eq!(deeds, ["a works", "a rests", "a stopped: Deadline", "b works"], "watch: {watch}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_led_to_the_end_of_a_lock_takes_the_next_one_at_once() {
+    for anew in [false, true] {
+        let server = server();
+        let a = Setup::new("a").start(&server);
+        pass(1.0).await;
+        delete(&server);
+        if anew {
+            put(&server, &LeaderElectionRecord::default());
+        }
+        pass(1.1).await;
+        assert!(a.status.is_leader(), "made anew: {anew}");
+        assert_eq!(a.story.take_deeds().iter().filter(|deed| *deed == "a works").count(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_wait_out_a_deletion_takes_the_lock_at_once() {
+    let server = server();
+    let a = Setup::new("a").start(&server);
+    pass(1.0).await;
+    let mut b = Setup::new("b");
+    b.config.wait_out_deleted = false;
+    let b = b.start(&server);
+    pass(1.0).await;
+    a.client.faults().cut_off();
+    delete(&server);
+    pass(4.5).await;
+    assert!(b.status.is_leader());
 }

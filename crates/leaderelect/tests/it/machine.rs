@@ -260,3 +260,95 @@ fn a_renew_time_in_whole_seconds_does_not_run_ahead_of_the_clock() {
     }
     assert!(renewals >= 50, "{renewals}");
 }
+
+/// Who was the last to hold it may have come since it was seen, for as long as anybody else.
+#[test]
+fn a_lock_that_was_free_when_it_was_seen_and_is_deleted_counts_as_held() {
+    let config = LeaderElectionConfig { identity: "me".into(), seed: Some(7), ..LeaderElectionConfig::default() };
+    let mut machine = Machine::new(config, TimePrecision::Micros, at(0, 0));
+    machine.step(Signal::Tick, at(0, 0));
+    let mut free = held(1, "");
+    free.record.lease_duration_seconds = 1;
+    assert!(matches!(sent(&machine.step(Signal::Read(Ok(Some(free))), at(0, 0))), LockRequest::Update { .. }));
+    machine.step(Signal::Written(Err(Failure { effect: Effect::Conflict, retry_after: None })), at(0, 0));
+    let created = (5..60).find(|second| match &machine.step(Signal::Tick, at(*second, *second as i64))[..] {
+        [] => false,
+        _ => machine
+            .step(Signal::Read(Ok(None)), at(*second, *second as i64))
+            .iter()
+            .any(|instruction| matches!(instruction, Instruction::Send { request: LockRequest::Create(_), .. })),
+    });
+    assert!(created.is_some_and(|second| (20..=25).contains(&second)), "{created:?}");
+}
+
+#[test]
+fn what_a_watch_tells_a_candidate_while_a_request_is_under_way_is_not_forgotten() {
+    // The read that is under way is answered by what was before.
+    let mut machine = watching();
+    let told = machine.step(Signal::Watch(Hint::Changed(held(2, ""))), at(1, 1));
+    assert_eq!(told, []);
+    let told = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
+    assert_eq!(told.len(), 1, "{told:?}");
+    let LockRequest::Update { base, .. } = sent(&told) else { panic!("{told:?}") };
+    assert_eq!(base, held(2, "").version);
+
+    for hint in [Hint::Deleted { uid: "uid".into() }, Hint::Touched] {
+        let mut machine = watching();
+        machine.step(Signal::Watch(hint.clone()), at(1, 1));
+        let told = machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
+        assert_eq!(sent(&told), LockRequest::Read, "{hint:?}");
+        // Once.
+        machine.step(Signal::Read(Ok(Some(held(1, "other")))), at(2, 2));
+        assert!(wake(&machine).unwrap() >= Duration::from_secs(17));
+    }
+}
+
+/// A leader as of 0, whose renewal of 2 is under way.
+fn renewing() -> Machine {
+    let mut machine = watching();
+    machine.step(Signal::Read(Ok(None)), at(0, 0));
+    machine.step(written(), at(0, 0));
+    assert!(matches!(sent(&machine.step(Signal::Tick, at(2, 2))), LockRequest::Update { .. }));
+    machine
+}
+
+#[test]
+fn what_a_watch_tells_a_leader_while_a_renewal_is_under_way_is_not_forgotten() {
+    for hint in [Hint::Touched, Hint::Changed(held(7, "other"))] {
+        let mut machine = renewing();
+        machine.step(Signal::Watch(hint.clone()), at(2, 2));
+        let told = machine.step(written(), at(3, 3));
+        assert_eq!(sent(&told), LockRequest::Read, "{hint:?}");
+    }
+}
+
+#[test]
+fn a_leader_whose_lock_is_touched_whenever_it_was_written_does_not_hammer_the_server() {
+    let mut machine = watching();
+    let LockRequest::Create(record) = sent(&machine.step(Signal::Read(Ok(None)), at(0, 0))) else { panic!() };
+    machine.step(written(), at(0, 0));
+    let mut stored = LockState { record, ..held(1, "") };
+    let (mut requests, mut version) = (0, 1);
+    for millis in 0..10_000 {
+        let time = Duration::from_millis(millis);
+        let now = Now { boot: time, monotonic: time, wall: at(0, 0).wall + time };
+        let mut instructions = machine.step(Signal::Watch(Hint::Touched), now);
+        while let [Instruction::Send { request, .. }] = &instructions[..] {
+            requests += 1;
+            let answer = match request.clone() {
+                LockRequest::Read => Signal::Read(Ok(Some(stored.clone()))),
+                LockRequest::Update { base, record } if base == stored.version => {
+                    version += 2;
+                    // Somebody changes it at once.
+                    stored = LockState { record, ..held(version, "") };
+                    Signal::Written(Ok(held(version - 1, "").version))
+                }
+                other => panic!("{other:?}"),
+            };
+            instructions = machine.step(answer, now);
+            instructions.retain(|instruction| !matches!(instruction, Instruction::Extend(_)));
+        }
+        assert_eq!(instructions, [], "at {millis} ms");
+    }
+    assert!(machine.leads() && requests <= 250, "{requests} requests in ten seconds");
+}
