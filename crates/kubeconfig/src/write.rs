@@ -5,8 +5,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
-
 use crate::files::directory;
 use crate::{Error, Files, Kubeconfig, relative, yaml};
 
@@ -119,7 +117,7 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
         },
     );
     changes(&mut file.extensions, &before.extensions, &after.extensions, |_| is_main, |_| {});
-    let named = |members: &Map<String, Value>| members.clone().into_iter().collect::<BTreeMap<_, _>>();
+    let named = |members: &serde_json::Map<_, _>| members.clone().into_iter().collect::<BTreeMap<_, _>>();
     let mut other = named(&file.other);
     changes(&mut other, &named(&before.other), &named(&after.other), |_| is_main, |_| {});
     file.other = other.into_iter().collect();
