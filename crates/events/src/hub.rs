@@ -36,7 +36,9 @@ impl Hub {
 
     /// Lets go of all listeners: what they have not taken yet still reaches them, and then nothing.
     pub(crate) fn close(&self) {
-        *self.listeners.write().unwrap_or_else(PoisonError::into_inner) = None;
+        // Dropped once the lock is free: with them goes what the filters of watchers hold.
+        let listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(listeners);
     }
 
     pub(crate) fn record(&self, event: Event) {
@@ -69,11 +71,12 @@ impl Hub {
 
     fn change(&self, change: impl FnOnce(&mut Vec<Listener>)) {
         let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(present) = &*listeners {
-            let mut changed = present.to_vec();
-            change(&mut changed);
-            *listeners = Some(changed.into());
-        }
+        let Some(present) = &*listeners else { return };
+        let mut changed = present.to_vec();
+        change(&mut changed);
+        let old = listeners.replace(changed.into());
+        drop(listeners);
+        drop(old);
     }
 
     fn dropped(&self, event: &Event) {

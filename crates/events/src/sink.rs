@@ -43,6 +43,11 @@ fn is_worth_a_retry(error: &ApiError) -> bool {
     !matches!(error.kind, ErrorKind::Status(_) | ErrorKind::InvalidRequest(_))
 }
 
+/// Whether a create finds what an attempt before it has made: one of which no answer came.
+fn is_own(error: &ApiError, nth: u32) -> bool {
+    error.is_already_exists() && (nth > 1 || error.earlier_may_have_acted)
+}
+
 fn refused(key: &ObjectKey, reason: &str, error: &ApiError) {
     // The event is there already, or its namespace is about to go: nobody will miss it.
     let is_terminating = error.status().is_some_and(|status| {

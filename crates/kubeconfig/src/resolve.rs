@@ -217,6 +217,8 @@ impl Overrides {
         if let Some(proxy) = &self.proxy_url {
             cluster.proxy_url.clone_from(proxy);
         }
+        // Else it would pass for no https, and go without its credentials.
+        cluster.server = cluster.server.trim().to_owned();
         cluster.disable_compression = self.disable_compression.unwrap_or(cluster.disable_compression);
         cluster
     }

@@ -12,7 +12,8 @@ impl Files {
     /// Changes the configuration: reads it, runs `change` on the merged whole, and writes each entry that has changed to the file
     /// that it came from.
     ///
-    /// - New entries and the current context go to the first file that exists, or else to the first one.
+    /// - New entries and the current context go to the first file that exists, or else to the first one. So does what has changed of
+    ///   the extensions and the members without a name here, which do not say where they came from.
     /// - Entries that did not change stay as they are, but a file that is written loses its comments.
     /// - A file is replaced as a whole (written under another name, then renamed), with mode 0600. Missing directories are made.
     /// - `FILE.lock` beside each file keeps other programs that respect it, such as kubectl, from writing at the same time. A
@@ -115,8 +116,12 @@ fn apply(file: &mut Kubeconfig, before: &Kubeconfig, after: &Kubeconfig, path: &
             context.origin = None;
         },
     );
+    changes(&mut file.extensions, &before.extensions, &after.extensions, |_| is_main, |_| {});
+    let named = |members: &serde_json::Map<_, _>| members.clone().into_iter().collect::<BTreeMap<_, _>>();
+    let mut other = named(&file.other);
+    changes(&mut other, &named(&before.other), &named(&after.other), |_| is_main, |_| {});
+    file.other = other.into_iter().collect();
     if is_main {
-        changes(&mut file.extensions, &before.extensions, &after.extensions, |_| true, |_| {});
         if before.current_context != after.current_context {
             file.current_context.clone_from(&after.current_context);
         }
@@ -150,15 +155,13 @@ fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
     let text = yaml::print(config)?;
     // A link stays a link: what it points to is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
-    let temporary = beside(&target, ".new");
-    let written = create_private(&temporary).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
+    let fault = |cause| Error::Write { path: path.into(), cause };
+    let (temporary, mut file) = create_beside(&target).map_err(fault)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     written.and_then(|()| fs::rename(&temporary, &target)).map_err(|cause| {
         // The error that matters is the first one.
         let _ = fs::remove_file(&temporary);
-        Error::Write { path: path.into(), cause }
+        fault(cause)
     })
 }
 
@@ -193,15 +196,18 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Makes a file that only its owner can read, in place of what an interrupted writer may have left.
-fn create_private(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+/// A file that only its owner can read, in the folder of another, by the first name that nobody has taken.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    let mut nth = 0_u32;
+    loop {
+        let temporary = beside(path, &format!(".new{nth}"));
+        match options.open(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => nth += 1,
+            opened => return opened.map(|file| (temporary, file)),
+        }
+    }
 }

@@ -33,7 +33,16 @@ impl Default for Http2Config {
     }
 }
 
+/// So long is as good as for ever.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 impl Http2Config {
+    /// The same, in spans that hyper can add to any moment without a panic.
+    pub(crate) fn countable(self) -> Self {
+        let ping_after = self.ping_after.map(|after| after.min(LONGEST));
+        Self { ping_after, ping_timeout: self.ping_timeout.min(LONGEST), ..self }
+    }
+
     /// As the environment of this process has it, by client-go's variables: `DISABLE_HTTP2`, if it is not empty;
     /// `HTTP2_READ_IDLE_TIMEOUT_SECONDS`, of which 0 stands for no question; `HTTP2_PING_TIMEOUT_SECONDS`. What is not set, or is no
     /// number, has its default.

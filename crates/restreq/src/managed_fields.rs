@@ -48,7 +48,9 @@ pub fn extract_managed_fields(
     };
     let Some(entry) = entries.into_iter().flatten().find(is_own) else { return Ok(None) };
     let fields = entry["fieldsV1"].as_object().ok_or_else(|| InvalidManagedFields::new("fieldsV1"))?;
-    let mut extracted = part(object, fields)?.unwrap_or_else(|| Value::Object(Map::new()));
+    // At the root, an empty set is no leaf: nothing is owned.
+    let owned = if fields.is_empty() { None } else { part(object, fields)? };
+    let mut extracted = owned.unwrap_or_else(|| Value::Object(Map::new()));
     for member in ["apiVersion", "kind"] {
         if let Some(value) = object.get(member) {
             extracted[member] = value.clone();
@@ -187,6 +189,13 @@ mod tests {
         assert_eq!(extract("scale"), None);
         assert_eq!(extract_managed_fields(&object, "you", "").unwrap(), None);
         assert_eq!(extract_managed_fields(&json!({}), "me", "").unwrap(), None);
+    }
+
+    #[test]
+    fn who_owns_nothing_gets_nothing_but_the_names() {
+        let entry = json!({"manager": "me", "operation": "Apply", "fieldsV1": {}});
+        let object = json!({"spec": 1, "metadata": {"name": "a", "uid": "u", "managedFields": [entry]}});
+        assert_eq!(extract_managed_fields(&object, "me", ""), Ok(Some(json!({"metadata": {"name": "a"}}))));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use pintle_meta::{ApiError, Object, ObjectApi, ObjectKey, Patch, PostOptions};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Retry, is_worth_a_retry, refused};
+use super::{Retry, is_own, is_worth_a_retry, refused};
 use crate::Event;
 use crate::correlator::{Correlated, Correlator, Verdict};
 use crate::metrics::Counters;
@@ -38,6 +38,9 @@ impl<A: ObjectApi<Event>> CoreSink<A> {
         loop {
             let error = match self.write(&correlated, patch.as_ref()).await {
                 Ok(stored) => return self.written(&correlated, &stored, patch.is_some()),
+                Err(error) if patch.is_none() && is_own(&error, nth) => {
+                    return self.written(&correlated, &correlated.event, false);
+                }
                 Err(error) => error,
             };
             if !is_worth_a_retry(&error) || !self.retry.again(nth, &error).await {

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::{CoreSink, Retry, is_worth_a_retry, refused};
+use super::{CoreSink, Retry, is_own, is_worth_a_retry, refused};
 use crate::metrics::Counters;
 use crate::series::Series;
 use crate::{Event, SeriesEvent};
@@ -66,15 +66,15 @@ impl<A: ObjectApi<SeriesEvent>, B: ObjectApi<Event>> SeriesSink<A, B> {
         let mut nth = 1;
         loop {
             let error = match self.write(&event).await {
-                Ok(()) => {
+                Err(error) if !self.is_there && lacks_api(&error) => return Err(Lacking),
+                Err(error) if event.series.is_some() || !is_own(&error, nth) => error,
+                Ok(()) | Err(_) => {
                     self.series.told(&event, Instant::now().into_std());
                     let is_series = event.series.is_some();
                     let tally = if is_series { &self.counters.patched } else { &self.counters.created };
                     tally.add(1);
                     return Ok(());
                 }
-                Err(error) if !self.is_there && lacks_api(&error) => return Err(Lacking),
-                Err(error) => error,
             };
             let is_final = is_refusal(&event, &error);
             if is_final {

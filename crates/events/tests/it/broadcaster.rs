@@ -267,3 +267,18 @@ async fn a_pause_may_be_longer_than_the_clock_counts() {
     assert_eq!(broadcaster.shutdown(Duration::from_secs(5)).await.failed, 1);
     assert_eq!(tries(&server)["hello"], 2);
 }
+
+/// The first answer was lost, not the event.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_an_attempt_before_has_made_is_no_failure() {
+    let server = server();
+    server.faults().next([Outcome::AnswerFails(ApiError::transport("as the test wants it"))]);
+    let (broadcaster, memory) = told(server.clone(), BroadcasterConfig::default());
+    tell(&broadcaster, "web", "again");
+    pass(30).await;
+    assert_eq!((settled(&memory, "created"), settled(&memory, "failed")), (Some(1.0), Some(0.0)));
+    tell(&broadcaster, "web", "again");
+    pass(1).await;
+    let counts: Vec<_> = server.objects().iter().map(|event| event.count).collect();
+    assert_eq!(counts, [2], "and it is the one that is counted on");
+}

@@ -193,3 +193,18 @@ async fn what_the_api_wants_is_filled_in_and_what_is_too_long_is_cut() {
     assert!(event.event_time.is_some() && event.series.is_none() && event.other.is_empty());
     assert_eq!((event.regarding, event.related), (about("web"), Some(about("other"))));
 }
+
+/// The first answer was lost, not the event.
+#[tokio::test(start_paused = true)]
+async fn an_event_of_the_newer_group_that_an_attempt_before_has_made_is_no_failure() {
+    let rig = Rig::new();
+    let lost = Outcome::AnswerFails(ApiError::transport("as the test wants it"));
+    rig.new.faults().next_of(Verb::Create, [lost]);
+    rig.tell("again");
+    pass(30).await;
+    rig.tell("again");
+    pass(1).await;
+    assert_eq!(rig.stored(), [("again".into(), 2)]);
+    let counts = rig.shutdown().await;
+    assert_eq!((counts.created, counts.patched, counts.failed), (1, 1, 0));
+}

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pintle_events::{
-    BroadcasterConfig, Event, EventBroadcaster, EventSource, EventType, EventWatcher, FakeRecorder, ObjectReference,
+    BroadcasterConfig, Event, EventBroadcaster, EventRecorder, EventSource, EventType, EventWatcher, FakeRecorder,
+    ObjectReference,
 };
 use pintle_meta::ObjectMeta;
 use pintle_testing::Collection;
@@ -96,6 +97,27 @@ async fn sinks_watchers_and_the_log_get_a_thousand_events_each() {
     for part in ["Event occurred", "object=ns/pod-7", "kind=\"Pod\"", "reason=\"Told\"", "message=\"message 7\""] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
+}
+
+/// What a filter holds is the watcher's own, and so is what happens when it goes.
+#[test]
+fn a_filter_may_record_an_event_as_it_goes() {
+    struct Last(EventRecorder);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.0.event(about("web"), EventType::Normal, "Gone", "m");
+        }
+    }
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let broadcaster = EventBroadcaster::new(BroadcasterConfig::default());
+        let last = Last(broadcaster.recorder(EventSource::default()));
+        let watcher = broadcaster.watch(move |_| format!("{:?}", last.0).is_empty());
+        drop(broadcaster);
+        drop(watcher);
+        ended.send(()).unwrap();
+    });
+    end.recv_timeout(Duration::from_secs(10)).expect("it hangs");
 }
 
 #[test]

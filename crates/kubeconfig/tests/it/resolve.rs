@@ -56,6 +56,17 @@ fn a_server_without_a_scheme_is_refused_where_there_are_credentials() {
     assert_eq!(token(&resolve("server: 'http://host'", "token: t", &Overrides::default())), None);
 }
 
+/// Else it would be taken for no https, and the credentials left out without a word.
+#[test]
+fn blanks_around_a_server_are_no_part_of_it() {
+    let used =
+        resolve("server: ' https://eu ', certificate-authority-data: aGk=", "token: mine", &Overrides::default());
+    assert_eq!((used.server.as_str(), token(&used), used.tls.ca.is_some()), ("https://eu", Some("mine"), true));
+    let overrides = Overrides { server: Some("\nhttps://other\n".into()), ..Overrides::default() };
+    let used = resolve(EU, "token: mine", &overrides);
+    assert_eq!((used.server.as_str(), token(&used)), ("https://other", Some("mine")));
+}
+
 #[test]
 fn cluster_user_and_server_can_be_chosen_apart() {
     let chosen = Overrides { cluster: Some("us".into()), user: Some("you".into()), ..Overrides::default() };

@@ -227,3 +227,32 @@ fn redacted_and_debug_show_no_secret() {
     assert!(!debug.contains("hush") && debug.contains("https://a") && debug.contains("http://p"), "{debug}");
     assert!(config.to_yaml().unwrap().contains("hush"), "writing keeps them");
 }
+
+#[test]
+fn what_has_no_list_of_its_own_is_changed_in_whichever_file_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    std::fs::write(&a, "extensions: [{name: x, extension: 1}]\n").unwrap();
+    std::fs::write(&b, "extensions: [{name: y, extension: 2}]\npreferences: {colors: true}\nfuture: 1\n").unwrap();
+    files(&[&a, &b])
+        .modify(|config| {
+            config.extensions.remove("y");
+            config.other.remove("preferences");
+            config.other.insert("future".into(), 2.into());
+        })
+        .unwrap();
+    let left = files(&[&a, &b]).load().unwrap();
+    assert_eq!(left.extensions.keys().collect::<Vec<_>>(), ["x"]);
+    assert_eq!(serde_json::Value::from(left.other), serde_json::json!({"future": 2}));
+}
+
+#[test]
+fn a_file_of_a_similar_name_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, similar) = (dir.path().join("config"), dir.path().join("config.new"));
+    std::fs::write(&similar, "mine").unwrap();
+    Files::explicit(&path).modify(|config| config.current_context = "x".into()).unwrap();
+    assert_eq!(read(&path).current_context, "x");
+    assert_eq!(std::fs::read_to_string(&similar).unwrap(), "mine");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "and nothing else is left");
+}

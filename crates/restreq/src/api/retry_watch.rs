@@ -76,9 +76,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
             resource_version_match: None,
             ..options.clone()
         };
-        let config = BackoffConfig { base: BETWEEN, ..BackoffConfig::default() };
-        let backoff = Backoff::new(config, fastrand::u64(..));
-        Ok(RetryWatch { api: self.clone(), options, state: State::Closed, not_before: None, backoff, done: false })
+        let (state, backoff) = (State::Closed, pauses());
+        Ok(RetryWatch { api: self.clone(), options, state, not_before: None, backoff, done: false })
     }
 }
 
@@ -190,6 +189,11 @@ impl<T: Object + DeserializeOwned> RetryWatch<T> {
         self.not_before = Some(self.not_before.map_or(at, |other| other.max(at)));
         None
     }
+}
+
+/// Between the beginnings of two watches of which the first has failed.
+pub(super) fn pauses() -> Backoff {
+    Backoff::new(BackoffConfig { base: BETWEEN, ..BackoffConfig::default() }, fastrand::u64(..))
 }
 
 fn is_lasting(error: &ApiError) -> bool {

@@ -1,13 +1,13 @@
 //! Waiting for what becomes of an object.
 
 use pintle_meta::{
-    ApiError, FieldSelector, InvalidKey, ListOptions, Metadata, Object, ObjectKey, WatchEvent, WatchOptions,
+    ApiError, FieldSelector, InvalidKey, List, ListOptions, Metadata, Object, ObjectKey, WatchEvent, WatchOptions,
 };
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::Api;
+use super::{Api, retry_watch};
 use crate::error::InvalidRequest;
 
 impl<T: Object + DeserializeOwned> Api<T> {
@@ -15,7 +15,8 @@ impl<T: Object + DeserializeOwned> Api<T> {
     /// server tells of, the present one first.
     ///
     /// It lists and watches by name, survives lost connections and expired revisions, and has no deadline: put
-    /// `tokio::time::timeout` around it.
+    /// `tokio::time::timeout` around it. Between a revision that has expired and the next list are the pauses of a
+    /// [`RetryWatch`](crate::RetryWatch) that fails.
     ///
     /// # Errors
     ///
@@ -48,26 +49,33 @@ impl<T: Object + DeserializeOwned> Api<T> {
         let api = Self { namespace, ..self.clone() };
         let field_selector = FieldSelector::everything().equals("metadata.name", key.name());
         let listed = ListOptions { field_selector: field_selector.clone(), ..ListOptions::default() };
+        // A server that does not know field selectors answers with all there is.
+        let is_named = |object: &T| object.name() == key.name();
+        let mut pauses = retry_watch::pauses();
         loop {
-            let mut list = api.list(&listed).await?;
-            let found = list.items.pop();
+            let List { items, metadata, .. } = api.list(&listed).await?;
+            let found = items.into_iter().find(is_named);
             if is_met(found.as_ref()) {
                 return Ok(found);
             }
             let mut watch = api.retry_watch(&WatchOptions {
                 field_selector: field_selector.clone(),
-                resource_version: list.metadata.resource_version,
+                resource_version: metadata.resource_version,
                 ..WatchOptions::default()
             })?;
             loop {
                 match watch.next().await {
-                    Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) if is_met(Some(&object)) => {
+                    Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))
+                        if is_named(&object) && is_met(Some(&object)) =>
+                    {
                         return Ok(Some(object));
                     }
-                    Some(Ok(WatchEvent::Deleted(_))) if is_met(None) => return Ok(None),
-                    Some(Ok(_)) => {}
+                    Some(Ok(WatchEvent::Deleted(object))) if is_named(&object) && is_met(None) => return Ok(None),
+                    Some(Ok(_)) => pauses.reset(),
                     // What happened meanwhile, the next list shows.
-                    Some(Err(error)) if error.is_expired() => break,
+                    Some(Err(error)) if error.is_expired() => {
+                        break tokio::time::sleep(pauses.next(error.retry_after)).await;
+                    }
                     Some(Err(error)) => return Err(error),
                     None => break,
                 }

@@ -71,6 +71,8 @@ const UNCHANGED_PAUSE: Duration = Duration::from_secs(10);
 const PIPES_GRACE: Duration = Duration::from_millis(250);
 /// The most that is read of what the program prints.
 const MAX_OUTPUT: u64 = 1 << 20;
+/// The most that an error tells of what a program said: the end of it, where it says why.
+const MOST_SAID: usize = 4 << 10;
 
 impl ExecPlugin {
     pub(crate) fn new(config: ExecConfig, client: &ClientConfig) -> Result<Self, ConfigError> {
@@ -187,6 +189,7 @@ impl Plugin {
         if !status.success() {
             let said = String::from_utf8_lossy(&stderr);
             let said = said.trim();
+            let said = &said[said.ceil_char_boundary(said.len().saturating_sub(MOST_SAID))..];
             let said = if said.is_empty() { String::new() } else { format!(": {}", printable(said)) };
             return Err(self.fault(format!("it failed with {status}{said}{}", self.hint())));
         }
@@ -224,6 +227,10 @@ impl Plugin {
         };
         if header.is_none() && pair.is_none() {
             return Err(self.fault("what it printed has neither a token nor a certificate"));
+        }
+        // What cannot be used is not kept: no server would ever refuse it.
+        if let Some(Err(error)) = pair.as_ref().map(ClientPair::check) {
+            return Err(AuthError::Certificate { why: error.to_string() });
         }
         Ok(Credential { header, pair, expires: status.expiration_timestamp.map(|time| time.0.into()) })
     }

@@ -92,7 +92,8 @@ impl Lane {
             Asked::Wait(ticket, todo) => {
                 let (giver, taker) = oneshot::channel();
                 state.waiting.insert(ticket, giver);
-                state.runtime = Some(Handle::current());
+                // Whoever asks outside of one gets the last one's, or an error.
+                state.runtime = Handle::try_current().ok().or(state.runtime.take());
                 self.carry_out(state, todo, None);
                 Err(Waiting { lane: self, ticket, taker })
             }
@@ -271,7 +272,7 @@ async fn http1(conn: Conn) -> hyper::Result<Opened> {
 }
 
 async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
-    let settled = Arc::new(Notify::new());
+    let (settled, config) = (Arc::new(Notify::new()), config.countable());
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW)

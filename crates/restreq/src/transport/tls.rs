@@ -14,6 +14,7 @@ use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -71,6 +72,16 @@ struct Material {
     ca: Option<Vec<u8>>,
     certificate: Option<Vec<u8>>,
     key: Option<Vec<u8>>,
+}
+
+impl ClientPair {
+    /// Refuses what no connection could be made with.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let chain = certificates(CERTIFICATE, &self.certificate)?;
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let certified = CertifiedKey::from_der(chain, private_key(&self.key)?, &provider);
+        certified.map(drop).map_err(|error| ConfigError::Value { field: CERTIFICATE, why: error.to_string() })
+    }
 }
 
 const CHECK_PERIOD: Duration = Duration::from_secs(10);
@@ -201,9 +212,7 @@ impl Material {
         let mut built = match (&self.certificate, &self.key) {
             (None, None) => builder.with_no_client_auth(),
             (Some(certificate), Some(key)) => {
-                let key = PrivateKeyDer::from_pem_slice(key);
-                let key = key.map_err(|_| ConfigError::Value { field: KEY, why: format!("no PEM key: {PEM}") })?;
-                let chain = certificates(CERTIFICATE, certificate)?;
+                let (key, chain) = (private_key(key)?, certificates(CERTIFICATE, certificate)?);
                 builder.with_client_auth_cert(chain, key).map_err(fault(CERTIFICATE))?
             }
             (Some(_), None) => return Err(ConfigError::Missing { present: CERTIFICATE, missing: KEY }),
@@ -259,6 +268,11 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
         Ok(certificates) => Ok(certificates),
         Err(_) => Err(ConfigError::Value { field, why: format!("broken PEM: {PEM}") }),
     }
+}
+
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, ConfigError> {
+    let key = PrivateKeyDer::from_pem_slice(pem);
+    key.map_err(|_| ConfigError::Value { field: KEY, why: format!("no PEM key: {PEM}") })
 }
 
 impl fmt::Debug for TlsSource {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use pintle_meta::{ApiError, ClientConfig, ErrorKind, Secret};
+use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, Secret};
 use pintle_restreq::{AuthError, Error, RestClient};
+use serde_json::json;
 
 use crate::support::{Reply, Server, soon, steady_clock};
+use crate::tls::{Authority, settings, trusting};
 
 /// The tokens that the server was shown, in their order.
 fn shown(server: &Server) -> Vec<String> {
@@ -80,4 +82,49 @@ fn a_server_without_a_scheme_gets_no_credentials_in_the_open() {
     config.tls.insecure_skip_verify = true;
     let client = RestClient::new(config).unwrap();
     assert_eq!(client.get().url(), "https://host:6443/");
+}
+
+/// Else it would stay with the client for as long as nobody refuses it, and nobody is ever asked.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_program_that_gave_an_unusable_certificate_is_run_again() {
+    use std::os::unix::fs::PermissionsExt;
+    const V1: &str = "client.authentication.k8s.io/v1";
+    let authority = Authority::new();
+    let (one, other) = (authority.issue("me"), authority.issue("me"));
+    for (certificate, key) in [(&*one.certificate, &*other.key), ("hush", &*one.key), (&*one.certificate, "hush")] {
+        let server = Server::start_with(
+            [],
+            Reply::ok(),
+            Some(settings(&authority.issue("127.0.0.1"), &["h2"], Some(&authority))),
+        )
+        .await;
+        let dir = tempfile::tempdir().unwrap();
+        for (run, certificate, key) in [(1, certificate, key), (2, &*one.certificate, &*one.key)] {
+            let status = json!({"clientCertificateData": certificate, "clientKeyData": key});
+            let told = json!({"apiVersion": V1, "kind": "ExecCredential", "status": status});
+            std::fs::write(dir.path().join(format!("{run}")), told.to_string()).unwrap();
+        }
+        let program = dir.path().join("login");
+        let script = "#!/bin/sh\ncd \"$(dirname \"$0\")\"; echo x >> runs; cat $(($(wc -l < runs)))\n";
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut config = trusting(&server, &authority);
+        config.exec = Some(ExecConfig {
+            api_version: V1.into(),
+            command: program.to_str().unwrap().into(),
+            args: Vec::new(),
+            env: Default::default(),
+            install_hint: None,
+            provide_cluster_info: false,
+            cluster_extension: None,
+            interactive_mode: InteractiveMode::Never,
+        });
+        let client = RestClient::new(config).unwrap();
+        let error = soon(client.get().send()).await.unwrap_err();
+        assert!(matches!(&error, Error::Auth { source: AuthError::Certificate { .. }, .. }), "{error:?}");
+        assert!(!error.to_string().contains("hush"), "{error}");
+        soon(client.get().send()).await.unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 2);
+    }
 }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use futures_util::TryStreamExt;
+use futures_util::{FutureExt, TryStreamExt};
 use pintle_meta::{ApiError, ApiResource, DynamicObject, ErrorKind, Scope, WatchOptions};
 use pintle_ratelimit::ItemBackoffConfig;
-use pintle_restreq::{Api, Error, Phase, RestClient, RestClientConfig, Timeouts};
+use pintle_restreq::{Api, Error, Http2Config, Phase, RestClient, RestClientConfig, Timeouts};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use crate::support::{End, Reply, Server, soon, steady_clock};
+use crate::tls::{Authority, settings, trusting};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -219,4 +220,32 @@ async fn no_deadline_is_too_long_for_the_clock() {
         asked.contains("timeoutSeconds=2147483647"),
         "no server ends it at once for a number that it cannot hold: {asked}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_ping_is_too_late_for_the_clock() {
+    let _clock = steady_clock();
+    let authority = Authority::new();
+    for (ping_after, ping_timeout) in [(Duration::MAX, SECOND), (SECOND, Duration::MAX)] {
+        let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
+        let server = Server::start_with([], Reply::ok(), Some(tls)).await;
+        let http2 = Http2Config { ping_after: Some(ping_after), ping_timeout, ..Http2Config::default() };
+        let client = RestClient::new(RestClientConfig { http2, ..trusting(&server, &authority).into() }).unwrap();
+        for _ in 0..2 {
+            client.get().max_retries(0).send().await.unwrap();
+            tokio::time::sleep(10 * SECOND).await;
+        }
+        assert_eq!(server.connections(), 1, "{ping_after:?} {ping_timeout:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_outside_of_a_runtime_is_an_error_and_holds_up_no_other() {
+    let server = Server::start([]).await;
+    let client = server.client();
+    let request = client.get();
+    let outside = std::thread::spawn(move || request.stream().now_or_never().map(|sent| sent.map(drop))).join();
+    let error = outside.unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, Error::Connect { refused: false, .. }), "{error:?}");
+    soon(client.get().stream()).await.unwrap();
 }

@@ -249,6 +249,9 @@ async fn a_program_that_fails_is_named_with_what_it_said() {
     let said = why(&failing, |_| {}).await;
     assert!(said.contains("73") && said.contains("no luck") && said.contains("install it"), "{said}");
     assert!(said.contains("U+001B") && !said.contains('\u{1b}'), "{said:?}");
+    let talkative = Program::new("head -c 1000000 /dev/zero | tr '\\0' x >&2; echo no luck >&2; exit 1");
+    let said = why(&talkative, |_| {}).await;
+    assert!(said.contains("no luck") && said.len() < 5_000, "{}", said.len());
     let missing = why(&failing, |exec| exec.command = "/nonexistent/login".into()).await;
     assert!(missing.contains("not installed") && missing.contains("install it"), "{missing}");
 }

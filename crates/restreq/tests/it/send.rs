@@ -354,19 +354,15 @@ async fn connections_are_used_again() {
 
 #[tokio::test]
 async fn every_caller_gets_its_own_answer() {
-    let server = Server::start((0..40).map(|n| Reply::json(200, n.to_string()))).await;
+    let server = Server::always(Reply::By(|seen, _| Reply::json(200, seen.uri.clone()))).await;
     let client = server.client();
-    let answers = futures_util::future::join_all((0..40).map(|_| {
-        let request = client.get();
-        async move { request.raw().await }
+    let answers = futures_util::future::join_all((0..40).map(|n| {
+        let (request, path) = (client.get(), format!("/{n}"));
+        async move { (request.abs_path([&path]).raw().await.unwrap(), path) }
     }));
-    let mut numbers: Vec<u32> = soon(answers)
-        .await
-        .into_iter()
-        .map(|body| std::str::from_utf8(&body.unwrap()).unwrap().parse().unwrap())
-        .collect();
-    numbers.sort();
-    assert_eq!(numbers, (0..40).collect::<Vec<_>>());
+    for (answer, path) in soon(answers).await {
+        assert_eq!(answer, path);
+    }
 }
 
 #[tokio::test]

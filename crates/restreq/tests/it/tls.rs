@@ -266,15 +266,17 @@ async fn a_peer_that_does_not_answer_a_ping_is_given_up_when_the_configuration_s
 #[tokio::test]
 async fn many_requests_share_one_http2_connection_and_each_gets_its_answer() {
     let authority = Authority::new();
-    let server = server(&authority.issue("127.0.0.1"), &["h2"], None).await;
+    let echo = Reply::By(|seen, _| Reply::json(200, seen.uri.clone()));
+    let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
+    let server = Server::start_with([], echo, Some(tls)).await;
     let client = RestClient::new(trusting(&server, &authority)).unwrap();
     soon(client.get().send()).await.unwrap();
-    let requests = futures_util::future::join_all((0..30).map(|_| {
-        let request = client.get();
-        async move { request.send().await }
+    let answers = futures_util::future::join_all((0..30).map(|n| {
+        let (request, path) = (client.get(), format!("/{n}"));
+        async move { (request.abs_path([&path]).raw().await.unwrap(), path) }
     }));
-    for answer in soon(requests).await {
-        answer.unwrap();
+    for (answer, path) in soon(answers).await {
+        assert_eq!(answer, path);
     }
     assert_eq!(server.connections(), 1);
 }

@@ -236,3 +236,40 @@ async fn the_end_of_an_object_is_waited_for_even_if_another_takes_its_name() {
     let other = api(&server).wait_for_deletion("a", "other").await;
     assert!(other.is_ok() && server.seen().len() == 1, "the one that is there is another one");
 }
+
+/// Lists one widget that runs, `b`, and says of each watch that its revision is gone.
+fn only_another(seen: &crate::support::Seen, _: usize) -> Reply {
+    match seen.uri.contains("watch=true") {
+        true => Reply::json(410, "{}"),
+        false => list("3", json!([{"metadata": {"name": "b", "namespace": "ns"}, "phase": "Running"}])),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_revisions_are_gone_at_once_is_not_asked_in_a_burst() {
+    let _clock = steady_clock();
+    let server = Server::always(Reply::By(only_another)).await;
+    let api = dynamic(&server);
+    let waited = tokio::time::timeout(Duration::from_secs(10), api.wait_for("ns/a", |it| it.is_some())).await;
+    assert!(waited.is_err(), "{waited:?}");
+    assert!((4..=10).contains(&server.seen().len()), "{}", server.seen().len());
+}
+
+/// Some servers do not know field selectors, and answer with all there is.
+#[tokio::test]
+async fn an_object_of_another_name_is_another_object() {
+    let other = |event_type: &str| {
+        event(event_type, json!({"metadata": {"name": "b", "namespace": "ns", "resourceVersion": "4"}}))
+    };
+    let frames = [other("ADDED"), other("DELETED"), event("ADDED", object("5", json!({})))];
+    let more = json!([{"metadata": {"name": "b", "namespace": "ns"}}]);
+    let server = Server::start([list("3", more.clone()), Reply::watch(&frames, End::Stall), list("3", more)]).await;
+    let mut seen = Vec::new();
+    let is_there = |it: Option<&DynamicObject>| {
+        seen.push(it.map(|it| it.metadata.name.clone()));
+        it.is_some()
+    };
+    soon(dynamic(&server).wait_for("ns/a", is_there)).await.unwrap();
+    assert_eq!(seen, [None, Some("a".into())]);
+    soon(dynamic(&server).wait_for_deletion("ns/a", "")).await.unwrap();
+}
