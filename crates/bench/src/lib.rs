@@ -4,6 +4,7 @@
 //! do the peers' programs under `go/` and `kube/`; but for `load_server`, `rest_server` and `api_server`, which serve all of them.
 
 mod answer;
+pub mod apiserver;
 pub mod cache;
 pub mod election;
 mod feed;

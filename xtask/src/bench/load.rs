@@ -46,6 +46,10 @@ impl LoadServer {
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for LoadServer {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Strategy;
 use super::check::Check;
-use super::edit::{default, has, integer_at, member, text, text_at};
+use crate::object::{default, has, integer_at, member, text, text_at};
 use crate::validate::{FieldFault, NameRule, qualified_name_faults};
 
 /// `v1` Event.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::rest::Ordered;
+use crate::object::Ordered;
 
 /// Under which name a resource's objects are stored: `pods`, `deployments.apps`.
 pub(crate) type ResourceKey = Arc<str>;

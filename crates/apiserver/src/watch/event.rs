@@ -3,7 +3,8 @@
 use pintle_meta::WatchEventType;
 use serde_json::Value;
 
-use crate::rest::{Selection, Served, metadata_mut};
+use crate::object::metadata_mut;
+use crate::registry::{Selection, Served};
 use crate::store::{Change, ChangeKind};
 
 /// An event as one watch sees it.

@@ -1,0 +1,116 @@
+//! A real etcd and kube-apiserver on loopback, as the folder `KUBEBUILDER_ASSETS` has them.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, ensure};
+use xshell::{Shell, TempDir, cmd};
+
+/// The server. It ends when this is dropped.
+pub(crate) struct Real {
+    processes: Vec<Child>,
+    folder: TempDir,
+}
+
+const TOKEN: &str = "conformance";
+
+impl Real {
+    /// Starts both in a folder of their own, which has their logs and goes with them. Whether they are ready, who asks them learns.
+    pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
+        let temporary = sh.create_temp_dir()?;
+        let folder = temporary.path();
+        let [client, peer, api] = [free_port()?, free_port()?, free_port()?];
+        let key = folder.join("accounts.key");
+        let public = folder.join("accounts.pub");
+        cmd!(sh, "openssl ecparam -name prime256v1 -genkey -noout -out {key}").quiet().ignore_stderr().run()?;
+        cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
+        fs::write(folder.join("tokens.csv"), format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
+        fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
+        let mut real = Self { processes: Vec::new(), folder: temporary };
+        let etcd = format!("http://127.0.0.1:{client}");
+        real.run(
+            &program("etcd")?,
+            &[
+                ("data-dir", "etcd"),
+                ("listen-client-urls", &etcd),
+                ("advertise-client-urls", &etcd),
+                ("listen-peer-urls", &format!("http://127.0.0.1:{peer}")),
+            ],
+        )?;
+        real.run(
+            &program("kube-apiserver")?,
+            &[
+                ("etcd-servers", &etcd),
+                ("secure-port", &api.to_string()),
+                ("bind-address", "127.0.0.1"),
+                ("cert-dir", "certificates"),
+                ("token-auth-file", "tokens.csv"),
+                ("authorization-mode", "RBAC"),
+                ("service-account-issuer", "https://kubernetes.default.svc"),
+                ("service-account-key-file", "accounts.pub"),
+                ("service-account-signing-key-file", "accounts.key"),
+                ("service-cluster-ip-range", "10.0.0.0/24"),
+                // There is no controller that would make the accounts.
+                ("disable-admission-plugins", "ServiceAccount"),
+            ],
+        )?;
+        Ok(real)
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    /// The ids of both processes.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.processes.iter().map(Child::id).collect()
+    }
+
+    fn run(&mut self, program: &Path, flags: &[(&str, &str)]) -> anyhow::Result<()> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let log = File::create(self.folder.path().join(format!("{name}.log")))?;
+        let child = Command::new(program)
+            .args(flags.iter().map(|(flag, value)| format!("--{flag}={value}")))
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn();
+        self.processes.push(child.with_context(|| format!("{} cannot be run", program.display()))?);
+        Ok(())
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        // The server before its store. One that has ended by itself is gone already.
+        for process in self.processes.iter_mut().rev() {
+            drop(process.kill());
+            drop(process.wait());
+        }
+    }
+}
+
+/// A program of the folder that `KUBEBUILDER_ASSETS` names.
+pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
+    let assets = std::env::var_os("KUBEBUILDER_ASSETS");
+    let assets = assets.context("KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver in it")?;
+    let path = Path::new(&assets).join(name);
+    ensure!(path.is_file(), "KUBEBUILDER_ASSETS: there is no {}", path.display());
+    Ok(path)
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+fn kubeconfig(port: u16) -> String {
+    format!(
+        "current-context: real\n\
+         contexts: [{{name: real, context: {{cluster: real, user: admin}}}}]\n\
+         clusters: [{{name: real, cluster: {{server: 'https://127.0.0.1:{port}', insecure-skip-tls-verify: true}}}}]\n\
+         users: [{{name: admin, user: {{token: {TOKEN}}}}}]\n"
+    )
+}
