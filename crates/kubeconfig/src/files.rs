@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use crate::{Environment, Error, Kubeconfig, relative, yaml};
 
 /// The files that make up one configuration, the most important first.
@@ -98,10 +100,15 @@ impl Files {
     }
 }
 
-/// Not the whole of a file that never ends: a byte more than is taken, so that it is refused for its size.
-pub(crate) fn read_bounded(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(yaml::LARGEST as u64 + 1).read_to_string(&mut text)?;
+/// Not the whole of a file that never ends: a byte more than is taken, so that it is refused for its size. It may hold keys, and is wiped
+/// when it is dropped.
+pub(crate) fn read_bounded(path: &Path) -> io::Result<Zeroizing<String>> {
+    let file = File::open(path)?;
+    let most = yaml::LARGEST as u64 + 1;
+    let size = file.metadata().map_or(0, |file| file.len()).min(most);
+    // Room for all of it at once: a text that grows leaves copies behind.
+    let mut text = Zeroizing::new(String::with_capacity(size as usize + 1));
+    file.take(most).read_to_string(&mut text)?;
     Ok(text)
 }
 

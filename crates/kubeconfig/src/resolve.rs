@@ -314,7 +314,7 @@ fn exec_config(exec: Exec, cluster: &ClusterInfo) -> ExecConfig {
 /// Data wins over the file.
 fn pem(file: Option<PathBuf>, data: Option<Data>) -> Option<PemSource> {
     match data {
-        Some(Data(text)) => Some(PemSource::Inline(text)),
+        Some(mut data) => Some(PemSource::Inline(std::mem::take(&mut data.0))),
         None => file.map(PemSource::File),
     }
 }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use pintle_meta::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::de::{self, null_default};
 
@@ -241,9 +242,18 @@ pub struct AuthProvider {
     pub config: BTreeMap<String, Secret>,
 }
 
-/// Bytes that a kubeconfig holds as base64: a certificate or a key. `Debug` shows how many, not which.
+/// Bytes that a kubeconfig holds as base64: a certificate or a key. `Debug` shows how many, not which; their memory is wiped when they are
+/// dropped.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for Data {}
 
 impl fmt::Debug for Data {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use crate::files::directory;
 use crate::{Error, Files, Kubeconfig, relative, yaml};
 
@@ -152,7 +154,7 @@ fn changes<V: Clone + PartialEq>(
 }
 
 fn write(path: &Path, config: &Kubeconfig) -> Result<(), Error> {
-    let text = yaml::print(config)?;
+    let text = Zeroizing::new(yaml::print(config)?);
     // A link stays a link: what it points to is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.into());
     let fault = |cause| Error::Write { path: path.into(), cause };

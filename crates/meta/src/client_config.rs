@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use zeroize::{ZeroizeOnDrop, Zeroizing};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::redacted_url;
 
@@ -72,6 +72,43 @@ impl ClientConfig {
         Self { server: server.into(), ..Self::default() }
     }
 
+    /// The same server, reached in the same way, by nobody in particular: without token, password, certificate, credential program or
+    /// impersonation. client-go's `AnonymousClientConfig`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pintle_meta::{ClientConfig, Secret};
+    ///
+    /// let mut config = ClientConfig::new("https://10.0.0.1:6443");
+    /// config.token = Some(Secret::new("s3cret"));
+    /// let anonymous = config.anonymous();
+    /// assert!(anonymous.server == config.server && anonymous.token.is_none());
+    /// ```
+    #[must_use]
+    pub fn anonymous(&self) -> Self {
+        // What is there in future stays out until it is listed here.
+        Self {
+            server: self.server.clone(),
+            namespace: self.namespace.clone(),
+            tls: TlsClientConfig {
+                ca: self.tls.ca.clone(),
+                server_name: self.tls.server_name.clone(),
+                insecure_skip_verify: self.tls.insecure_skip_verify,
+                certificate: None,
+                key: None,
+            },
+            proxy_url: self.proxy_url.clone(),
+            disable_compression: self.disable_compression,
+            user_agent: self.user_agent.clone(),
+            qps: self.qps,
+            burst: self.burst,
+            timeout: self.timeout,
+            max_object: self.max_object,
+            ..Self::default()
+        }
+    }
+
     /// The namespace to use where none is named.
     pub fn default_namespace(&self) -> &str {
         match self.namespace.as_str() {
@@ -122,7 +159,8 @@ pub struct TlsClientConfig {
     pub insecure_skip_verify: bool,
 }
 
-/// Where PEM text comes from. A file is read again as it changes; `Debug` shows a file's path and never any content.
+/// Where PEM text comes from. A file is read again as it changes; `Debug` shows a file's path and never any content, whose memory is wiped
+/// when it is dropped.
 #[derive(Clone)]
 pub enum PemSource {
     /// The text itself.
@@ -130,6 +168,16 @@ pub enum PemSource {
     /// A file that holds it.
     File(PathBuf),
 }
+
+impl Drop for PemSource {
+    fn drop(&mut self) {
+        if let Self::Inline(text) = self {
+            text.zeroize();
+        }
+    }
+}
+
+impl ZeroizeOnDrop for PemSource {}
 
 impl fmt::Debug for PemSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,7 +319,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_anonymous_copy_keeps_how_to_reach_the_server_and_nothing_of_who_asks() {
+        let mut config = with_secrets();
+        config.tls.ca = Some(PemSource::File("ca".into()));
+        config.tls.server_name = Some("name".into());
+        config.impersonate = Some(Impersonate { user: "hush-user".into(), ..Impersonate::default() });
+        config.token_file = Some("hush-file".into());
+        (config.namespace, config.user_agent) = ("team-a".into(), Some("agent".into()));
+        (config.qps, config.burst, config.max_object) = (Some(1.0), Some(2), Some(3));
+        (config.timeout, config.disable_compression) = (Some(Duration::from_secs(4)), true);
+        // The user of a proxy is one of the way there.
+        let (before, after) = (format!("{config:?}"), format!("{:?}", config.anonymous()));
+        let secret = ["token", "token_file", "basic", "exec", "impersonate", "certificate", "key"];
+        for part in ["ca: Some", "name", "team-a", "agent", "qps: Some(1.0)", "burst: Some(2)", "Some(4s)", "socks5"] {
+            assert!(before.contains(part) && after.contains(part), "{part}: {after}");
+        }
+        for part in secret {
+            assert!(after.contains(&format!(" {part}: None")), "{part}: {after}");
+        }
+    }
+
+    #[test]
+    fn what_is_secret_is_wiped() {
+        fn is_wiped<T: ZeroizeOnDrop>() {}
+        is_wiped::<Secret>();
+        is_wiped::<PemSource>();
+    }
+
+    #[test]
     fn printing_a_configuration_shows_no_secret() {
+        let config = with_secrets();
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("hush"), "{shown}");
+        for part in ["https://10.0.0.1", "socks5://10.0.0.2", "login", "VARIABLE"] {
+            assert!(shown.contains(part), "{shown}");
+        }
+    }
+
+    fn with_secrets() -> ClientConfig {
         let mut config = ClientConfig::new("https://me:hush-user@10.0.0.1");
         config.proxy_url = Some("socks5://me:hush-proxy@10.0.0.2".into());
         config.token = Some(Secret::new("hush-token"));
@@ -287,10 +372,6 @@ mod tests {
             cluster_extension: Some(serde_json::json!("hush-extension")),
             interactive_mode: InteractiveMode::Never,
         });
-        let shown = format!("{config:?}");
-        assert!(!shown.contains("hush"), "{shown}");
-        for part in ["https://10.0.0.1", "socks5://10.0.0.2", "login", "VARIABLE"] {
-            assert!(shown.contains(part), "{shown}");
-        }
+        config
     }
 }

@@ -5,6 +5,8 @@ mod impersonate;
 mod policy;
 mod token;
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderValue;
@@ -15,6 +17,7 @@ pub(crate) use impersonate::Impersonation;
 use token::TokenFile;
 
 use crate::error::{AuthError, ConfigError};
+use crate::metrics::Instruments;
 use crate::transport::ClientPair;
 
 /// What proves who is asking.
@@ -51,7 +54,7 @@ pub(crate) enum Credentials {
 }
 
 impl Credentials {
-    pub(crate) fn new(config: &ClientConfig) -> Result<Self, ConfigError> {
+    pub(crate) fn new(config: &ClientConfig, metrics: Option<Arc<Instruments>>) -> Result<Self, ConfigError> {
         let has_token = config.token.is_some() || config.token_file.is_some();
         if config.basic.is_some() && has_token {
             return Err(ConfigError::Conflict { first: "basic", second: "token" });
@@ -67,7 +70,7 @@ impl Credentials {
             (None, Some(token)) => Self::Fixed(token),
             // Whoever shows a certificate needs no program.
             (None, None) => match config.exec.clone().filter(|_| config.tls.certificate.is_none()) {
-                Some(exec) => Self::Exec(Box::new(ExecPlugin::new(exec, config)?)),
+                Some(exec) => Self::Exec(Box::new(ExecPlugin::new(exec, config, metrics)?)),
                 None => Self::None,
             },
         })

@@ -13,10 +13,14 @@ use crate::auth::{Credentials, Impersonation};
 use crate::backoff::{self, ServerBackoff};
 use crate::base::Base;
 use crate::error::ConfigError;
+#[cfg(feature = "tower")]
+use crate::layer::{LayeredTransport, TransportLayer};
 use crate::metrics::Instruments;
+use crate::request::HttpBody;
 use crate::retry::Budget;
+use crate::seats::Seats;
 use crate::throttle::Throttle;
-use crate::transport::Transport;
+use crate::transport::{AnswerBody, Failure, Span, Transport};
 use crate::warning::{LogWarnings, WarningHandler};
 use crate::{Http2Config, Request};
 
@@ -26,6 +30,10 @@ use crate::{Http2Config, Request};
 /// they are: `otel.kind`, `http.request.method`, `url.full` (without secrets), `server.address`, `k8s.namespace.name`, `k8s.resource`,
 /// `http.response.status_code` (of the last attempt), `http.request.resend_count`, and `error.type`: the code of the server's refusal,
 /// or what kept the answer from coming. Of a stream, list or watch, it ends with the head of the answer.
+///
+/// Where the server's priority and fairness refuses a request, the client has fewer under way at once: half as many, then a little more
+/// with each that is served, and as many as come once none has been refused for a minute. Watches, streams and what is
+/// [`unthrottled`](Request::unthrottled) do not wait for that.
 ///
 /// It reaches the server over HTTP/1.1 or, where TLS negotiates it, HTTP/2. It starts no task of its own but those that drive
 /// its connections, which end with the last clone and the last request.
@@ -55,10 +63,13 @@ pub struct RestClient {
 struct Shared {
     base: Base,
     default_namespace: String,
-    transport: Transport,
+    transport: Arc<Transport>,
+    #[cfg(feature = "tower")]
+    layered: Option<LayeredTransport>,
     credentials: Credentials,
     impersonation: Impersonation,
     throttle: Throttle,
+    seats: Arc<Seats>,
     retries: Budget,
     backoff: Option<ServerBackoff>,
     user_agent: HeaderValue,
@@ -67,7 +78,10 @@ struct Shared {
     max_body: usize,
     max_object: usize,
     warnings: Arc<dyn WarningHandler>,
-    metrics: Option<Instruments>,
+    metrics: Option<Arc<Instruments>>,
+    logged_body: Option<usize>,
+    #[cfg(feature = "gzip")]
+    takes_gzip: bool,
 }
 
 /// How long each part of an exchange may take.
@@ -166,8 +180,25 @@ pub struct RestClientConfig {
     /// | `rest_client_request_duration_seconds` | histogram | `verb`, `host` | from the call to the end of the answer, waits and all attempts included; of a list to the head of the answer; not of streams and watches |
     /// | `rest_client_rate_limiter_duration_seconds` | histogram | `verb`, `host` | waits for the client's own rate limit, 0 where there is none to wait for |
     /// | `rest_client_request_size_bytes` | histogram | `verb`, `host` | bodies of requests, of each attempt; not of those that are streams |
+    /// | `rest_client_exec_plugin_call_total` | counter | `code`, `call_status` | runs of the credential program: by its exit code, `no_error`, `plugin_execution_error`, `plugin_not_found_error` or `client_internal_error` |
+    /// | `rest_client_exec_plugin_policy_call_total` | counter | `status` | how often it was `allowed` or `denied` |
+    /// | `rest_client_exec_plugin_certificate_rotation_age` | histogram | | for how many seconds a certificate of it had been shown when another took its place |
     /// | `rest_client_response_size_bytes` | histogram | `verb`, `host` | bodies of successes that were read as a whole: not of lists by item, streams and watches |
     pub metrics: Option<Arc<dyn Provider>>,
+    /// How many bytes of each body are logged, at the level TRACE by the target `pintle_restreq::body`. None: none at all, which is the
+    /// default. It is JSON without what may be secret: neither the data of Secrets, nor what is called a token, a password or the like.
+    /// Of anything else it is how much there is; of streams, watches and lists that are read by item, nothing. client-go's level 8 shows
+    /// 1,024 bytes.
+    pub logged_body: Option<usize>,
+    /// Whether answers may come in gzip, but for those of watches and streams. A kube-apiserver makes those smaller that are above
+    /// 128 KiB: worth it where the network is slow, and dear where it is not, in CPU time on both sides. Not set by default, unlike
+    /// client-go's; without effect under [`disable_compression`](ClientConfig::disable_compression), and for a request that sets
+    /// `Accept-Encoding` itself. All limits are those of what it comes to.
+    #[cfg(feature = "gzip")]
+    pub gzip: bool,
+    /// What is around the transport. By default nothing.
+    #[cfg(feature = "tower")]
+    pub transport_layer: Option<TransportLayer>,
 }
 
 impl From<ClientConfig> for RestClientConfig {
@@ -182,6 +213,11 @@ impl From<ClientConfig> for RestClientConfig {
             backoff: backoff::of_process(),
             warning_handler: Arc::new(LogWarnings),
             metrics: None,
+            logged_body: None,
+            #[cfg(feature = "gzip")]
+            gzip: false,
+            #[cfg(feature = "tower")]
+            transport_layer: None,
         }
     }
 }
@@ -197,6 +233,7 @@ impl fmt::Debug for RestClientConfig {
             .field("http2", &self.http2)
             .field("backoff", &self.backoff)
             .field("metrics", &self.metrics)
+            .field("logged_body", &self.logged_body)
             .finish_non_exhaustive()
     }
 }
@@ -220,6 +257,11 @@ impl RestClient {
             backoff,
             warning_handler,
             metrics,
+            logged_body,
+            #[cfg(feature = "gzip")]
+            gzip,
+            #[cfg(feature = "tower")]
+            transport_layer,
         } = config.into();
         let tls = &config.tls;
         let has_tls = tls.ca.is_some() || tls.certificate.is_some() || tls.insecure_skip_verify;
@@ -235,12 +277,17 @@ impl RestClient {
             value.map_err(|_| ConfigError::Value { field, why: "it holds what a header may not hold".into() })
         };
         let user_agent = header("user_agent", config.user_agent.as_deref().unwrap_or(&default_user_agent()))?;
+        let metrics = metrics.map(|provider| Arc::new(Instruments::new(provider, base.authority.clone())));
+        let transport = Arc::new(Transport::new(&base, &config, timeouts.connect, http2, drop_on_timeout)?);
         let shared = Shared {
             default_namespace: config.default_namespace().to_owned(),
-            transport: Transport::new(&base, &config, timeouts.connect, http2, drop_on_timeout)?,
-            credentials: Credentials::new(&config)?,
+            #[cfg(feature = "tower")]
+            layered: transport_layer.map(|layer| layer.around(transport.clone())),
+            transport,
+            credentials: Credentials::new(&config, metrics.clone())?,
             impersonation: Impersonation::new(config.impersonate.as_ref())?,
             throttle: Throttle::new(config.qps, config.burst),
+            seats: Arc::default(),
             retries: Budget::new(),
             backoff: backoff.map(ServerBackoff::new),
             user_agent,
@@ -249,7 +296,10 @@ impl RestClient {
             max_body,
             max_object: config.max_object.unwrap_or(MAX_OBJECT),
             warnings: warning_handler,
-            metrics: metrics.map(|provider| Instruments::new(provider, base.authority.clone())),
+            metrics,
+            logged_body,
+            #[cfg(feature = "gzip")]
+            takes_gzip: gzip && !config.disable_compression,
             base,
         };
         let root = format!("{}/", shared.base.path).into();
@@ -297,7 +347,7 @@ impl RestClient {
         &self.shared.default_namespace
     }
 
-    pub(crate) fn root(&self) -> &str {
+    pub(crate) fn root(&self) -> &Arc<str> {
         &self.root
     }
 
@@ -333,6 +383,10 @@ impl RestClient {
         self.shared.backoff.as_ref()
     }
 
+    pub(crate) fn seats(&self) -> &Arc<Seats> {
+        &self.shared.seats
+    }
+
     pub(crate) fn retries(&self) -> &Budget {
         &self.shared.retries
     }
@@ -349,12 +403,34 @@ impl RestClient {
         &self.shared.transport
     }
 
+    /// Sends a request and waits for the head of the answer.
+    pub(crate) async fn round_trip(
+        &self,
+        request: http::Request<HttpBody>,
+        span: Span,
+    ) -> Result<http::Response<AnswerBody>, Failure> {
+        #[cfg(feature = "tower")]
+        if let Some(layered) = &self.shared.layered {
+            return layered.round_trip(request, span).await;
+        }
+        self.shared.transport.round_trip(request, span).await
+    }
+
     pub(crate) fn warnings(&self) -> &Arc<dyn WarningHandler> {
         &self.shared.warnings
     }
 
+    pub(crate) fn logged_body(&self) -> Option<usize> {
+        self.shared.logged_body
+    }
+
+    #[cfg(feature = "gzip")]
+    pub(crate) fn takes_gzip(&self) -> bool {
+        self.shared.takes_gzip
+    }
+
     pub(crate) fn metrics(&self) -> Option<&Instruments> {
-        self.shared.metrics.as_ref()
+        self.shared.metrics.as_deref()
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 use pintle_meta::{ApiError, Cause, ErrorKind, InvalidKey, Reason, RequestLine, Status};
 use pintle_ratelimit::ThrottleError;
 use thiserror::Error as ThisError;
@@ -88,6 +89,8 @@ pub enum Error {
         status: Box<Status>,
         /// The answer's body; at most the first 64 KiB. `Debug` does not show it: it may be any object.
         body: Bytes,
+        /// What the server's priority and fairness took the request for, if it said so.
+        flow: Option<Arc<Flow>>,
     },
     /// Nothing was sent: the client's own rate limit will not let the request through, however long it waits.
     #[error("{request}: the client's own rate limit, its qps and burst: {source}")]
@@ -169,6 +172,67 @@ impl Error {
     /// The reason in the server's answer, if it gave one.
     pub fn reason(&self) -> Option<&Reason> {
         self.status()?.reason.as_ref()
+    }
+
+    /// Who refused the request because there are too many, if that is how it failed.
+    pub fn throttling(&self) -> Option<Throttling<'_>> {
+        match self {
+            Self::Throttled { source, .. } => Some(Throttling::Client(source)),
+            Self::Status { status, flow, .. } if status.code == StatusCode::TOO_MANY_REQUESTS.as_u16() => {
+                let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+                let retry_after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+                Some(Throttling::Server { retry_after, flow: flow.as_deref() })
+            }
+            Self::Retried { last, .. } => last.throttling(),
+            _ => None,
+        }
+    }
+}
+
+/// Who has too many requests, and so refused one.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use pintle_restreq::{Error, Throttling};
+///
+/// fn pause(error: &Error) -> Option<Duration> {
+///     match error.throttling()? {
+///         // The program asks for more than it allows itself.
+///         Throttling::Client(_) => None,
+///         Throttling::Server { retry_after, .. } => Some(retry_after.unwrap_or(Duration::from_secs(1))),
+///     }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum Throttling<'a> {
+    /// The client, by its own rate limit. Nothing was sent.
+    Client(&'a ThrottleError),
+    /// The server, by its answer of 429. Nothing was done.
+    Server {
+        /// When to come back, in whole seconds, if it says so.
+        retry_after: Option<Duration>,
+        /// Which flow had too many, if its priority and fairness says so.
+        flow: Option<&'a Flow>,
+    },
+}
+
+/// What a server's priority and fairness takes a request for. It names objects of `flowcontrol.apiserver.k8s.io` by their uids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The uid of the FlowSchema that the request matched.
+    pub flow_schema: Box<str>,
+    /// The uid of the PriorityLevelConfiguration that this leads to; empty if it was not told.
+    pub priority_level: Box<str>,
+}
+
+impl Flow {
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let flow_schema = Some(text("x-kubernetes-pf-flowschema-uid")).filter(|uid| !uid.is_empty())?;
+        let priority_level = text("x-kubernetes-pf-prioritylevel-uid");
+        Some(Self { flow_schema: flow_schema.into(), priority_level: priority_level.into() })
     }
 }
 

@@ -1,18 +1,21 @@
 //! Sending a [`Request`]: attempts, deadlines, and what becomes of the answer.
 
+mod reading;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
-use http::{Method, StatusCode};
-use http_body::Body as _;
-use http_body_util::BodyExt;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::uri::PathAndQuery;
+use http::{Method, StatusCode, Uri};
 use pintle_meta::RequestLine;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+pub(crate) use self::reading::BodyFault;
+use self::reading::{drain, read, read_some};
 use crate::auth::Login;
 use crate::error::{AuthError, Phase};
 use crate::metrics::Timer;
@@ -20,7 +23,7 @@ use crate::retry::{Outcome, Repetition, Retry};
 use crate::status::{self, Subject};
 use crate::stream::ByteStream;
 use crate::transport::{AnswerBody, Failure, Shown, Span, in_one_line};
-use crate::{Error, ListStream, RawWatch, Request, Response, Watch, span, warning};
+use crate::{Error, Flow, InvalidRequest, ListStream, RawWatch, Request, Response, Watch, span, warning};
 
 /// What the head of an answer may take, and what it has to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,15 +36,12 @@ enum Mode {
     Watch,
 }
 
-/// So much room is made for an answer at once, whatever length it announces.
-const MOST_AT_ONCE: usize = 1 << 20;
 /// The most that is read of the body of a failure.
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// So long is it read at most.
 const ERROR_BODY_PATIENCE: Duration = Duration::from_secs(10);
-/// The most that is read of a body that nobody wants, so that its connection can be used again.
-const MAX_DRAINED: u64 = 2 << 10;
-const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
+/// Beside its own headers, a request has what it accepts, who sends it, who asks, and which server is meant.
+const USUAL_HEADERS: usize = 4;
 
 impl Request {
     /// Sends the request and reads the whole answer.
@@ -58,6 +58,7 @@ impl Request {
         self.preflight()?;
         let _timer = self.timer();
         let line = &self.line();
+        self.log_sent(line);
         let exchange = async |span: &tracing::Span| {
             self.throttle(line).await?;
             let deadline = self.deadline();
@@ -67,6 +68,7 @@ impl Request {
                 let idle = self.idle_timeout.or(self.client.timeouts().idle);
                 let limit = self.max_body.unwrap_or(self.client.max_body());
                 let body = read(body, limit, idle).await.map_err(|error| error.into_error(line))?;
+                self.log_received(line, &body);
                 if let Some(metrics) = self.client.metrics() {
                     metrics.received(&self.method, body.len());
                 }
@@ -119,6 +121,15 @@ impl Request {
         let line = self.line();
         let answer = self.begin(&line, Mode::Stream).await?;
         Ok(ByteStream::new(answer.into_body(), line, self.idle_timeout))
+    }
+
+    /// Sends the request and returns the answer, its body as it comes.
+    #[cfg(feature = "tower")]
+    pub(crate) async fn respond(&self) -> Result<http::Response<ByteStream>, Error> {
+        self.preflight()?;
+        let line = self.line();
+        let answer = self.begin(&line, Mode::Stream).await?;
+        Ok(answer.map(|body| ByteStream::new(body, line, self.idle_timeout)))
     }
 
     /// Sends the request and takes the list in its answer apart as it comes: no more of it is held than one item, and no limit
@@ -252,9 +263,17 @@ impl Request {
                     tokio::time::sleep(wait).await;
                 }
             }
+            let seat = match mode {
+                Mode::Unary if self.throttled => Some(self.client.seats().take().await),
+                _ => None,
+            };
             let mut used = Used::default();
             let outcome = self.attempt(line, mode, renewed.take(), &mut used).await;
             let code = outcome.as_ref().ok().map(http::Response::status);
+            if let (Some(seat), Ok(answer)) = (&seat, &outcome) {
+                seat.answered(answer.status(), answer.headers());
+            }
+            drop(seat);
             span::attempted(span, code, resent);
             if let (Some(backoff), Some(code)) = (self.client.backoff(), code) {
                 backoff.answered(code, Instant::now());
@@ -354,12 +373,18 @@ impl Request {
         if let Some(header) = &login.header {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
         }
+        #[cfg(feature = "gzip")]
+        let is_gzip_asked = self.client.takes_gzip()
+            && mode == Mode::Unary
+            && crate::compression::ask(&self.method, request.headers_mut());
         let span = if mode == Mode::Unary { Span::Short } else { Span::Long };
         let timeouts = *self.client.timeouts();
         let patience = timeouts.headers.filter(|_| mode != Mode::Stream);
         let patience =
             patience.and_then(|patience| Some((from_now(patience.saturating_add(timeouts.connect))?.0, patience)));
-        match within(patience, self.client.transport().round_trip(request, span)).await {
+        match within(patience, self.client.round_trip(request, span)).await {
+            #[cfg(feature = "gzip")]
+            Ok(Ok(answer)) if is_gzip_asked => Ok(crate::compression::undo(answer)),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(failure)) => {
                 *is_stale = matches!(failure, Failure::Exchange { is_stale: true, .. });
@@ -373,19 +398,17 @@ impl Request {
         let invalid = |source| Error::Invalid { request: line.clone(), source };
         let mut request = http::Request::new(self.body.to_http().map_err(invalid)?);
         *request.method_mut() = self.method.clone();
-        let url = self.url();
-        *request.uri_mut() = url
-            .parse()
-            .map_err(|error: http::uri::InvalidUri| crate::InvalidRequest::Uri {
-                uri: line.url.to_string(),
-                message: error.to_string(),
-            })
-            .map_err(invalid)?;
+        let target = PathAndQuery::from_maybe_shared(Bytes::from(self.path_and_query()));
+        *request.uri_mut() = target
+            .map(Uri::from)
+            .map_err(|error| invalid(InvalidRequest::Uri { uri: line.url.to_string(), message: error.to_string() }))?;
         let headers = request.headers_mut();
-        headers.clone_from(&self.headers);
-        if !headers.contains_key(USER_AGENT) {
-            headers.insert(USER_AGENT, self.client.user_agent().clone());
+        headers.reserve(self.headers.len() + USUAL_HEADERS);
+        for (name, value) in &self.headers {
+            headers.append(name, value.clone());
         }
+        headers.entry(ACCEPT).or_insert_with(|| self.client.accept().clone());
+        headers.entry(USER_AGENT).or_insert_with(|| self.client.user_agent().clone());
         self.client.impersonation().apply(headers);
         Ok(request)
     }
@@ -416,13 +439,15 @@ impl Request {
         let (head, body) = answer.into_parts();
         // What cannot be read of a failure's body does not hide the failure.
         let body = read_some(body, MAX_ERROR_BODY, ERROR_BODY_PATIENCE).await;
+        self.log_received(line, &body);
         let resource = self.resource.as_deref().unwrap_or_default();
         let group = self.group();
         let resource = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
         let name = self.name.as_deref().unwrap_or_default();
         let subject = Subject { method: &self.method, resource: &resource, name };
         let status = status::failure(head.status, &head.headers, &body, &subject);
-        Err(Error::Status { request: line.clone(), status, body })
+        let flow = Flow::of(&head.headers).map(Arc::new);
+        Err(Error::Status { request: line.clone(), status, body, flow })
     }
 
     fn hand_warnings_over(&self, answer: &http::Response<AnswerBody>) {
@@ -475,88 +500,6 @@ fn is_json(what: &str, line: &Arc<RequestLine>, answer: &http::Response<AnswerBo
     }
 }
 
-/// Why a body could not be read to its end.
-pub(crate) enum BodyFault {
-    Idle(Duration),
-    TooLarge(usize),
-    Total(Duration),
-    Transport(hyper::Error),
-}
-
-impl BodyFault {
-    pub(crate) fn into_error(self, line: &Arc<RequestLine>) -> Error {
-        let request = line.clone();
-        match self {
-            Self::Idle(after) => late(line, Phase::Idle, after),
-            Self::TooLarge(limit) => Error::TooLarge { request, limit },
-            Self::Total(after) => late(line, Phase::Total, after),
-            Self::Transport(error) => {
-                let message = format!("while reading the answer: {}", in_one_line(&error));
-                Error::Transport { request, message: message.into(), source: Arc::new(error) }
-            }
-        }
-    }
-}
-
-async fn read(mut body: AnswerBody, limit: usize, idle: Option<Duration>) -> Result<Bytes, BodyFault> {
-    let expected = body.size_hint().exact().unwrap_or(0);
-    if expected > limit as u64 {
-        return Err(BodyFault::TooLarge(limit));
-    }
-    let Some(first) = chunk(&mut body, idle).await? else { return Ok(Bytes::new()) };
-    let Some(second) = chunk(&mut body, idle).await? else {
-        return if first.len() > limit { Err(BodyFault::TooLarge(limit)) } else { Ok(first) };
-    };
-    let mut whole = BytesMut::with_capacity(room(first.len() + second.len(), expected));
-    whole.extend_from_slice(&first);
-    whole.extend_from_slice(&second);
-    while whole.len() <= limit {
-        match chunk(&mut body, idle).await? {
-            Some(chunk) => whole.extend_from_slice(&chunk),
-            None => return Ok(whole.freeze()),
-        }
-    }
-    Err(BodyFault::TooLarge(limit))
-}
-
-/// How much room to make for a body of which so much is there. What is announced need not come: from there on, room doubles as it does.
-fn room(present: usize, announced: u64) -> usize {
-    present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MOST_AT_ONCE))
-}
-
-/// The beginning of a body, as far as it can be had in time.
-async fn read_some(mut body: AnswerBody, limit: usize, patience: Duration) -> Bytes {
-    let deadline = from_now(patience);
-    let mut whole = BytesMut::new();
-    while whole.len() < limit
-        && let Ok(Ok(Some(chunk))) = within(deadline, chunk(&mut body, None)).await
-    {
-        whole.extend_from_slice(&chunk);
-    }
-    whole.truncate(limit);
-    whole.freeze()
-}
-
-async fn chunk(body: &mut AnswerBody, idle: Option<Duration>) -> Result<Option<Bytes>, BodyFault> {
-    let idle = idle.and_then(from_now);
-    loop {
-        match within(idle, body.frame()).await.map_err(BodyFault::Idle)? {
-            None => return Ok(None),
-            Some(Err(error)) => return Err(BodyFault::Transport(error)),
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) => return Ok(Some(data)),
-                Err(_trailers) => continue,
-            },
-        }
-    }
-}
-
-async fn drain(body: AnswerBody) {
-    if body.size_hint().lower() <= MAX_DRAINED {
-        read_some(body, MAX_DRAINED as usize, DRAIN_PATIENCE).await;
-    }
-}
-
 /// The moment after a while, and how long that is; none if the clock does not count so far.
 fn from_now(span: Duration) -> Option<(Instant, Duration)> {
     Some((Instant::now().checked_add(span)?, span))
@@ -572,15 +515,4 @@ async fn within<F: Future>(deadline: Option<(Instant, Duration)>, future: F) -> 
 
 fn late(line: &Arc<RequestLine>, phase: Phase, after: Duration) -> Error {
     Error::Timeout { request: line.clone(), phase, after }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_than_a_mebibyte_is_reserved_for_what_is_only_announced() {
-        assert_eq!((room(10, 0), room(10, 700), room(10, 1 << 30)), (10, 700, 1 << 20));
-        assert_eq!((room(2 << 20, 3 << 30), room(0, u64::MAX)), (2 << 20, 1 << 20));
-    }
 }

@@ -48,13 +48,18 @@ mod api;
 mod auth;
 mod backoff;
 mod base;
+mod body_log;
 mod client;
+#[cfg(feature = "gzip")]
+mod compression;
 mod error;
 mod execute;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod http2;
 mod json;
+#[cfg(feature = "tower")]
+mod layer;
 mod list;
 mod managed_fields;
 mod mapper;
@@ -64,6 +69,7 @@ mod pages;
 mod request;
 mod response;
 mod retry;
+mod seats;
 mod span;
 mod status;
 mod stream;
@@ -77,8 +83,10 @@ pub use api::{
     TableColumn, TableRow, retry_on_conflict,
 };
 pub use client::{RestClient, RestClientConfig, Timeouts};
-pub use error::{AuthError, ConfigError, Error, InvalidRequest, Phase};
+pub use error::{AuthError, ConfigError, Error, Flow, InvalidRequest, Phase, Throttling};
 pub use http2::Http2Config;
+#[cfg(feature = "tower")]
+pub use layer::{TransportBody, TransportLayer, TransportService};
 pub use list::ListStream;
 pub use managed_fields::{InvalidManagedFields, extract_managed_fields};
 pub use mapper::{DiscoveredResource, MappingError, RestMapper};

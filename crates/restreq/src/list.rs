@@ -96,7 +96,8 @@ impl ListStream {
         let request = || self.bytes.request().clone();
         let envelope = self.splitter.finish().map_err(|fault| self.faulty(fault))?;
         if let Some(status) = status::told_anywhere(envelope) {
-            return Err(Error::Status { request: request(), status, body: Bytes::copy_from_slice(envelope) });
+            let body = Bytes::copy_from_slice(envelope);
+            return Err(Error::Status { request: request(), status, body, flow: None });
         }
         read_envelope(envelope).map_err(|message| Error::Decode { request: request(), message: message.into() })
     }

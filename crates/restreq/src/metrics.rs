@@ -56,6 +56,38 @@ static RESPONSE_SIZE: Metric = Metric {
     labels: &["verb", "host"],
 };
 
+static PROGRAM_RUNS: Metric = Metric {
+    name: "rest_client_exec_plugin_call_total",
+    help: "Runs of the credential program, by its exit code and by how they ended",
+    kind: MetricKind::Counter,
+    labels: &["code", "call_status"],
+};
+static PROGRAM_POLICY: Metric = Metric {
+    name: "rest_client_exec_plugin_policy_call_total",
+    help: "How often the credential program was allowed or denied by the policy",
+    kind: MetricKind::Counter,
+    labels: &["status"],
+};
+static CERTIFICATE_AGE: Metric = Metric {
+    name: "rest_client_exec_plugin_certificate_rotation_age",
+    help: "For how many seconds a certificate of the credential program served until another took its place",
+    // Of minutes, of days, and of months.
+    kind: MetricKind::Histogram(&[
+        600.0,
+        1800.0,
+        3600.0,
+        14400.0,
+        86400.0,
+        604_800.0,
+        2_592_000.0,
+        7_776_000.0,
+        15_552_000.0,
+        31_104_000.0,
+        124_416_000.0,
+    ]),
+    labels: &[],
+};
+
 /// The instruments of one client.
 #[derive(Debug)]
 pub(crate) struct Instruments {
@@ -67,6 +99,9 @@ pub(crate) struct Instruments {
     throttled: Labelled<Method, dyn Histogram>,
     request_sizes: Labelled<Method, dyn Histogram>,
     response_sizes: Labelled<Method, dyn Histogram>,
+    program_runs: Labelled<(i32, &'static str), dyn Counter>,
+    program_policy: Labelled<bool, dyn Counter>,
+    certificate_ages: Labelled<(), dyn Histogram>,
 }
 
 impl Instruments {
@@ -74,10 +109,23 @@ impl Instruments {
         let (requests, retries) = (Labelled::new(), Labelled::new());
         let (durations, throttled) = (Labelled::new(), Labelled::new());
         let (request_sizes, response_sizes) = (Labelled::new(), Labelled::new());
+        let (program_runs, program_policy, certificate_ages) = (Labelled::new(), Labelled::new(), Labelled::new());
         let provider = CatchPanic::new(provider, |panic| {
             tracing::error!(panic, "the metrics of a client panicked, and are told nothing more");
         });
-        Self { provider, host, requests, retries, durations, throttled, request_sizes, response_sizes }
+        Self {
+            provider,
+            host,
+            requests,
+            retries,
+            durations,
+            throttled,
+            request_sizes,
+            response_sizes,
+            program_runs,
+            program_policy,
+            certificate_ages,
+        }
     }
 
     /// An attempt has come to an answer, or to none.
@@ -110,6 +158,24 @@ impl Instruments {
     pub(crate) fn received(&self, method: &Method, bytes: usize) {
         let make = || self.provider.histogram(&RESPONSE_SIZE, &[method.as_str(), &self.host]);
         self.response_sizes.of(method.clone(), make).observe(bytes as f64);
+    }
+
+    /// A credential program has ended, or could not be run.
+    pub(crate) fn program_ran(&self, code: i32, how: &'static str) {
+        let make = || self.provider.counter(&PROGRAM_RUNS, &[&code.to_string(), how]);
+        self.program_runs.of((code, how), make).add(1);
+    }
+
+    /// Whether a credential program may run has been looked up.
+    pub(crate) fn program_judged(&self, is_allowed: bool) {
+        let status = if is_allowed { "allowed" } else { "denied" };
+        self.program_policy.of(is_allowed, || self.provider.counter(&PROGRAM_POLICY, &[status])).add(1);
+    }
+
+    /// The certificate of a credential program has been replaced.
+    pub(crate) fn certificate_replaced(&self, age: Duration) {
+        let make = || self.provider.histogram(&CERTIFICATE_AGE, &[]);
+        self.certificate_ages.of((), make).observe(age.as_secs_f64());
     }
 
     /// Takes the time until what is returned is dropped.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method};
 use pintle_meta::redacted_url;
 use serde::Serialize;
@@ -56,7 +56,7 @@ pub struct Request {
     pub(crate) client: RestClient,
     pub(crate) method: Method,
     /// What the path begins with, such as `/apis/apps/v1`; the path prefix of the server's URL included.
-    prefix: String,
+    prefix: Arc<str>,
     subpath: String,
     /// In the order of their keys; the values of one key in the order given.
     params: BTreeMap<String, Vec<String>>,
@@ -65,7 +65,7 @@ pub struct Request {
     pub(crate) namespace: Option<String>,
     pub(crate) resource: Option<String>,
     pub(crate) name: Option<String>,
-    subresource: Option<String>,
+    pub(crate) subresource: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) max_retries: u32,
@@ -81,14 +81,12 @@ const MAX_RETRIES: u32 = 10;
 
 impl Request {
     pub(crate) fn new(client: RestClient, method: Method) -> Self {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, client.accept().clone());
         Self {
             method,
-            prefix: client.root().to_owned(),
+            prefix: client.root().clone(),
             subpath: String::new(),
             params: BTreeMap::new(),
-            headers,
+            headers: HeaderMap::new(),
             namespace: None,
             resource: None,
             name: None,
@@ -114,7 +112,7 @@ impl Request {
     /// Appends to what the path begins with. The parts are joined and cleaned, not validated.
     pub fn prefix<S: AsRef<str>>(mut self, segments: impl IntoIterator<Item = S>) -> Self {
         if self.fault.is_none() {
-            self.prefix = join_all(&self.prefix, segments);
+            self.prefix = join_all(&self.prefix, segments).into();
         }
         self
     }
@@ -133,13 +131,14 @@ impl Request {
         if self.fault.is_none() {
             let segments: Vec<S> = segments.into_iter().collect();
             let base = self.client.base().path.clone();
-            self.prefix = join_all(&format!("{base}/"), &segments);
+            let mut prefix = join_all(&format!("{base}/"), &segments);
             if let [only] = &segments[..] {
                 let only = only.as_ref();
-                if only.ends_with('/') && (!base.is_empty() || only.len() > 1) && !self.prefix.ends_with('/') {
-                    self.prefix.push('/');
+                if only.ends_with('/') && (!base.is_empty() || only.len() > 1) && !prefix.ends_with('/') {
+                    prefix.push('/');
                 }
             }
+            self.prefix = prefix.into();
         }
         self
     }
@@ -279,7 +278,7 @@ impl Request {
         self
     }
 
-    /// Sends without waiting for the client's rate limiter: for the few requests that may not be late, such as the renewal of
+    /// Sends without waiting for the client's rate limiter, and however many a busy server is asked at once: for the few requests that may not be late, such as the renewal of
     /// a lease. Acts even after a fault.
     pub fn unthrottled(mut self) -> Self {
         self.throttled = false;

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use pintle_meta::{DecodeError, List, RequestLine, TypeMeta};
 use serde::de::DeserializeOwned;
 
-use crate::{Error, Warning, list, status};
+use crate::{Error, Flow, Warning, list, status};
 
 /// A success, its body read to the end.
 ///
@@ -95,7 +95,10 @@ impl Response {
             );
         }
         match status::told(&self.body) {
-            Some(status) => Err(Error::Status { request: self.request.clone(), status, body: self.body.clone() }),
+            Some(status) => {
+                let (request, body) = (self.request.clone(), self.body.clone());
+                Err(Error::Status { request, status, body, flow: Flow::of(&self.headers).map(Arc::new) })
+            }
             None => Ok(()),
         }
     }

@@ -116,6 +116,16 @@ impl Stream for ByteStream {
     }
 }
 
+#[cfg(feature = "tower")]
+impl Body for ByteStream {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<http_body::Frame<Bytes>, Error>>> {
+        self.poll_next(cx).map(|next| next.map(|chunk| chunk.map(http_body::Frame::data)))
+    }
+}
+
 impl std::fmt::Debug for ByteStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ByteStream").field("request", &format_args!("{}", self.line)).finish_non_exhaustive()

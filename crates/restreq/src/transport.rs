@@ -16,8 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::header::{HOST, PROXY_AUTHORIZATION};
-use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri, uri};
 use pintle_meta::{ClientConfig, TlsClientConfig, redacted_url};
 
 pub(crate) use self::answer::AnswerBody;
@@ -38,6 +37,8 @@ pub(crate) struct Transport {
     connector: Connector,
     /// The `Host` header of HTTP/1.
     host: HeaderValue,
+    /// Scheme and authority of a whole URI.
+    origin: (uri::Scheme, uri::Authority),
     is_wary: bool,
     /// The connections of the present TLS settings. New ones get new connections: requests on the old ones go on to their end.
     lanes: RwLock<Arc<Lanes>>,
@@ -102,16 +103,17 @@ impl Transport {
             _ => None,
         };
         let connector = Connector { host, port, proxy, proxy_tls, tls: None, timeout: connect_timeout, http2 };
-        let header = HeaderValue::from_str(base.host_header());
-        let host = header.map_err(|_| ConfigError::Server {
-            server: redacted_url(&base.authority),
-            why: "its host holds what a header may not hold".into(),
-        })?;
+        let unusable = |why: &str| ConfigError::Server { server: redacted_url(&base.authority), why: why.into() };
+        let host = HeaderValue::from_str(base.host_header());
+        let host = host.map_err(|_| unusable("its host holds what a header may not hold"))?;
+        let scheme = if base.https { uri::Scheme::HTTPS } else { uri::Scheme::HTTP };
+        let authority = base.authority.parse().map_err(|_| unusable("its host is not \"host\" or \"host:port\""))?;
+        let origin = (scheme, authority);
         let lanes = RwLock::new(Arc::new(Lanes::new(&connector, settings, is_wary)));
-        Ok(Self { tls, connector, host, is_wary, lanes })
+        Ok(Self { tls, connector, host, origin, is_wary, lanes })
     }
 
-    /// Sends a request, whose URI is the whole one, and waits for the head of the answer.
+    /// Sends a request, whose URI is path and query, and waits for the head of the answer.
     pub(crate) async fn round_trip(
         &self,
         mut request: Request<HttpBody>,
@@ -125,11 +127,10 @@ impl Transport {
             Span::Short => &lanes.short,
             Span::Long => &lanes.long,
         };
-        let uri = request.uri().clone();
         loop {
             let mut lease = lane.lease().await?;
             let is_fresh = !lease.has_served();
-            self.address(&mut request, &uri, lease.is_http1());
+            self.address(&mut request, lease.is_http1());
             let mut error = match lease.send(request).await {
                 Some(Ok(answer)) => return Ok(answer.map(|incoming| AnswerBody::new(incoming, lease))),
                 Some(Err(error)) => error,
@@ -147,25 +148,38 @@ impl Transport {
         }
     }
 
-    /// Writes the URI in the form that the connection wants.
-    fn address(&self, request: &mut Request<HttpBody>, uri: &Uri, is_http1: bool) {
-        *request.uri_mut() = uri.clone();
+    /// Names the server in the way that the connection wants. The request may have been addressed for another.
+    fn address(&self, request: &mut Request<HttpBody>, is_http1: bool) {
         request.headers_mut().remove(HOST);
-        if !is_http1 {
-            return;
-        }
-        request.headers_mut().insert(HOST, self.host.clone());
-        // A proxy that is asked for each resource wants the whole URI, and its own password.
-        match self.connector.proxy.as_ref().filter(|_| self.tls.is_none()) {
-            Some(Proxy::Http { auth, .. }) => {
+        let mut is_whole = !is_http1;
+        if is_http1 {
+            request.headers_mut().insert(HOST, self.host.clone());
+            // A proxy that is asked for each resource wants the whole URI, and its own password.
+            if let Some(Proxy::Http { auth, .. }) = self.connector.proxy.as_ref().filter(|_| self.tls.is_none()) {
+                is_whole = true;
                 if let Some(auth) = auth {
                     request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
                 }
             }
-            _ => {
-                let path = uri.path_and_query().cloned();
-                *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+        }
+        match is_whole {
+            true => self.make_whole(request),
+            false if request.uri().authority().is_some() => {
+                let target = request.uri().path_and_query().cloned();
+                *request.uri_mut() = target.map(Uri::from).unwrap_or_default();
             }
+            false => {}
+        }
+    }
+
+    /// Adds scheme and authority to the URI, if they are missing.
+    pub(crate) fn make_whole<B>(&self, request: &mut Request<B>) {
+        if request.uri().authority().is_none() {
+            let mut parts = uri::Parts::default();
+            parts.path_and_query = request.uri().path_and_query().cloned();
+            (parts.scheme, parts.authority) = (Some(self.origin.0.clone()), Some(self.origin.1.clone()));
+            // It can only be one: all of its parts are.
+            *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
         }
     }
 
@@ -191,6 +205,27 @@ impl Lanes {
     fn new(connector: &Connector, tls: Option<Arc<TlsSettings>>, is_wary: bool) -> Self {
         let lane = || Lane::new(Connector { tls: tls.clone(), ..connector.clone() }, is_wary);
         Self { short: lane(), long: lane() }
+    }
+}
+
+#[cfg(feature = "tower")]
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ConnectTimeout => f.write_str("connecting took too long"),
+            Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.fmt(f),
+        }
+    }
+}
+
+#[cfg(feature = "tower")]
+impl StdError for Failure {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::ConnectTimeout => None,
+            // It has been told already.
+            Self::Connect { source, .. } | Self::Unprocessed(source) | Self::Exchange { source, .. } => source.source(),
+        }
     }
 }
 

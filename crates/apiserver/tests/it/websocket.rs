@@ -64,9 +64,10 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
 async fn it_works_over_tls() {
     let server = ApiServer::start(ApiServerConfig { tls: true, ..ApiServerConfig::default() }).await.expect("a server");
     server.load("{kind: ConfigMap, apiVersion: v1, metadata: {name: a}}").expect("a config map");
-    let Some(pintle_meta::PemSource::Inline(pem)) = server.client_config().tls.ca else { panic!("a CA") };
+    let ca = server.client_config().tls.ca;
+    let Some(pintle_meta::PemSource::Inline(pem)) = &ca else { panic!("a CA") };
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(rustls::pki_types::CertificateDer::from_pem_slice(&pem).expect("PEM")).expect("a certificate");
+    roots.add(rustls::pki_types::CertificateDer::from_pem_slice(pem).expect("PEM")).expect("a certificate");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();

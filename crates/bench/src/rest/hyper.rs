@@ -62,8 +62,8 @@ impl Server {
         let config = how.config(protocol);
         let (scheme, authority) = config.server.split_once("://").expect("the server is a URL");
         let tls = config.tls.ca.map(|ca| {
-            let pem = match ca {
-                PemSource::Inline(pem) => pem,
+            let pem = match &ca {
+                PemSource::Inline(pem) => pem.clone(),
                 PemSource::File(path) => std::fs::read(path).expect("the authority can be read"),
             };
             let mut roots = RootCertStore::empty();

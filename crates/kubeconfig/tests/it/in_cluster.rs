@@ -29,7 +29,7 @@ fn a_pod_uses_its_service_account_by_file() {
     assert_eq!(config.server, "https://10.0.0.1:443");
     assert_eq!(config.token_file, Some(root.path().join(ACCOUNT).join("token")));
     assert!(config.token.is_none(), "a copy would miss the rotation");
-    assert!(matches!(config.tls.ca, Some(PemSource::File(path)) if path.ends_with("ca.crt")));
+    assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if path.ends_with("ca.crt")));
     assert_eq!(config.namespace, "team");
 }
 
@@ -114,7 +114,7 @@ fn a_pods_configuration_takes_overrides() {
     assert_eq!(config.token.as_ref().map(Secret::expose), Some("hand"));
     assert!(config.token_file.is_none());
     assert_eq!(config.namespace, "other");
-    assert!(matches!(config.tls.ca, Some(PemSource::File(path)) if path == ca.path()));
+    assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if path == ca.path()));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_pod_keeps_its_token_and_authority_before_another_server() {
     let config = infer(None, &at("https://other:6443"), &env).unwrap();
     assert_eq!((config.server.as_str(), config.namespace.as_str()), ("https://other:6443", "team"));
     assert_eq!(config.token_file, Some(root.path().join(ACCOUNT).join("token")));
-    assert!(matches!(config.tls.ca, Some(PemSource::File(path)) if path.ends_with("ca.crt")));
+    assert!(matches!(&config.tls.ca, Some(PemSource::File(path)) if path.ends_with("ca.crt")));
 
     let plain = infer(None, &at("http://127.0.0.1:8001"), &env).unwrap();
     assert!(plain.token_file.is_none() && plain.tls.ca.is_none(), "credentials are for https only");

@@ -17,9 +17,11 @@ use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use super::{Login, policy, secret};
 use crate::error::{AuthError, ConfigError};
+use crate::metrics::Instruments;
 use crate::transport::ClientPair;
 
 /// A program that prints credentials, as `client.authentication.k8s.io` describes it.
@@ -34,6 +36,7 @@ struct Plugin {
     policy: PluginPolicy,
     /// What the program is told about the cluster, if it asks for that.
     cluster: Option<serde_json::Value>,
+    metrics: Option<Arc<Instruments>>,
     state: Mutex<State>,
 }
 
@@ -54,6 +57,8 @@ struct Running {
 /// What a run of the program gave.
 struct Issued {
     login: Login,
+    /// Since when its certificate has been shown.
+    since: Instant,
     /// When to renew it; without a time, once the server refuses it.
     until: Option<Instant>,
     /// When, if it was what the run before had given already.
@@ -75,7 +80,11 @@ const MAX_OUTPUT: u64 = 1 << 20;
 const MOST_SAID: usize = 4 << 10;
 
 impl ExecPlugin {
-    pub(crate) fn new(config: ExecConfig, client: &ClientConfig) -> Result<Self, ConfigError> {
+    pub(crate) fn new(
+        config: ExecConfig,
+        client: &ClientConfig,
+        metrics: Option<Arc<Instruments>>,
+    ) -> Result<Self, ConfigError> {
         let versions = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
         if !versions.contains(&config.api_version.as_str()) {
             let why = format!("{:?} is not supported; use {} or {}", config.api_version, versions[0], versions[1]);
@@ -87,7 +96,7 @@ impl ExecPlugin {
         let policy = client.plugin_policy.clone();
         policy::check(&policy)?;
         let cluster = config.provide_cluster_info.then(|| cluster_info(&config, client)).transpose()?;
-        Ok(Self(Arc::new(Plugin { config, policy, cluster, state: Mutex::default() })))
+        Ok(Self(Arc::new(Plugin { config, policy, cluster, metrics, state: Mutex::default() })))
     }
 
     /// The present credentials; those of a run of the program if there are none that last.
@@ -157,7 +166,18 @@ impl Plugin {
             }
             Instant::now().checked_add(left? - LEEWAY)
         });
-        state.issued = Some(Issued { login: login.clone(), until, unchanged: is_unchanged.then(Instant::now) });
+        let now = Instant::now();
+        let before = state.issued.as_ref().filter(|before| before.login.pair.is_some());
+        let since = match before {
+            Some(before) if before.login.pair == login.pair => before.since,
+            before => {
+                if let (Some(before), Some(metrics)) = (before, &self.metrics) {
+                    metrics.certificate_replaced(now.duration_since(before.since));
+                }
+                now
+            }
+        };
+        state.issued = Some(Issued { login: login.clone(), since, until, unchanged: is_unchanged.then_some(now) });
         Ok(login)
     }
 
@@ -170,6 +190,9 @@ impl Plugin {
             InteractiveMode::Always => return Err(self.fault("it needs a terminal, and standard input is none")),
         };
         let program = policy::allowed(&self.policy, &self.config.command, std::env::var_os("PATH").as_deref());
+        if let Some(metrics) = &self.metrics {
+            metrics.program_judged(program.is_ok());
+        }
         let mut command = Command::new(program.map_err(|why| self.fault(why))?);
         command
             .args(&self.config.args)
@@ -181,6 +204,7 @@ impl Plugin {
             .kill_on_drop(true);
         let patience = if interactive { INTERACTIVE_PATIENCE } else { PATIENCE };
         let ended = tokio::time::timeout(patience, output(command)).await;
+        self.count(ended.as_ref().ok());
         let ended = ended.map_err(|_| self.fault(format!("it did not end within {patience:?}")))?;
         let (status, stdout, stderr) = ended.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => self.fault(format!("it is not installed{}", self.hint())),
@@ -193,7 +217,20 @@ impl Plugin {
             let said = if said.is_empty() { String::new() } else { format!(": {}", printable(said)) };
             return Err(self.fault(format!("it failed with {status}{said}{}", self.hint())));
         }
-        self.read(&stdout)
+        self.read(&Zeroizing::new(stdout))
+    }
+
+    /// Tells how a run ended; none if it did not.
+    fn count(&self, ended: Option<&std::io::Result<Output>>) {
+        let Some(metrics) = &self.metrics else { return };
+        let (code, how) = match ended {
+            Some(Ok((status, ..))) if status.success() => (0, "no_error"),
+            // One that was killed has no code; Go counts it as -1.
+            Some(Ok((status, ..))) => (status.code().unwrap_or(-1), "plugin_execution_error"),
+            Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => (1, "plugin_not_found_error"),
+            Some(Err(_)) | None => (1, "client_internal_error"),
+        };
+        metrics.program_ran(code, how);
     }
 
     /// What the program is told, as JSON in a variable.
@@ -216,11 +253,12 @@ impl Plugin {
         }
         let status = credential.status.ok_or_else(|| self.fault("what it printed has no status"))?;
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let token = some(status.token).map(|token| secret("token", format!("Bearer {token}"))).transpose();
+        let token = some(status.token).map(Zeroizing::new);
+        let token = token.map(|token| secret("token", format!("Bearer {}", *token))).transpose();
         let header: Option<HeaderValue> = token.map_err(|error| self.fault(error.to_string()))?;
         let pair = match (some(status.client_certificate_data), some(status.client_key_data)) {
             (Some(certificate), Some(key)) => {
-                Some(ClientPair { certificate: certificate.into_bytes(), key: key.into_bytes() })
+                Some(ClientPair { certificate: certificate.into_bytes(), key: Zeroizing::new(key.into_bytes()) })
             }
             (None, None) => None,
             _ => return Err(self.fault("it printed a certificate without its key, or a key without its certificate")),
@@ -289,7 +327,7 @@ pub(crate) fn complaint(printed: &[u8]) -> Option<AuthError> {
         interactive_mode: InteractiveMode::Never,
     };
     let (policy, state) = (PluginPolicy::AllowAll, Mutex::default());
-    Plugin { config, policy, cluster: None, state }.read(printed).err()
+    Plugin { config, policy, cluster: None, metrics: None, state }.read(printed).err()
 }
 
 /// Reads what a program printed. The error says where it is wrong, and not more: serde's message could quote the credentials.
@@ -312,8 +350,11 @@ fn decode(printed: &[u8]) -> Result<ExecCredential, String> {
     json
 }
 
+/// How a program ended, and what it said on both of its pipes.
+type Output = (ExitStatus, Vec<u8>, Vec<u8>);
+
 /// Runs a program to its end. Both of its pipes are read at once: it would wait for ever on a full one.
-async fn output(mut command: Command) -> std::io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
+async fn output(mut command: Command) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let status = {

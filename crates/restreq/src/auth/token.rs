@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use super::secret;
 use crate::error::AuthError;
@@ -50,7 +51,7 @@ impl TokenFile {
 
     async fn read(&self, state: &mut State) -> Result<HeaderValue, AuthError> {
         let fault = |why: String| AuthError::TokenFile { path: self.path.clone(), why };
-        let token = match tokio::fs::read_to_string(&self.path).await {
+        let token = match tokio::fs::read_to_string(&self.path).await.map(Zeroizing::new) {
             Ok(text) if text.trim().is_empty() => Err(fault("it is empty".into())),
             Ok(text) => secret("token", format!("Bearer {}", text.trim())).map_err(|error| fault(error.to_string())),
             Err(error) => Err(fault(format!("it cannot be read: {error}"))),

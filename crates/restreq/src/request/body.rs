@@ -3,17 +3,14 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use http_body::Frame;
-use http_body_util::{BodyExt, Empty, Full};
+use http_body::{Frame, SizeHint};
 
 use crate::error::InvalidRequest;
 
-/// What hyper is given to send.
-pub(crate) type HttpBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type ByteSource = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
@@ -47,14 +44,14 @@ impl Body {
 
     /// The body for one attempt.
     pub(crate) fn to_http(&self) -> Result<HttpBody, InvalidRequest> {
-        Ok(match self {
-            Self::Empty => Empty::new().map_err(|never| match never {}).boxed_unsync(),
-            Self::Bytes(bytes) => Full::new(bytes.clone()).map_err(|never| match never {}).boxed_unsync(),
+        Ok(HttpBody(match self {
+            Self::Empty => Pieces::Whole(None),
+            Self::Bytes(bytes) => Pieces::Whole(Some(bytes.clone()).filter(|bytes| !bytes.is_empty())),
             Self::Stream(source) => {
                 let source = source.lock().unwrap_or_else(PoisonError::into_inner).take();
-                Chunks(source.ok_or(InvalidRequest::BodyUsed)?).boxed_unsync()
+                Pieces::Stream(Mutex::new(source.ok_or(InvalidRequest::BodyUsed)?))
             }
-        })
+        }))
     }
 }
 
@@ -69,13 +66,57 @@ impl fmt::Debug for Body {
     }
 }
 
-struct Chunks(ByteSource);
+/// What is given to the transport to send.
+pub(crate) struct HttpBody(Pieces);
 
-impl http_body::Body for Chunks {
+/// Nobody waits for these mutexes: with them, a connection that holds what nobody shares can be shared itself.
+enum Pieces {
+    Whole(Option<Bytes>),
+    Stream(Mutex<ByteSource>),
+    /// What a layer made of one.
+    #[cfg(feature = "tower")]
+    Layer(Mutex<crate::TransportBody>),
+}
+
+#[cfg(feature = "tower")]
+impl HttpBody {
+    pub(crate) fn of_layer(body: crate::TransportBody) -> Self {
+        Self(Pieces::Layer(Mutex::new(body)))
+    }
+}
+
+impl http_body::Body for HttpBody {
     type Data = Bytes;
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.0.as_mut().poll_next(cx).map(|next| next.map(|chunk| chunk.map(Frame::data).map_err(BoxError::from)))
+        match &mut self.0 {
+            Pieces::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Pieces::Stream(source) => {
+                let source = source.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let next = ready!(source.as_mut().poll_next(cx));
+                Poll::Ready(next.map(|chunk| chunk.map(Frame::data).map_err(BoxError::from)))
+            }
+            #[cfg(feature = "tower")]
+            Pieces::Layer(body) => Pin::new(body.get_mut().unwrap_or_else(PoisonError::into_inner)).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Pieces::Whole(bytes) => bytes.is_none(),
+            Pieces::Stream(_) => false,
+            #[cfg(feature = "tower")]
+            Pieces::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Pieces::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Pieces::Stream(_) => SizeHint::default(),
+            #[cfg(feature = "tower")]
+            Pieces::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Paths and query values, as Go's `path` and `net/url` write them. No I/O.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -7,24 +8,29 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// Joins the non-empty parts with slashes and cleans the result: no doubled slashes, no `.`, no `..`, no slash at the end
 /// (but for the root).
 pub(crate) fn join<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
-    let mut rooted = None;
-    let mut segments: Vec<&str> = Vec::new();
-    for part in parts.into_iter().filter(|part| !part.is_empty()) {
-        let rooted = *rooted.get_or_insert(part.starts_with('/'));
-        for segment in part.split('/') {
-            match segment {
-                "" | "." => {}
-                ".." if segments.last().is_some_and(|last| *last != "..") => {
-                    segments.pop();
+    let mut parts = parts.into_iter().filter(|part| !part.is_empty()).peekable();
+    let is_rooted = parts.peek().is_some_and(|first| first.starts_with('/'));
+    // Most paths fit.
+    let mut joined = String::with_capacity(128);
+    for segment in parts.flat_map(|part| part.split('/')) {
+        let last = joined.rfind('/').map_or(0, |slash| slash + 1);
+        match segment {
+            "" | "." => {}
+            ".." if !matches!(&joined[last..], "" | "..") => joined.truncate(last.saturating_sub(1)),
+            // Nothing lies above the root.
+            ".." if is_rooted => {}
+            segment => {
+                if is_rooted || !joined.is_empty() {
+                    joined.push('/');
                 }
-                // Nothing lies above the root.
-                ".." if rooted => {}
-                segment => segments.push(segment),
+                joined.push_str(segment);
             }
         }
     }
-    let joined = segments.join("/");
-    if rooted == Some(true) { format!("/{joined}") } else { joined }
+    if is_rooted && joined.is_empty() {
+        joined.push('/');
+    }
+    joined
 }
 
 /// Why a text cannot be one segment of a path, if it cannot.
@@ -38,7 +44,7 @@ pub(crate) fn segment_fault(text: &str) -> Option<&'static str> {
 }
 
 /// Escapes what may not stand in a path.
-pub(crate) fn encode_path(path: &str) -> String {
+pub(crate) fn encode_path(path: String) -> String {
     const PATH: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'/')
         .remove(b'-')
@@ -58,7 +64,10 @@ pub(crate) fn encode_path(path: &str) -> String {
         .remove(b'=')
         .remove(b':')
         .remove(b'@');
-    utf8_percent_encode(path, PATH).to_string()
+    match Cow::from(utf8_percent_encode(&path, PATH)) {
+        Cow::Borrowed(_) => path,
+        Cow::Owned(escaped) => escaped,
+    }
 }
 
 /// Writes a query, in the order given.
@@ -168,7 +177,7 @@ mod tests {
     #[test]
     fn what_may_not_stand_in_a_path_is_escaped() {
         assert_eq!(
-            encode_path("/apis/rbac/clusterroles/system:node a?#%ü"),
+            encode_path("/apis/rbac/clusterroles/system:node a?#%ü".into()),
             "/apis/rbac/clusterroles/system:node%20a%3F%23%25%C3%BC"
         );
     }

@@ -1,5 +1,6 @@
 //! The URL of a request, as it is sent and as errors show it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use pintle_meta::RequestLine;
@@ -40,12 +41,12 @@ impl Request {
     /// parameter of that name.
     pub fn url(&self) -> String {
         let base = self.client.base();
-        format!("{}://{}{}", base.scheme(), base.authority, self.path_and_query())
+        [base.scheme(), "://", &base.authority, &self.path_and_query()].concat()
     }
 
     /// The URL without scheme and host.
     pub(crate) fn path_and_query(&self) -> String {
-        let mut text = path::encode_path(&self.path());
+        let mut text = path::encode_path(self.path());
         let timeout = self.timeout.map(path::duration_text);
         let query = path::encode_query(self.pairs(timeout.as_deref()));
         if !query.is_empty() {
@@ -59,32 +60,36 @@ impl Request {
     pub(crate) fn line(&self) -> Arc<RequestLine> {
         let base = self.client.base();
         let timeout = self.timeout.map(path::duration_text);
-        let hidden = |(key, value)| (key, if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" });
-        let query: Vec<String> = self.pairs(timeout.as_deref()).map(hidden).map(|(k, v)| format!("{k}={v}")).collect();
-        let mut url = format!("{}://{}{}", base.scheme(), base.authority, path::encode_path(&self.path()));
-        if !query.is_empty() {
-            url.push('?');
-            url.push_str(&query.join("&"));
+        let mut target = path::encode_path(self.path());
+        let mut separator = '?';
+        for (key, value) in self.pairs(timeout.as_deref()) {
+            target.push(std::mem::replace(&mut separator, '&'));
+            target.push_str(key);
+            target.push('=');
+            target.push_str(if PUBLIC_PARAMS.contains(&key) { value } else { "[redacted]" });
         }
+        let url = [base.scheme(), "://", &base.authority, &target].concat();
         Arc::new(RequestLine { method: self.method.as_str().into(), url: url.into() })
     }
 
     fn path(&self) -> String {
-        let resource = self.resource.as_deref().unwrap_or_default().to_lowercase();
+        let resource = self.resource.as_deref().unwrap_or_default();
+        let is_lower = resource.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+        let resource = if is_lower { Cow::Borrowed(resource) } else { Cow::Owned(resource.to_lowercase()) };
         let namespace = self.namespace.as_deref().unwrap_or_default();
-        let mut parts = Vec::with_capacity(6);
-        if !namespace.is_empty() {
-            parts.extend(["namespaces", namespace]);
-        }
-        parts.push(&resource);
-        for part in [self.name.as_deref(), self.subresource.as_deref(), Some(self.subpath.as_str())] {
-            parts.push(part.unwrap_or_default());
-        }
+        let parts = [
+            if namespace.is_empty() { "" } else { "namespaces" },
+            namespace,
+            &resource,
+            self.name.as_deref().unwrap_or_default(),
+            self.subresource.as_deref().unwrap_or_default(),
+            &self.subpath,
+        ];
         if parts.iter().all(|part| part.is_empty()) {
             // A slash at the end of the prefix stays only if nothing follows.
-            return if self.prefix.starts_with('/') { self.prefix.clone() } else { format!("/{}", self.prefix) };
+            return if self.prefix.starts_with('/') { self.prefix.to_string() } else { format!("/{}", self.prefix) };
         }
-        path::join(["/", self.prefix.as_str()].into_iter().chain(parts))
+        path::join(["/", &*self.prefix].into_iter().chain(parts))
     }
 
     fn pairs<'a>(&'a self, timeout: Option<&'a str>) -> impl Iterator<Item = (&'a str, &'a str)> {

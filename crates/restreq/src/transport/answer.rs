@@ -1,6 +1,11 @@
 //! The body of an answer, and the connection that it comes over.
 
+#[cfg(feature = "gzip")]
+mod inflate;
+
 use std::pin::Pin;
+#[cfg(feature = "tower")]
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -8,24 +13,49 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::lane::Lease;
+use crate::request::BoxError;
 
 /// The body of an answer. At its end, its connection is free for the next.
-pub(crate) struct AnswerBody {
-    incoming: Incoming,
-    lease: Option<Lease>,
+pub(crate) struct AnswerBody(Source);
+
+enum Source {
+    Hyper {
+        incoming: Incoming,
+        lease: Option<Lease>,
+    },
+    /// What a layer made of it. Nobody waits for the mutex: with it, an answer can be shared.
+    #[cfg(feature = "tower")]
+    Layer(Mutex<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>),
+    #[cfg(feature = "gzip")]
+    Gzip(Box<inflate::Inflate>),
 }
 
 impl AnswerBody {
     pub(super) fn new(incoming: Incoming, lease: Lease) -> Self {
-        let mut body = Self { incoming, lease: Some(lease) };
-        if body.incoming.is_end_stream() {
-            body.end();
-        }
-        body
+        let mut source = Source::Hyper { incoming, lease: Some(lease) };
+        source.end_if_over();
+        Self(source)
     }
 
-    fn end(&mut self) {
-        if let Some(mut lease) = self.lease.take() {
+    #[cfg(feature = "tower")]
+    pub(crate) fn of_layer(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
+        use http_body_util::BodyExt as _;
+        Self(Source::Layer(Mutex::new(Box::pin(body.map_err(Into::into)))))
+    }
+
+    /// What it is, if it is what gzip made.
+    #[cfg(feature = "gzip")]
+    pub(crate) fn inflated(self) -> Self {
+        Self(Source::Gzip(Box::new(inflate::Inflate::new(self))))
+    }
+}
+
+impl Source {
+    fn end_if_over(&mut self) {
+        if let Self::Hyper { incoming, lease } = self
+            && incoming.is_end_stream()
+            && let Some(mut lease) = lease.take()
+        {
             lease.end();
         }
     }
@@ -33,21 +63,47 @@ impl AnswerBody {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
-        if !matches!(frame, Some(Err(_))) && (frame.is_none() || self.incoming.is_end_stream()) {
-            self.end();
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.0 {
+            Source::Hyper { incoming, lease } => {
+                let frame = ready!(match lease {
+                    Some(lease) => lease.poll_frame(incoming, cx),
+                    None => Pin::new(incoming).poll_frame(cx),
+                });
+                match &frame {
+                    Some(Ok(_)) => self.0.end_if_over(),
+                    Some(Err(_)) => {}
+                    None => lease.take().into_iter().for_each(|mut lease| lease.end()),
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)))
+            }
+            #[cfg(feature = "tower")]
+            Source::Layer(body) => body.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll_frame(cx),
+            #[cfg(feature = "gzip")]
+            Source::Gzip(inflate) => inflate.poll_frame(cx),
         }
-        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        match &self.0 {
+            Source::Hyper { incoming, .. } => incoming.is_end_stream(),
+            #[cfg(feature = "tower")]
+            Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream(),
+            #[cfg(feature = "gzip")]
+            Source::Gzip(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        match &self.0 {
+            Source::Hyper { incoming, .. } => incoming.size_hint(),
+            #[cfg(feature = "tower")]
+            Source::Layer(body) => body.lock().unwrap_or_else(PoisonError::into_inner).size_hint(),
+            // What it comes to, only its end tells.
+            #[cfg(feature = "gzip")]
+            Source::Gzip(_) => SizeHint::default(),
+        }
     }
 }

@@ -1,21 +1,27 @@
 //! The connections that one kind of request shares: what [`Pool`] decides, done.
 
+mod http1;
+
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1, http2};
+use hyper::client::conn::{TrySendError, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use self::http1::{Bell, Http1};
 use super::Failure;
 use super::connect::{Conn, Connector};
 use super::pool::{Asked, ConnId, LONGEST_REST, Pool, Protocol, Ticket, Todo};
@@ -51,7 +57,7 @@ struct Link {
 }
 
 enum Sender {
-    Http1(http1::SendRequest<HttpBody>),
+    Http1(Box<Http1>),
     Http2(http2::SendRequest<HttpBody>),
 }
 
@@ -78,7 +84,14 @@ impl Lane {
             if lease.is_ready().await {
                 return Ok(lease);
             }
+            let has_served = lease.has_served();
             lease.give_up();
+            // Another one would most likely fare no better, and so on for ever.
+            if !has_served {
+                let ended = "the peer ended the connection before it could be used";
+                let source = io::Error::new(io::ErrorKind::ConnectionAborted, ended);
+                return Err(Failure::Unprocessed(Arc::new(source)));
+            }
         }
     }
 
@@ -139,13 +152,27 @@ impl Lane {
         for dial in dials {
             let dialling = Dialling { lane: Arc::downgrade(self), dial };
             let connector = self.connector.clone();
-            let task = async move { dialling.end(open(&connector).await) };
+            let task = async move {
+                // Once it is over, its room is given back: the task stays as long as the connection.
+                let opened = Box::pin(open(connector)).await;
+                if let Some(driver) = dialling.end(opened) {
+                    driver.await;
+                }
+            };
             // Whoever waits has left a runtime. Without one the task is dropped, and fails those who wait.
             let Some(runtime) = &runtime else { continue };
             let task = runtime.spawn(task).abort_handle();
             if let Some(handle) = self.lock().dials.get_mut(&dial) {
                 *handle = Some(task);
             }
+        }
+    }
+
+    /// Whether a connection of HTTP/1 that rests has come to its end. Else its keeper hears of what comes.
+    fn has_ended(&self, conn: ConnId) -> bool {
+        match self.lock().links.get_mut(&conn) {
+            Some(Link { sender: Sender::Http1(http1), .. }) => !http1.rest(),
+            _ => false,
         }
     }
 
@@ -218,8 +245,9 @@ struct Dialling {
 }
 
 impl Dialling {
-    fn end(self, opened: Result<Opened, Failure>) {
-        let Some(lane) = self.lane.upgrade() else { return };
+    /// What has to be run from now on, if there is a connection.
+    fn end(self, opened: Result<Opened, Failure>) -> Option<Driver> {
+        let lane = self.lane.upgrade()?;
         let mut state = lane.lock();
         state.dials.remove(&self.dial);
         match opened {
@@ -227,12 +255,12 @@ impl Dialling {
                 let (conn, todo) = state.pool.dialled(protocol, Instant::now());
                 state.links.insert(conn, Link { sender, has_served: false });
                 lane.carry_out(state, todo, None);
-                // It ends with the last sender and the last answer.
-                tokio::spawn(drive(self.lane.clone(), conn));
+                Some(drive(self.lane.clone(), conn))
             }
             Err(failure) => {
                 let todo = state.pool.dial_failed();
                 lane.carry_out(state, todo, Some(&failure));
+                None
             }
         }
     }
@@ -253,22 +281,24 @@ impl Drop for Dialling {
 struct Opened {
     protocol: Protocol,
     sender: Sender,
-    /// What keeps it going.
     drive: Box<dyn FnOnce(Weak<Lane>, ConnId) -> Driver + Send>,
 }
 
+/// What sees to a connection. It ends with the last sender and the last answer.
 type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Http2 = http2::Connection<TokioIo<Conn>, HttpBody, TokioExecutor>;
 
-async fn open(connector: &Connector) -> Result<Opened, Failure> {
+async fn open(connector: Connector) -> Result<Opened, Failure> {
     let conn = connector.connect().await?;
     let shaken = if conn.is_http2 { http2(conn, connector.http2).await } else { http1(conn).await };
     shaken.map_err(|error| Failure::connecting(error.into()))
 }
 
 async fn http1(conn: Conn) -> hyper::Result<Opened> {
-    let (sender, connection) = http1::handshake(TokioIo::new(conn)).await?;
-    let drive = |lane, conn| -> Driver { Box::pin(drive(lane, conn, connection, Arc::default(), |_| 1)) };
-    Ok(Opened { protocol: Protocol::Http1, sender: Sender::Http1(sender), drive: Box::new(drive) })
+    let http1 = Http1::over(conn).await?;
+    let bell = http1.bell();
+    let keep = |lane, conn| -> Driver { Box::pin(keep(lane, conn, bell)) };
+    Ok(Opened { protocol: Protocol::Http1, sender: Sender::Http1(Box::new(http1)), drive: Box::new(keep) })
 }
 
 async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
@@ -282,20 +312,35 @@ async fn http2(conn: Conn, config: Http2Config) -> hyper::Result<Opened> {
         .keep_alive_while_idle(true)
         .handshake(TokioIo::new(conn.tell(settled.clone())))
         .await?;
-    let drive = |lane, conn| -> Driver {
-        Box::pin(drive(lane, conn, connection, settled, |connection| connection.current_max_send_streams()))
-    };
+    let drive = |lane, conn| -> Driver { Box::pin(drive(lane, conn, connection, settled)) };
     Ok(Opened { protocol: Protocol::Http2, sender: Sender::Http2(sender), drive: Box::new(drive) })
 }
 
-/// Keeps a connection going, tells the pool of it, and lets it go when it has rested for too long.
-async fn drive<C: Future<Output = hyper::Result<()>>>(
-    lane: Weak<Lane>,
-    conn: ConnId,
-    connection: C,
-    settled: Arc<Notify>,
-    limit: fn(&C) -> usize,
-) {
+/// Looks after a connection of HTTP/1 while it rests: lets it go when the server does, or when it has rested for too long.
+async fn keep(lane: Weak<Lane>, conn: ConnId, bell: Arc<Bell>) {
+    let mut rest = pin!(tokio::time::sleep(LONGEST_REST));
+    loop {
+        match lane.upgrade() {
+            None => return,
+            Some(lane) if lane.has_ended(conn) => return lane.on(|pool| pool.lost(conn)),
+            Some(_) => {}
+        }
+        tokio::select! {
+            is_there = bell.rung() => {
+                if !is_there {
+                    return;
+                }
+            }
+            () = rest.as_mut() => match lane.upgrade().and_then(|lane| lane.rest(conn)) {
+                Some(until) => rest.as_mut().reset(until),
+                None => return,
+            },
+        }
+    }
+}
+
+/// Keeps a connection of HTTP/2 going, tells the pool of it, and lets it go when it has rested for too long.
+async fn drive(lane: Weak<Lane>, conn: ConnId, connection: Http2, settled: Arc<Notify>) {
     let mut connection = pin!(connection);
     let mut rest = pin!(tokio::time::sleep(LONGEST_REST));
     let mut is_wanted = true;
@@ -305,8 +350,10 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
         let changed = poll_fn(|cx| match connection.as_mut().poll(cx) {
             // How it ended, those who used it have been told.
             Poll::Ready(_) => Poll::Ready(None),
-            Poll::Pending if is_settled && told != Some(limit(&connection)) => Poll::Ready(Some(limit(&connection))),
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => match connection.current_max_send_streams() {
+                limit if is_settled && told != Some(limit) => Poll::Ready(Some(limit)),
+                _ => Poll::Pending,
+            },
         });
         tokio::select! {
             changed = changed => {
@@ -346,8 +393,8 @@ impl Lease {
         match self.link.as_mut().map(|link| &mut link.sender) {
             None => false,
             Some(Sender::Http2(sender)) => !sender.is_closed(),
-            Some(Sender::Http1(sender)) => {
-                sender.is_ready() || matches!(tokio::time::timeout(READY_WITHIN, sender.ready()).await, Ok(Ok(())))
+            Some(Sender::Http1(http1)) => {
+                http1.is_ready() || tokio::time::timeout(READY_WITHIN, http1.ready()).await.unwrap_or(false)
             }
         }
     }
@@ -368,9 +415,21 @@ impl Lease {
         self.is_used = true;
         let link = self.link.as_mut()?;
         Some(match &mut link.sender {
-            Sender::Http1(sender) => sender.try_send_request(request).await,
+            Sender::Http1(http1) => http1.send(request).await,
             Sender::Http2(sender) => sender.try_send_request(request).await,
         })
+    }
+
+    /// Reads on in the body of the answer.
+    pub(super) fn poll_frame(
+        &mut self,
+        incoming: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        match self.link.as_mut().map(|link| &mut link.sender) {
+            Some(Sender::Http1(http1)) => http1.poll_frame(incoming, cx),
+            Some(Sender::Http2(_)) | None => Pin::new(incoming).poll_frame(cx),
+        }
     }
 
     /// The connection takes no more requests.
@@ -385,16 +444,24 @@ impl Lease {
     /// The exchange is over, or none began.
     pub(super) fn end(&mut self) {
         let (Some(mut link), Some(lane)) = (self.link.take(), self.lane.upgrade()) else { return };
+        let bell = match &mut link.sender {
+            Sender::Http1(http1) => match http1.rest() {
+                true => Some(http1.bell()),
+                false => return lane.on(|pool| pool.lost(self.conn)),
+            },
+            Sender::Http2(_) => None,
+        };
         let mut state = lane.lock();
-        let todo = match link.sender {
-            Sender::Http1(_) => {
+        let todo = match &bell {
+            Some(_) => {
                 link.has_served |= self.is_used;
                 state.links.insert(self.conn, link);
                 state.pool.give_back(self.conn, Instant::now())
             }
-            Sender::Http2(_) => state.pool.stream_ended(self.conn, Instant::now()),
+            None => state.pool.stream_ended(self.conn, Instant::now()),
         };
         lane.carry_out(state, todo, None);
+        bell.inspect(|bell| bell.repeat());
     }
 }
 

@@ -18,6 +18,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use self::listed::ListedVerifier;
 use crate::error::ConfigError;
@@ -63,7 +64,7 @@ pub(crate) struct Shown<'a> {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ClientPair {
     pub(crate) certificate: Vec<u8>,
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Zeroizing<Vec<u8>>,
 }
 
 /// The PEM texts of a configuration.
@@ -71,7 +72,7 @@ pub(crate) struct ClientPair {
 struct Material {
     ca: Option<Vec<u8>>,
     certificate: Option<Vec<u8>>,
-    key: Option<Vec<u8>>,
+    key: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl ClientPair {
@@ -185,7 +186,7 @@ impl Material {
         Ok(Self {
             ca: read(CA, &config.ca)?,
             certificate: read(CERTIFICATE, &config.certificate)?,
-            key: read(KEY, &config.key)?,
+            key: read(KEY, &config.key)?.map(Zeroizing::new),
         })
     }
 

@@ -2,11 +2,13 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, ExecConfig, InteractiveMode, PluginPolicy, Secret};
-use pintle_restreq::{AuthError, Error, RestClient};
+use pintle_metrics::Memory;
+use pintle_restreq::{AuthError, Error, RestClient, RestClientConfig};
 use tempfile::TempDir;
 
 use crate::support::{Reply, Server, soon, until};
@@ -346,6 +348,34 @@ async fn a_program_that_the_policy_does_not_allow_is_never_run() {
     let mut config = program.config(&Server::start([]).await);
     config.plugin_policy = PluginPolicy::Allowlist(Vec::new());
     assert!(RestClient::new(config).unwrap_err().to_string().contains("DenyAll"));
+}
+
+#[tokio::test]
+async fn runs_of_a_program_are_counted_by_how_they_ended() {
+    let memory = Memory::new();
+    let program = Program::new(&format!("test $n = 2 && exit 73; {}", printing(V1, r#"{"token":"t$n"}"#)));
+    let server = Server::start([Reply::ok(), Reply::json(401, "")]).await;
+    let client = |change: &dyn Fn(&mut ClientConfig)| {
+        let mut config = program.config(&server);
+        change(&mut config);
+        RestClient::new(RestClientConfig { metrics: Some(Arc::new(memory.clone())), ..config.into() }).unwrap()
+    };
+    let good = client(&|_| {});
+    soon(good.get().send()).await.unwrap();
+    soon(good.get().send()).await.unwrap_err();
+    let missing = client(&|config| config.exec.as_mut().unwrap().command = "/nonexistent/login".into());
+    soon(missing.get().send()).await.unwrap_err();
+    let denied = client(&|config| config.plugin_policy = PluginPolicy::DenyAll);
+    soon(denied.get().send()).await.unwrap_err();
+    let runs = |code, how| {
+        let labels = [("code", code), ("call_status", how)];
+        memory.value("rest_client_exec_plugin_call_total", &labels)
+    };
+    assert_eq!(runs("0", "no_error"), Some(1.0));
+    assert_eq!(runs("73", "plugin_execution_error"), Some(1.0));
+    assert_eq!(runs("1", "plugin_not_found_error"), Some(1.0));
+    let judged = |status| memory.value("rest_client_exec_plugin_policy_call_total", &[("status", status)]);
+    assert_eq!([judged("allowed"), judged("denied")], [Some(3.0), Some(1.0)]);
 }
 
 #[cfg(feature = "yaml")]

@@ -8,7 +8,11 @@ mod credentials;
 mod deadlines;
 #[cfg(unix)]
 mod exec;
+#[cfg(feature = "gzip")]
+mod gzip;
 mod handles;
+#[cfg(feature = "tower")]
+mod layer;
 mod list;
 mod mapper;
 mod metrics;

@@ -266,3 +266,37 @@ async fn a_server_may_allow_fewer_streams_than_before() {
     soon(client.get().send()).await.unwrap();
     unanswered.abort();
 }
+
+#[tokio::test]
+async fn a_connection_that_the_server_closes_while_it_rests_is_closed_at_once() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+        stream
+    });
+    soon(client.get().send()).await.unwrap();
+    let mut stream = soon(served).await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(soon(stream.read(&mut [0])).await.unwrap(), 0, "the client's end, though it asks for nothing more");
+}
+
+#[tokio::test]
+async fn a_peer_that_ends_each_connection_at_once_is_not_dialled_for_ever() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let client = RestClient::new(ClientConfig::new(format!("http://{}", listener.local_addr().unwrap()))).unwrap();
+    let peer = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            // Before it has heard what is wanted.
+            drop(stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await);
+        }
+    });
+    let error = soon(client.get().max_retries(2).send()).await.unwrap_err();
+    assert!(matches!(error, Error::Status { .. } | Error::Transport { .. } | Error::Unprocessed { .. }), "{error}");
+    peer.abort();
+}

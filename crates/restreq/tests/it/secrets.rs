@@ -13,9 +13,9 @@ use pintle_meta::{
     PartialObject, PemSource, Scope, Secret, WatchOptions,
 };
 use pintle_restreq::{
-    Api, Deletion, DiscoveredResource, Error, FrameSplitter, Http2Config, IgnoreWarnings, LogWarnings, OperationResult,
-    Phase, RestClient, RestClientConfig, RestMapper, Table, TableColumn, TableRow, Timeouts, Warning,
-    extract_managed_fields,
+    Api, Deletion, DiscoveredResource, Error, Flow, FrameSplitter, Http2Config, IgnoreWarnings, LogWarnings,
+    OperationResult, Phase, RestClient, RestClientConfig, RestMapper, Table, TableColumn, TableRow, Throttling,
+    Timeouts, Warning, extract_managed_fields,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -89,7 +89,7 @@ impl Shown {
     /// A client, if there can be one, and what its requests end with.
     async fn requests(&self, config: ClientConfig) {
         self.debug(&config);
-        let config = RestClientConfig::from(config);
+        let config = RestClientConfig { logged_body: Some(1 << 20), ..config.into() };
         self.debug(&config);
         let client = match RestClient::new(config) {
             Ok(client) => client,
@@ -338,15 +338,41 @@ async fn no_secret_of_a_configuration_is_ever_shown() {
     shown.debug(&Deletion::Object(Box::new(PartialObject::default())));
     shown.debug(&Vec::<DiscoveredResource>::new());
     shown.debug(&Warning { code: 299, agent: "-".into(), text: "what the server says to humans".into() });
+    shown.debug(&Flow { flow_schema: "a uid".into(), priority_level: "another".into() });
+    shown.debug(&Throttling::Server { retry_after: None, flow: None });
+    #[cfg(feature = "tower")]
+    {
+        let noted = shown.clone();
+        let layer = tower_layer::layer_fn(move |transport: pintle_restreq::TransportService| {
+            noted.debug(&transport);
+            transport
+        });
+        let transport_layer = Some(pintle_restreq::TransportLayer::new(layer));
+        shown.debug(&(&transport_layer, pintle_restreq::TransportBody::new(CANARY.to_owned())));
+        let mut config = ClientConfig::new(format!("https://{user}@{nobody}"));
+        config.token = Some(Secret::new(CANARY));
+        RestClient::new(RestClientConfig { transport_layer, ..config.into() }).unwrap();
+    }
     let library = include_str!("../../src/lib.rs");
     let exported = library.split("\npub use ").skip(1).filter_map(|rest| rest.split_once(';'));
     for name in exported.flat_map(|(names, _)| names.split(|c: char| !c.is_alphanumeric() && c != '_')) {
-        let is_type = name.starts_with(char::is_uppercase) && name != "WarningHandler";
+        // A trait, or behind a feature.
+        let is_other = name == "WarningHandler" || !cfg!(feature = "tower") && name.starts_with("Transport");
+        let is_type = name.starts_with(char::is_uppercase) && !is_other;
         assert!(!is_type || shown.knows(name), "show {name} here, with a secret in each of its members");
     }
 
     let text = shown.text();
-    for expected in ["401", "no ExecCredential", "invalid type", "[redacted]", "DEBUG", "no PEM key", "proxy_url"] {
+    for expected in [
+        "pintle_restreq::body",
+        "401",
+        "no ExecCredential",
+        "invalid type",
+        "[redacted]",
+        "DEBUG",
+        "no PEM key",
+        "proxy_url",
+    ] {
         assert!(text.contains(expected), "the test does not get as far as {expected:?}");
     }
     let encoded = [CANARY.to_owned(), format!("me:{CANARY}")].map(|text| BASE64_STANDARD.encode(text));

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use http::Method;
 use pintle_meta::{ApiError, ErrorKind, Reason, Secret, Status};
-use pintle_restreq::{Error, IgnoreWarnings, RestClient, RestClientConfig, Warning, WarningHandler};
+use pintle_restreq::{Error, Flow, IgnoreWarnings, RestClient, RestClientConfig, Throttling, Warning, WarningHandler};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::support::{End, Reply, Server, closed_port, soon, steady_clock};
+use crate::support::{End, Reply, Server, closed_port, soon, steady_clock, until};
 
 const REFUSAL: &str =
     r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"no pod a","code":404}"#;
@@ -419,4 +419,65 @@ async fn a_read_that_meets_a_connection_which_has_died_is_sent_again_at_once() {
     assert_eq!(connections, [0, 0, 1]);
     drop(done);
     still.await.unwrap().unwrap_err();
+}
+
+#[tokio::test]
+async fn who_has_too_many_requests_is_a_typed_error() {
+    let status = r#"{"kind":"Status","status":"Failure","code":429,"details":{"retryAfterSeconds":10}}"#;
+    let script = [
+        Reply::json(429, "Too many requests")
+            .header("content-type", "text/plain")
+            .header("retry-after", "7")
+            .header("x-kubernetes-pf-flowschema-uid", "schema")
+            .header("x-kubernetes-pf-prioritylevel-uid", "level"),
+        Reply::json(429, status),
+        Reply::json(503, ""),
+    ];
+    let server = Server::start(script).await;
+    let client = server.client();
+    let told = async || {
+        let error = soon(client.get().max_retries(0).send()).await.unwrap_err();
+        error.throttling().map(|throttling| match throttling {
+            Throttling::Server { retry_after, flow } => (retry_after.map(|wait| wait.as_secs()), flow.cloned()),
+            other => panic!("{other:?}"),
+        })
+    };
+    let flow = Flow { flow_schema: "schema".into(), priority_level: "level".into() };
+    assert_eq!(told().await, Some((Some(7), Some(flow))));
+    assert_eq!(told().await, Some((Some(10), None)));
+    assert_eq!(told().await, None, "a server in trouble is another matter");
+
+    let mut config = server.config();
+    (config.qps, config.burst) = (Some(f32::MIN_POSITIVE), Some(1));
+    let slow = RestClient::new(config).unwrap();
+    soon(slow.get().send()).await.unwrap();
+    let error = soon(slow.get().send()).await.unwrap_err();
+    assert!(matches!(error.throttling(), Some(Throttling::Client(_))), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_whose_priority_and_fairness_refuses_is_asked_for_less_at_once() {
+    let refusal = Reply::json(429, "Too many requests")
+        .header("content-type", "text/plain")
+        .header("x-kubernetes-pf-flowschema-uid", "schema");
+    let server = Server::start_with([refusal], Reply::Silence, None).await;
+    let client = server.client();
+    soon(client.get().send()).await.unwrap_err();
+    let paths = || server.seen().iter().skip(1).map(|seen| seen.uri.clone()).collect::<Vec<_>>();
+    let ask = |path: &'static str, is_throttled: bool| {
+        let request = client.get().abs_path([path]);
+        let request = if is_throttled { request } else { request.unthrottled() };
+        tokio::spawn(async move { request.send().await })
+    };
+    // There was one under way when it refused.
+    let first = ask("/first", true);
+    soon(until(|| paths() == ["/first"])).await;
+    let _second = ask("/second", true);
+    for path in ["/lease", "/another"] {
+        drop(ask(path, false));
+        soon(until(|| paths().iter().any(|seen| seen == path))).await;
+    }
+    assert_eq!(paths(), ["/first", "/lease", "/another"], "the second waits, and a lease does not");
+    first.abort();
+    soon(until(|| paths().last().is_some_and(|path| path == "/second"))).await;
 }

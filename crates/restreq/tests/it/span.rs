@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use pintle_meta::ClientConfig;
-use pintle_restreq::RestClient;
+use pintle_restreq::{RestClient, RestClientConfig};
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -90,4 +90,37 @@ async fn each_request_is_a_span_whose_fields_have_stable_names() {
     let client = RestClient::new(ClientConfig::new(format!("http://{}", closed_port().await))).unwrap();
     soon(client.get().send()).await.unwrap_err();
     check(&["error.type=\"connect\""], &["status_code"]);
+}
+
+#[tokio::test]
+async fn bodies_are_logged_only_where_that_is_wanted_and_without_what_is_secret() {
+    let log = Log::default();
+    let subscriber = || tracing_subscriber::fmt().with_max_level(Level::TRACE).with_ansi(false);
+    let _another = tracing::Dispatch::new(subscriber().with_writer(io::sink).finish());
+    let _guard = tracing::subscriber::set_default(subscriber().with_writer(log.clone()).finish());
+    let told = || {
+        let text = String::from_utf8(std::mem::take(&mut log.0.lock().unwrap())).unwrap();
+        text.lines().filter(|line| line.contains("pintle_restreq::body")).map(str::to_owned).collect::<Vec<_>>()
+    };
+
+    let map = r#"{"kind":"ConfigMap","data":{"a":"b","token":"hush"}}"#;
+    let refusal = r#"{"kind":"Status","status":"Failure","message":"no","code":403}"#;
+    let script = [Reply::json(200, map), Reply::json(200, map), Reply::json(403, refusal), Reply::json(200, map)];
+    let server = Server::start(script).await;
+    let at = |client: &RestClient, resource| client.post().abs_path(["/api/v1"]).resource(resource).body(map);
+    soon(at(&server.client(), "configmaps").send()).await.unwrap();
+    assert_eq!(told(), [""; 0], "not by default");
+
+    let config = RestClientConfig { logged_body: Some(1024), ..server.config().into() };
+    let client = RestClient::new(config).unwrap();
+    soon(at(&client, "configmaps").send()).await.unwrap();
+    let shown = r#"body={"data":{"a":"b","token":"[redacted]"},"kind":"ConfigMap"}"#;
+    let lines = told();
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.contains(shown)), "{lines:?}");
+
+    soon(at(&client, "configmaps").send()).await.unwrap_err();
+    assert!(told()[1].contains(r#""message":"no""#), "what a refusal says");
+    soon(at(&client, "secrets").send()).await.unwrap();
+    let lines = told();
+    assert!(lines.iter().all(|line| line.contains(&format!("body=[{} bytes]", map.len()))), "{lines:?}");
 }

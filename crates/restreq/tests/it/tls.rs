@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_meta::{ApiError, ClientConfig, ErrorKind, PemSource};
+use pintle_metrics::Memory;
 use pintle_restreq::{Error, Http2Config, RestClient, RestClientConfig};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::RootCertStore;
@@ -426,9 +427,13 @@ mod program {
         assert!(matches!(&error, Error::Connect { .. } | Error::Transport { .. }), "{error:?}");
 
         // Another client runs the program anew. The first answer is a 401: it runs once more, and its new certificate is shown.
-        let client = RestClient::new(config).unwrap();
+        let memory = Memory::new();
+        let metrics = Some(Arc::new(memory.clone()) as _);
+        let client = RestClient::new(RestClientConfig { metrics, ..config.into() }).unwrap();
         soon(client.get().send()).await.unwrap();
         assert_eq!(server.seen().len(), 2);
+        let ages = memory.distribution("rest_client_exec_plugin_certificate_rotation_age", &[]).unwrap();
+        assert_eq!(ages.count(), 1, "one took another's place");
         assert_ne!(server.seen()[0].connection, server.seen()[1].connection);
         soon(client.get().send()).await.unwrap();
         assert_eq!(std::fs::read_to_string(dir.path().join("runs")).unwrap().lines().count(), 3);

@@ -1,0 +1,161 @@
+//! Bodies in the log, without what is secret in them.
+
+use std::sync::Arc;
+
+use pintle_meta::RequestLine;
+use serde_json::{Map, Value};
+
+use crate::Request;
+use crate::request::Body;
+
+/// What is larger is not looked into.
+const MOST_LOOKED_INTO: usize = 1 << 20;
+/// In the place of what does not show.
+const REDACTED: &str = "[redacted]";
+/// The text of an object as it was applied, a Secret perhaps.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// What the name of a member has in it whose value may be a secret, without regard to case, `-` and `_`.
+const SECRET_NAMES: [&str; 9] =
+    ["apikey", "authorization", "credential", "keydata", "passphrase", "passw", "privatekey", "secret", "token"];
+/// Resources whose bodies do not show at all.
+const SECRET_RESOURCES: [&str; 3] = ["secrets", "tokenrequests", "tokenreviews"];
+
+impl Request {
+    /// Logs what is sent, if that is wanted.
+    pub(crate) fn log_sent(&self, line: &Arc<RequestLine>) {
+        if let (Some(most), Body::Bytes(body)) = (self.logged(), &self.body) {
+            let body = self.shown(body, most);
+            tracing::trace!(target: "pintle_restreq::body", request = %line, %body, "sent");
+        }
+    }
+
+    /// Logs what came, if that is wanted.
+    pub(crate) fn log_received(&self, line: &Arc<RequestLine>, body: &[u8]) {
+        if let Some(most) = self.logged() {
+            let body = self.shown(body, most);
+            tracing::trace!(target: "pintle_restreq::body", request = %line, %body, "received");
+        }
+    }
+
+    fn logged(&self) -> Option<usize> {
+        self.client.logged_body().filter(|_| tracing::enabled!(target: "pintle_restreq::body", tracing::Level::TRACE))
+    }
+
+    fn shown(&self, body: &[u8], most: usize) -> String {
+        let is_secret = |part: &Option<String>, names: &[&str]| {
+            part.as_deref().is_some_and(|part| names.iter().any(|name| part.eq_ignore_ascii_case(name)))
+        };
+        match is_secret(&self.resource, &SECRET_RESOURCES) || is_secret(&self.subresource, &["token"]) {
+            true => size(body),
+            false => shown(body, most),
+        }
+    }
+}
+
+fn size(body: &[u8]) -> String {
+    format!("[{} bytes]", body.len())
+}
+
+/// As much of a body as is wanted, if it is an object of JSON, or several; of anything else, and of what is very large, how much it is.
+fn shown(body: &[u8], most: usize) -> String {
+    let parsed = (body.len() <= MOST_LOOKED_INTO).then(|| serde_json::from_slice(body).ok()).flatten();
+    let Some(mut value) = parsed else { return size(body) };
+    if !matches!(value, Value::Object(_) | Value::Array(_)) {
+        return size(body);
+    }
+    redact(&mut value);
+    let mut text = value.to_string();
+    let cut = text.floor_char_boundary(most);
+    if cut < text.len() {
+        let rest = text.len() - cut;
+        text.truncate(cut);
+        text.push_str(&format!(" [truncated {rest} bytes]"));
+    }
+    text
+}
+
+fn redact(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(redact),
+        Value::Object(members) => redact_members(members),
+        // A token of JSON, wherever it stands.
+        Value::String(text) if text.starts_with("eyJ") => *value = REDACTED.into(),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn redact_members(members: &mut Map<String, Value>) {
+    let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
+    let is_secret = text("kind") == "Secret";
+    // Variables of a container, and the steps of a JSON patch.
+    let is_value_secret = ["name", "key", "path"].iter().any(|name| may_be_secret(text(name)));
+    if text("kind") == "SecretList" {
+        members.insert("items".into(), REDACTED.into());
+    }
+    for (name, value) in members {
+        let hides = match name.as_str() {
+            "kind" | "apiVersion" => false,
+            "value" if is_value_secret => true,
+            name => is_secret || name == LAST_APPLIED || may_be_secret(name),
+        };
+        match value {
+            // Whether there is one is none.
+            Value::Null | Value::Bool(_) => {}
+            value if hides => *value = REDACTED.into(),
+            value => redact(value),
+        }
+    }
+}
+
+fn may_be_secret(name: &str) -> bool {
+    let plain: String =
+        name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase()).collect();
+    SECRET_NAMES.iter().any(|secret| plain.contains(secret))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_secret_does_not_show() {
+        for (body, expected) in [
+            (r#"{"kind":"ConfigMap","data":{"a":"b"}}"#, r#"{"data":{"a":"b"},"kind":"ConfigMap"}"#),
+            (r#"{"kind":"Secret","data":{"a":"hush"}}"#, r#"{"data":"[redacted]","kind":"Secret"}"#),
+            (r#"{"kind":"Secret","stringData":{"a":"hush"}}"#, r#"{"kind":"Secret","stringData":"[redacted]"}"#),
+            (r#"{"kind":"SecretList","items":[{"data":"hush"}]}"#, r#"{"items":"[redacted]","kind":"SecretList"}"#),
+            (r#"{"items":[{"kind":"Secret","data":1}]}"#, r#"{"items":[{"data":"[redacted]","kind":"Secret"}]}"#),
+            (r#"{"status":{"token":"hush"}}"#, r#"{"status":{"token":"[redacted]"}}"#),
+            (r#"{"DB_PASSWORD":"hush"}"#, r#"{"DB_PASSWORD":"[redacted]"}"#),
+            (r#"{"tls.private-key":"hush"}"#, r#"{"tls.private-key":"[redacted]"}"#),
+            (
+                r#"{"env":[{"name":"API_KEY","value":"hush"},{"name":"A","value":"b"}]}"#,
+                r#"{"env":[{"name":"API_KEY","value":"[redacted]"},{"name":"A","value":"b"}]}"#,
+            ),
+            (
+                r#"[{"op":"add","path":"/data/password","value":"hush"}]"#,
+                r#"[{"op":"add","path":"/data/password","value":"[redacted]"}]"#,
+            ),
+            (r#"{"automountServiceAccountToken":true}"#, r#"{"automountServiceAccountToken":true}"#),
+            (r#"["eyJhbGciOi.hush.hush"]"#, r#"["[redacted]"]"#),
+            (
+                r#"{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hush"}}"#,
+                r#"{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"[redacted]"}}"#,
+            ),
+            (r#"{"kind":"Secret","hush":[]}"#, r#"{"hush":"[redacted]","kind":"Secret"}"#),
+            (r#""hush""#, "[6 bytes]"),
+            ("token: hush", "[11 bytes]"),
+            ("", "[0 bytes]"),
+        ] {
+            assert_eq!(shown(body.as_bytes(), 1000), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn no_more_is_shown_than_is_wanted() {
+        assert_eq!(shown(r#"["aüb"]"#.as_bytes(), 4), r#"["a [truncated 5 bytes]"#);
+        assert_eq!(shown(br#"["a"]"#, 5), r#"["a"]"#);
+        let large = format!("[{}1]", "1,".repeat(MOST_LOOKED_INTO));
+        assert_eq!(shown(large.as_bytes(), 10), format!("[{} bytes]", large.len()));
+    }
+}

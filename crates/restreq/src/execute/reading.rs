@@ -1,0 +1,114 @@
+//! Reading the body of an answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use pintle_meta::RequestLine;
+
+use super::{from_now, late, within};
+use crate::Error;
+use crate::error::Phase;
+use crate::request::BoxError;
+use crate::transport::{AnswerBody, in_one_line};
+
+/// So much room is made for an answer at once, whatever length it announces.
+const MOST_AT_ONCE: usize = 1 << 20;
+/// The most that is read of a body that nobody wants, so that its connection can be used again.
+const MAX_DRAINED: u64 = 2 << 10;
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Why a body could not be read to its end.
+pub(crate) enum BodyFault {
+    Idle(Duration),
+    TooLarge(usize),
+    Total(Duration),
+    Transport(BoxError),
+}
+
+impl BodyFault {
+    pub(crate) fn into_error(self, line: &Arc<RequestLine>) -> Error {
+        let request = line.clone();
+        match self {
+            Self::Idle(after) => late(line, Phase::Idle, after),
+            Self::TooLarge(limit) => Error::TooLarge { request, limit },
+            Self::Total(after) => late(line, Phase::Total, after),
+            Self::Transport(error) => {
+                let message = format!("while reading the answer: {}", in_one_line(&*error));
+                Error::Transport { request, message: message.into(), source: error.into() }
+            }
+        }
+    }
+}
+
+pub(super) async fn read(mut body: AnswerBody, limit: usize, idle: Option<Duration>) -> Result<Bytes, BodyFault> {
+    let expected = body.size_hint().exact().unwrap_or(0);
+    if expected > limit as u64 {
+        return Err(BodyFault::TooLarge(limit));
+    }
+    let Some(first) = chunk(&mut body, idle).await? else { return Ok(Bytes::new()) };
+    let Some(second) = chunk(&mut body, idle).await? else {
+        return if first.len() > limit { Err(BodyFault::TooLarge(limit)) } else { Ok(first) };
+    };
+    let mut whole = BytesMut::with_capacity(room(first.len() + second.len(), expected));
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&second);
+    while whole.len() <= limit {
+        match chunk(&mut body, idle).await? {
+            Some(chunk) => whole.extend_from_slice(&chunk),
+            None => return Ok(whole.freeze()),
+        }
+    }
+    Err(BodyFault::TooLarge(limit))
+}
+
+/// How much room to make for a body of which so much is there. What is announced need not come: from there on, room doubles as it does.
+fn room(present: usize, announced: u64) -> usize {
+    present.max(usize::try_from(announced).unwrap_or(usize::MAX).min(MOST_AT_ONCE))
+}
+
+/// The beginning of a body, as far as it can be had in time.
+pub(super) async fn read_some(mut body: AnswerBody, limit: usize, patience: Duration) -> Bytes {
+    let deadline = from_now(patience);
+    let mut whole = BytesMut::new();
+    while whole.len() < limit
+        && let Ok(Ok(Some(chunk))) = within(deadline, chunk(&mut body, None)).await
+    {
+        whole.extend_from_slice(&chunk);
+    }
+    whole.truncate(limit);
+    whole.freeze()
+}
+
+async fn chunk(body: &mut AnswerBody, idle: Option<Duration>) -> Result<Option<Bytes>, BodyFault> {
+    let idle = idle.and_then(from_now);
+    loop {
+        match within(idle, body.frame()).await.map_err(BodyFault::Idle)? {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(BodyFault::Transport(error)),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => return Ok(Some(data)),
+                Err(_trailers) => continue,
+            },
+        }
+    }
+}
+
+pub(super) async fn drain(body: AnswerBody) {
+    if body.size_hint().lower() <= MAX_DRAINED {
+        read_some(body, MAX_DRAINED as usize, DRAIN_PATIENCE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_a_mebibyte_is_reserved_for_what_is_only_announced() {
+        assert_eq!((room(10, 0), room(10, 700), room(10, 1 << 30)), (10, 700, 1 << 20));
+        assert_eq!((room(2 << 20, 3 << 30), room(0, u64::MAX)), (2 << 20, 1 << 20));
+    }
+}

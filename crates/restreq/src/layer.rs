@@ -1,0 +1,204 @@
+//! Both ends of the client in the words of `tower`: a layer around its transport, and the client as a service.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::request::{BoxError, HttpBody};
+use crate::transport::{AnswerBody, Failure, Span, Transport, causes};
+use crate::{ByteStream, Error, RestClient};
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A layer of `tower` around the transport of a client, such as one that limits, traces or signs.
+///
+/// It sees each attempt as it is sent: its URL whole, with credentials and all headers but those of the connection itself. What it
+/// answers goes on as an answer of the server. An error of the transport that it hands on, as it is or as a source of another, is told
+/// as what it was; any other is an [`Error::Transport`]: whether the server acted is unknown. It has to keep the extensions of requests, by
+/// which watches and streams get connections of their own. It is cloned for each attempt, and called once it is ready.
+///
+/// # Examples
+///
+/// ```
+/// use pintle_meta::ClientConfig;
+/// use pintle_restreq::{RestClient, RestClientConfig, TransportLayer, TransportService};
+///
+/// // In its place, `tower::limit::ConcurrencyLimitLayer::new(5)`, say.
+/// let layer = tower_layer::layer_fn(|transport: TransportService| transport);
+/// let client = RestClient::new(RestClientConfig {
+///     transport_layer: Some(TransportLayer::new(layer)),
+///     ..ClientConfig::new("https://10.0.0.1:6443").into()
+/// })?;
+/// # Ok::<(), pintle_restreq::ConfigError>(())
+/// ```
+#[derive(Clone)]
+pub struct TransportLayer(Arc<dyn Fn(TransportService) -> Exchange + Send + Sync>);
+
+/// What a [`TransportLayer`] is put around: the connections to the server.
+#[derive(Clone)]
+pub struct TransportService(Arc<Transport>);
+
+/// A body that goes through a [`TransportLayer`], in either direction. `Debug` shows nothing of it.
+pub struct TransportBody(UnsyncBoxBody<Bytes, BoxError>);
+
+/// Sends a request through all layers.
+type Exchange = Box<dyn Fn(Request<TransportBody>) -> BoxFuture<Result<Response<AnswerBody>, BoxError>> + Send + Sync>;
+
+impl TransportLayer {
+    /// Of any layer that makes a service of HTTP of one. What it makes is put together once, with the client.
+    pub fn new<L, S, B>(layer: L) -> Self
+    where
+        L: Layer<TransportService, Service = S> + Send + Sync + 'static,
+        S: Service<Request<TransportBody>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+        S: Clone + Send + 'static,
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        Self(Arc::new(move |transport: TransportService| -> Exchange {
+            let service = Mutex::new(layer.layer(transport));
+            Box::new(move |request: Request<TransportBody>| {
+                // A clone that panics leaves nothing half done.
+                let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Box::pin(async move {
+                    poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::<BoxError>::into)?;
+                    let answer = service.call(request).await.map_err(Into::<BoxError>::into)?;
+                    Ok(answer.map(AnswerBody::of_layer))
+                })
+            })
+        }))
+    }
+
+    pub(crate) fn around(&self, transport: Arc<Transport>) -> LayeredTransport {
+        LayeredTransport { exchange: (self.0)(TransportService(transport.clone())), transport }
+    }
+}
+
+/// A transport with a layer around it.
+pub(crate) struct LayeredTransport {
+    transport: Arc<Transport>,
+    exchange: Exchange,
+}
+
+impl LayeredTransport {
+    pub(crate) async fn round_trip(
+        &self,
+        mut request: Request<HttpBody>,
+        span: Span,
+    ) -> Result<Response<AnswerBody>, Failure> {
+        self.transport.make_whole(&mut request);
+        request.extensions_mut().insert(span);
+        let answer = (self.exchange)(request.map(TransportBody::new)).await;
+        answer.map_err(|error| {
+            let failure = causes(&*error).find_map(|cause| cause.downcast_ref::<Failure>()).cloned();
+            failure.unwrap_or_else(|| Failure::Exchange { is_stale: false, source: error.into() })
+        })
+    }
+}
+
+impl Service<Request<TransportBody>> for TransportService {
+    type Response = Response<TransportBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<Result<Self::Response, BoxError>>;
+
+    /// It always is: who comes waits for a connection as part of the call.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<TransportBody>) -> Self::Future {
+        let transport = self.0.clone();
+        let span = request.extensions().get().copied().unwrap_or(Span::Short);
+        Box::pin(async move {
+            let answer = transport.round_trip(request.map(HttpBody::of_layer), span).await?;
+            Ok(answer.map(TransportBody::new))
+        })
+    }
+}
+
+/// The client as a service: a request with path and query of its own is sent as any other of the client, with its credentials, retries and
+/// metrics, and what is no success is an [`Error::Status`]. The body of an answer is read as it comes.
+///
+/// # Examples
+///
+/// ```
+/// use bytes::Bytes;
+/// use pintle_restreq::{Error, RestClient};
+/// use tower_service::Service;
+///
+/// async fn is_ready(mut client: RestClient) -> Result<bool, Error> {
+///     let mut request = http::Request::new(Bytes::new());
+///     *request.uri_mut() = http::Uri::from_static("/readyz");
+///     Ok(client.call(request).await?.status().is_success())
+/// }
+/// ```
+impl Service<Request<Bytes>> for RestClient {
+    type Response = Response<ByteStream>;
+    type Error = Error;
+    type Future = BoxFuture<Result<Response<ByteStream>, Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let (head, body) = request.into_parts();
+        let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+        let mut request = self.verb(head.method).request_uri(target);
+        request.headers = head.headers;
+        if !body.is_empty() {
+            request = request.body(body);
+        }
+        Box::pin(async move { request.respond().await })
+    }
+}
+
+impl TransportBody {
+    /// Of any body of bytes, such as one that a layer makes.
+    pub fn new(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
+        Self(UnsyncBoxBody::new(body.map_err(Into::into)))
+    }
+}
+
+impl Body for TransportBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.0).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
+impl fmt::Debug for TransportBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransportBody").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TransportLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TransportLayer")
+    }
+}
+
+impl fmt::Debug for TransportService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TransportService").field(&self.0).finish()
+    }
+}

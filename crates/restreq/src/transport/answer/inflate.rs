@@ -1,0 +1,74 @@
+//! What gzip made small, made large again as it comes.
+
+use std::io::{self, Write as _};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf as _, Bytes};
+use flate2::write::MultiGzDecoder;
+use http_body::{Body as _, Frame};
+
+use super::AnswerBody;
+use crate::request::BoxError;
+
+/// A body in gzip. However much a little of it becomes, no more than some 64 KiB are made of it at once: how much of that is held, the
+/// reader's limits say.
+pub(super) struct Inflate {
+    body: AnswerBody,
+    /// What has come and is not looked at yet.
+    input: Bytes,
+    /// None before anything has come, and once all has been told or it failed.
+    decoder: Option<MultiGzDecoder<Vec<u8>>>,
+    is_over: bool,
+}
+
+impl Inflate {
+    pub(super) fn new(body: AnswerBody) -> Self {
+        Self { body, input: Bytes::new(), decoder: None, is_over: false }
+    }
+
+    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        while !self.is_over {
+            let made = if self.input.is_empty() {
+                match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                    Some(Ok(frame)) => {
+                        // Trailers say nothing that anyone asks for.
+                        self.input = frame.into_data().unwrap_or_default();
+                        continue;
+                    }
+                    Some(Err(error)) => Err(error),
+                    None => {
+                        self.is_over = true;
+                        // It has to be whole, unless it is nothing at all.
+                        self.decoder.take().map_or(Ok(Vec::new()), MultiGzDecoder::finish).map_err(BoxError::from)
+                    }
+                }
+            } else {
+                let decoder = self.decoder.get_or_insert_with(|| MultiGzDecoder::new(Vec::new()));
+                go_on(decoder, &mut self.input).map_err(BoxError::from)
+            };
+            match made {
+                Ok(bytes) if bytes.is_empty() => {}
+                Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes.into())))),
+                Err(error) => {
+                    self.is_over = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+/// Looks at some of the input, and returns what that comes to.
+fn go_on(decoder: &mut MultiGzDecoder<Vec<u8>>, input: &mut Bytes) -> io::Result<Vec<u8>> {
+    let taken = decoder.write(input)?;
+    input.advance(taken);
+    if input.is_empty() {
+        // What has come is told before what follows has.
+        decoder.flush()?;
+    } else if taken == 0 && decoder.get_ref().is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "what follows the end of the gzip stream is none"));
+    }
+    Ok(std::mem::take(decoder.get_mut()))
+}

@@ -1,0 +1,103 @@
+//! Answers that come in gzip.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use pintle_meta::{ListPart, Reason};
+use pintle_restreq::{Error, RestClient, RestClientConfig};
+
+use crate::support::{End, Reply, Server, soon};
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// An answer in gzip that comes in pieces of so many bytes.
+fn reply(status: u16, small: &[u8], piece: usize) -> Reply {
+    let headers = vec![("content-type", "application/json".to_owned()), ("content-encoding", "gzip".to_owned())];
+    let chunks = small.chunks(piece).map(Bytes::copy_from_slice).collect();
+    Reply::Answer { status, headers, chunks, end: End::Proper }
+}
+
+fn client(server: &Server) -> RestClient {
+    RestClient::new(RestClientConfig { gzip: true, ..server.config().into() }).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_in_gzip_is_read_as_what_it_was_however_it_is_cut() {
+    let text = br#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"a":1},{"b":2}]}"#;
+    // Several streams one after the other are one.
+    let small = [gzip(&text[..30]), gzip(&text[30..])].concat();
+    for piece in [1, 7, 1000] {
+        let server = Server::always(reply(200, &small, piece)).await;
+        let client = client(&server);
+        let answer = soon(client.get().send()).await.unwrap();
+        assert_eq!(answer.body(), &text[..]);
+        assert!(!answer.headers().contains_key("content-encoding"));
+        let mut list = soon(client.get().list()).await.unwrap();
+        let mut items = 0;
+        while let Some(part) = list.next().await {
+            items += usize::from(matches!(part.unwrap(), ListPart::Item(_)));
+        }
+        assert_eq!(items, 2);
+        assert!(server.seen().iter().all(|seen| seen.header("accept-encoding") == Some("gzip")));
+        assert_eq!(server.connections(), 1, "each answer was read to its end");
+    }
+}
+
+#[tokio::test]
+async fn it_is_asked_for_only_where_it_is_wanted() {
+    let small = gzip(b"{}");
+    let server = Server::always(Reply::ok()).await;
+    let mut config = server.config();
+    config.disable_compression = true;
+    let declined = RestClient::new(RestClientConfig { gzip: true, ..config.into() }).unwrap();
+    let asking = client(&server);
+    soon(server.client().get().send()).await.unwrap();
+    soon(declined.get().send()).await.unwrap();
+    soon(asking.get().stream()).await.unwrap();
+    drop(soon(asking.get().raw_watch()).await.unwrap());
+    soon(asking.get().header("range", "bytes=0-1").send()).await.unwrap();
+    assert!(server.seen().iter().all(|seen| seen.header("accept-encoding").is_none()), "{:?}", server.seen());
+
+    let server = Server::always(reply(200, &small, 100)).await;
+    let own = soon(client(&server).get().header("accept-encoding", "gzip").send()).await.unwrap();
+    assert_eq!(own.body(), &small[..], "who asks for it gets it as it is");
+}
+
+#[tokio::test]
+async fn a_failure_in_gzip_is_the_servers_own_status() {
+    let status = br#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
+    let server = Server::always(reply(404, &gzip(status), 5)).await;
+    let error = soon(client(&server).get().send()).await.unwrap_err();
+    assert_eq!(error.reason(), Some(&Reason::NotFound));
+}
+
+#[tokio::test]
+async fn the_limits_are_those_of_what_it_comes_to() {
+    let bomb = gzip(&vec![b' '; 64 << 20]);
+    let server = Server::always(reply(200, &bomb, 1 << 20)).await;
+    let client = RestClient::new(RestClientConfig { gzip: true, max_body: 1 << 20, ..server.config().into() }).unwrap();
+    let error = soon(client.get().send()).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { limit, .. } if limit == 1 << 20), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_cut_or_broken_is_no_answer() {
+    let whole = gzip(br#"{"items":[1,2,3,4,5,6,7,8,9]}"#);
+    let mut wrong = whole.clone();
+    wrong[14] ^= 0x55;
+    let mut sum = whole.clone();
+    *sum.last_mut().unwrap() ^= 1;
+    let followed = [&whole[..], &b"plain"[..]].concat();
+    let broken: [&[u8]; 6] = [&whole[..whole.len() - 9], &whole[..3], &wrong, &sum, b"plain", &followed];
+    for broken in broken {
+        let server = Server::always(reply(200, broken, 4)).await;
+        let error = soon(client(&server).get().max_retries(0).send()).await.unwrap_err();
+        assert!(matches!(error, Error::Transport { .. }), "{error}");
+    }
+}

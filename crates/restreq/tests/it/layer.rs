@@ -1,0 +1,151 @@
+//! Both ends of the client in the words of `tower`.
+
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use pintle_meta::Secret;
+use pintle_restreq::{Error, RestClient, RestClientConfig, TransportBody, TransportLayer, TransportService};
+use tower_layer::layer_fn;
+use tower_service::Service;
+
+use crate::support::{End, Reply, Server, closed_port, soon};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Signs each request, and notes what it sees.
+#[derive(Clone)]
+struct Signing {
+    inner: TransportService,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Service<Request<TransportBody>> for Signing {
+    type Response = Response<TransportBody>;
+    type Error = Wrapped;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Wrapped>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Wrapped>> {
+        self.inner.poll_ready(cx).map_err(Wrapped)
+    }
+
+    fn call(&mut self, mut request: Request<TransportBody>) -> Self::Future {
+        let login = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+        self.seen.lock().unwrap().push(format!("{} {}", request.uri(), login.unwrap_or_default()));
+        request.headers_mut().insert("x-signature", "17".parse().unwrap());
+        let answer = self.inner.call(request);
+        Box::pin(async move { answer.await.map_err(Wrapped) })
+    }
+}
+
+#[derive(Debug)]
+struct Wrapped(BoxError);
+
+impl std::fmt::Display for Wrapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not signed")
+    }
+}
+
+impl std::error::Error for Wrapped {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+#[tokio::test]
+async fn a_layer_sees_each_attempt_whole() {
+    let frames = &["{\"type\":\"BOOKMARK\",\"object\":{}}\n"];
+    let script = [Reply::later(429, 0), Reply::ok(), Reply::watch(frames, End::Stall), Reply::ok()];
+    let server = Server::start(script).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let layer = TransportLayer::new(layer_fn(move |inner: TransportService| Signing { inner, seen: noted.clone() }));
+    let mut config = server.config();
+    config.token = Some(Secret::new("t"));
+    let client = RestClient::new(RestClientConfig { transport_layer: Some(layer), ..config.into() }).unwrap();
+
+    soon(client.post().abs_path(["/a"]).param("b", "c").body("text").send()).await.unwrap();
+    let _watch = soon(client.get().abs_path(["/w"]).raw_watch()).await.unwrap();
+    soon(client.get().abs_path(["/d"]).send()).await.unwrap();
+
+    let expected = ["/a?b=c", "/a?b=c", "/w", "/d"];
+    assert_eq!(*seen.lock().unwrap(), expected.map(|path| format!("{}{path} Bearer t", server.url())));
+    let served = server.seen();
+    assert!(served.iter().all(|seen| seen.header("x-signature") == Some("17")));
+    assert_eq!(served.iter().map(|seen| &*seen.uri).collect::<Vec<_>>(), expected);
+    assert_eq!(served[1].body, "text", "once more, and whole");
+    assert_ne!(served[2].connection, served[3].connection, "a watch has one of its own");
+}
+
+#[tokio::test]
+async fn an_error_of_the_transport_is_told_through_a_layer_as_what_it_was() {
+    let layer = TransportLayer::new(layer_fn(|inner: TransportService| Signing { inner, seen: Arc::default() }));
+    let config = pintle_meta::ClientConfig::new(format!("http://{}", closed_port().await));
+    let client = RestClient::new(RestClientConfig { transport_layer: Some(layer), ..config.into() }).unwrap();
+    let error = soon(client.get().send()).await.unwrap_err();
+    assert!(matches!(error, Error::Connect { refused: true, .. }), "{error}");
+}
+
+/// Answers by itself: with a status, or with nothing but an error.
+#[derive(Clone)]
+struct Deaf(Option<StatusCode>);
+
+impl Service<Request<TransportBody>> for Deaf {
+    type Response = Response<Full<Bytes>>;
+    type Error = BoxError;
+    type Future = Ready<Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<TransportBody>) -> Self::Future {
+        ready(match self.0 {
+            Some(status) => Ok(Response::builder().status(status).body(Full::from("{}")).unwrap()),
+            None => Err("no one hears".into()),
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_a_layer_answers_by_itself_is_the_answer() {
+    for status in [Some(StatusCode::OK), Some(StatusCode::FORBIDDEN), None] {
+        let layer = TransportLayer::new(layer_fn(move |_: TransportService| Deaf(status)));
+        let config = pintle_meta::ClientConfig::new(format!("http://{}", closed_port().await));
+        let client = RestClient::new(RestClientConfig { transport_layer: Some(layer), ..config.into() }).unwrap();
+        let told = match soon(client.post().send()).await {
+            Ok(answer) => format!("{} {}", answer.status(), answer.body().len()),
+            Err(Error::Status { status, .. }) => status.code.to_string(),
+            Err(Error::Transport { message, .. }) => message.into(),
+            Err(other) => panic!("{other}"),
+        };
+        let expected = match status {
+            Some(StatusCode::OK) => "200 OK 2",
+            Some(_) => "403",
+            None => "no one hears",
+        };
+        assert_eq!(told, expected);
+    }
+}
+
+#[tokio::test]
+async fn the_client_is_a_service() {
+    let server = Server::start([Reply::json(201, "made"), Reply::json(409, "{}")]).await;
+    let mut client = server.client();
+    let request = || Request::post("https://elsewhere/api/v1?dryRun=All").header("x-a", "b").body(Bytes::from("body"));
+    let answer = soon(client.call(request().unwrap())).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::CREATED);
+    assert_eq!(soon(answer.into_body().collect()).await.unwrap().to_bytes(), "made");
+    let error = soon(client.call(request().unwrap())).await.unwrap_err();
+    assert!(matches!(error, Error::Status { ref status, .. } if status.code == 409), "{error}");
+    let seen = &server.seen()[0];
+    assert_eq!((&*seen.uri, seen.header("x-a"), &seen.body[..]), ("/api/v1?dryRun=All", Some("b"), &b"body"[..]));
+    let stream = soon(client.call(Request::new(Bytes::new()))).await.unwrap().into_body();
+    assert_eq!(soon(stream.try_collect::<Vec<_>>()).await.unwrap(), ["{}"], "which is a stream as well");
+}
