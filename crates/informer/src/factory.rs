@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pintle_meta::{ApiResource, ListWatch, Object};
 use serde::de::DeserializeOwned;
@@ -16,9 +16,10 @@ use crate::{InformerConfig, Namespaces, NotSynced, SharedInformer};
 /// Shares informers: whoever asks for a type, a resource, a namespace, selectors, a projection and a transform that somebody asked for
 /// before gets the same one.
 ///
-/// The informers run until [`shutdown`](Self::shutdown), or until the factory and all handles to them are dropped, or until
-/// [`stop_unused`](Self::stop_unused) finds no other handle. Who asks for one that was stopped gets another, which lives. Clones are
-/// handles to one factory.
+/// An informer runs until its last user is gone: all handles to it are dropped, and all its listers, subscriptions and handlers. One that
+/// nobody uses when it is [started](Self::start) is started all the same, and runs until somebody has used it and is gone. All end
+/// with [`shutdown`](Self::shutdown), and those without users with the factory. Who asks for one that was stopped gets another, which lives.
+/// Clones are handles to one factory.
 ///
 /// # Examples
 ///
@@ -50,8 +51,23 @@ pub struct InformerFactory {
 
 #[derive(Default)]
 struct Inner {
-    informers: Vec<Arc<dyn AnyInformer>>,
+    informers: Vec<Entry>,
+    /// How many there ever were.
+    made: u64,
     is_shut_down: bool,
+}
+
+#[derive(Clone)]
+struct Entry {
+    number: u64,
+    informer: Arc<dyn AnyInformer>,
+    user: Weak<User>,
+}
+
+/// All users of one informer: handles, listers, subscriptions.
+pub(crate) struct User {
+    factory: Weak<Mutex<Inner>>,
+    number: u64,
 }
 
 /// What somebody asks for.
@@ -108,11 +124,11 @@ impl InformerFactory {
     pub fn start(&self) {
         let inner = self.lock();
         if !inner.is_shut_down {
-            inner.informers.iter().for_each(|informer| informer.start());
+            inner.informers.iter().for_each(|entry| entry.informer.start());
         }
     }
 
-    /// Waits until all informers have synced, those included that were not started.
+    /// Waits until all informers have synced, those included that were not started, and those not whose last user goes meanwhile.
     ///
     /// # Errors
     ///
@@ -122,8 +138,11 @@ impl InformerFactory {
     ///
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
-        for informer in self.all() {
-            informer.wait_for_sync().await?;
+        for Entry { number, informer, .. } in self.all() {
+            let synced = informer.wait_for_sync().await;
+            if self.lock().informers.iter().any(|entry| entry.number == number) {
+                synced?;
+            }
         }
         Ok(())
     }
@@ -131,23 +150,8 @@ impl InformerFactory {
     /// The names of the informers that have not synced yet, in order.
     pub fn unsynced(&self) -> Vec<String> {
         let all = self.all();
-        let unsynced = all.iter().filter(|informer| !informer.has_synced());
-        let mut names: Vec<String> = unsynced.map(|informer| informer.name().to_owned()).collect();
-        names.sort();
-        names
-    }
-
-    /// Stops the informers that nobody but the factory has a handle to, and answers with their names, in order. Subscriptions and listers
-    /// are no handles.
-    pub fn stop_unused(&self) -> Vec<String> {
-        let mut inner = self.lock();
-        let (used, unused) =
-            std::mem::take(&mut inner.informers).into_iter().partition(|informer| informer.is_shared());
-        inner.informers = used;
-        drop(inner);
-        let unused: Vec<Arc<dyn AnyInformer>> = unused;
-        unused.iter().for_each(|informer| informer.stop());
-        let mut names: Vec<String> = unused.iter().map(|informer| informer.name().to_owned()).collect();
+        let unsynced = all.iter().filter(|entry| !entry.informer.has_synced());
+        let mut names: Vec<String> = unsynced.map(|entry| entry.informer.name().to_owned()).collect();
         names.sort();
         names
     }
@@ -160,22 +164,23 @@ impl InformerFactory {
     pub async fn shutdown(&self) {
         self.lock().is_shut_down = true;
         let all = self.all();
-        all.iter().for_each(|informer| informer.stop());
-        for informer in all {
-            informer.shutdown().await;
+        all.iter().for_each(|entry| entry.informer.stop());
+        for entry in all {
+            entry.informer.shutdown().await;
         }
     }
 
     /// The informer that is wanted; one that is made, unless there is one. It is neither made nor dropped under the lock, since its
     /// source, its transform and its provider of metrics are a user's.
     fn share<T: Object>(&self, wanted: &Wanted<T>, make: impl FnOnce() -> SharedInformer<T>) -> SharedInformer<T> {
-        let found = self.lock().find(wanted);
+        let found = self.find(&mut self.lock(), wanted);
         if let Some(found) = found {
             return found;
         }
         let made = make();
         let mut inner = self.lock();
-        if let Some(quicker) = inner.find(wanted) {
+        if let Some(quicker) = self.find(&mut inner, wanted) {
+            drop(inner);
             return quicker;
         }
         if inner.is_shut_down {
@@ -184,31 +189,62 @@ impl InformerFactory {
             return made;
         }
         // One that somebody stopped does not come back.
-        let (stopped, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
+        let (stopped, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.informers)
             .into_iter()
-            .partition(|informer| informer.has_stopped() && wanted.is(&**informer).is_some());
-        kept.push(Arc::new(made.clone()));
+            .partition(|entry| entry.informer.has_stopped() && wanted.is(&*entry.informer).is_some());
         inner.informers = kept;
+        inner.made += 1;
+        let user = self.user(inner.made);
+        let entry = Entry { number: inner.made, informer: Arc::new(made.clone()), user: Arc::downgrade(&user) };
+        inner.informers.push(entry);
         drop(inner);
         drop(stopped);
-        made
+        made.used_by(user)
     }
 
-    fn all(&self) -> Vec<Arc<dyn AnyInformer>> {
+    /// The informer for those who ask now, who want one that lives, unless none does any more.
+    fn find<T: Object>(&self, inner: &mut Inner, wanted: &Wanted<T>) -> Option<SharedInformer<T>> {
+        let Inner { informers, is_shut_down, .. } = inner;
+        informers.iter_mut().find_map(|Entry { number, informer, user }| {
+            let found = wanted.is(&**informer).filter(|found| *is_shut_down || !found.state().has_ended())?;
+            let present = user.upgrade().unwrap_or_else(|| self.user(*number));
+            *user = Arc::downgrade(&present);
+            Some(found.used_by(present))
+        })
+    }
+
+    fn user(&self, number: u64) -> Arc<User> {
+        Arc::new(User { factory: Arc::downgrade(&self.inner), number })
+    }
+
+    fn all(&self) -> Vec<Entry> {
         self.lock().informers.clone()
     }
 
-    /// Nothing panics half-way under this lock, so poison says nothing.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 }
 
-impl Inner {
-    /// The informer for those who ask now, who want one that lives, unless none does any more.
-    fn find<T: Object>(&self, wanted: &Wanted<T>) -> Option<SharedInformer<T>> {
-        let mut informers = self.informers.iter().filter_map(|informer| wanted.is(&**informer));
-        informers.find(|informer| self.is_shut_down || !informer.state().has_ended()).cloned()
+/// Nothing panics half-way under this lock, so poison says nothing.
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for User {
+    /// The last one takes the informer along, if it runs. One that is to be started yet is the factory's.
+    fn drop(&mut self) {
+        let Some(factory) = self.factory.upgrade() else { return };
+        let mut inner = lock(&factory);
+        // Another may have come meanwhile.
+        let is_unused = |entry: &Entry| {
+            entry.number == self.number && entry.user.strong_count() == 0 && entry.informer.has_started()
+        };
+        let unused = inner.informers.iter().position(is_unused).map(|at| inner.informers.remove(at));
+        drop(inner);
+        if let Some(entry) = unused {
+            entry.informer.stop();
+        }
     }
 }
 
@@ -228,7 +264,7 @@ impl<T: Object> Wanted<T> {
 
 impl fmt::Debug for InformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.all().iter().map(|informer| informer.name().to_owned()).collect();
+        let names: Vec<String> = self.all().iter().map(|entry| entry.informer.name().to_owned()).collect();
         f.debug_struct("InformerFactory").field("informers", &names).finish()
     }
 }
@@ -241,7 +277,7 @@ trait AnyInformer: Send + Sync {
     fn stop(&self);
     fn has_synced(&self) -> bool;
     fn has_stopped(&self) -> bool;
-    fn is_shared(&self) -> bool;
+    fn has_started(&self) -> bool;
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>>;
     fn shutdown(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
@@ -271,8 +307,8 @@ impl<T: Object> AnyInformer for SharedInformer<T> {
         self.state().has_ended()
     }
 
-    fn is_shared(&self) -> bool {
-        self.is_shared()
+    fn has_started(&self) -> bool {
+        self.has_started()
     }
 
     fn wait_for_sync(&self) -> Pin<Box<dyn Future<Output = Result<(), NotSynced>> + Send + '_>> {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
+use crate::factory::User;
 use crate::store::NAMESPACES;
 use crate::{Cache, NotReached, Remembered, Snapshot, Undecodable, UnknownIndex};
 
 /// Read access to the cache of an informer. Cheap to clone.
 ///
 /// What it gives is shared with everybody and is not to be changed: clone an object to alter it. A lister outlives its
-/// informer, and then gives what the cache held last.
+/// informer, and then gives what the cache held last; one that an [`InformerFactory`](crate::InformerFactory) shares runs for as long as
+/// its listers are there.
 ///
 /// # Examples
 ///
@@ -40,12 +42,18 @@ use crate::{Cache, NotReached, Remembered, Snapshot, Undecodable, UnknownIndex};
 /// ```
 pub struct Lister<T> {
     cache: Arc<Cache<T>>,
+    /// Who has it, if the informer is a factory's.
+    user: Option<Arc<User>>,
 }
 
 impl<T: Object> Lister<T> {
     /// Reads from `cache`.
     pub fn new(cache: Arc<Cache<T>>) -> Self {
-        Self { cache }
+        Self::of(cache, None)
+    }
+
+    pub(crate) fn of(cache: Arc<Cache<T>>, user: Option<Arc<User>>) -> Self {
+        Self { cache, user }
     }
 
     /// The object of that key.
@@ -153,7 +161,7 @@ impl<T: Object> Lister<T> {
 
 impl<T> Clone for Lister<T> {
     fn clone(&self) -> Self {
-        Self { cache: self.cache.clone() }
+        Self { cache: self.cache.clone(), user: self.user.clone() }
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 use crate::cache::Written;
 use crate::cache::parts::{Demand, Parts, Told as Reached};
 use crate::decode::{Decoded, Told};
+use crate::factory::User;
 use crate::guarded::Guarded;
 use crate::namespaces::{Followed, Place, places};
 use crate::subscription::{News, Queue, Walk};
@@ -117,8 +118,13 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    pub(crate) fn subscribe(&self, delivery: Delivery, resync: Option<Duration>) -> Arc<Queue<T>> {
-        let queue = Arc::new(Queue::new(delivery, resync));
+    pub(crate) fn subscribe(
+        &self,
+        delivery: Delivery,
+        resync: Option<Duration>,
+        user: Option<Arc<User>>,
+    ) -> Arc<Queue<T>> {
+        let queue = Arc::new(Queue::new(delivery, resync, user));
         let mut audience = self.lock();
         let is_writing = audience.is_writing;
         if is_writing { &mut audience.joining } else { &mut audience.queues }.push(Arc::downgrade(&queue));

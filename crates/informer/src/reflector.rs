@@ -118,6 +118,8 @@ pub struct Reflector<T> {
     short_watches: u32,
     /// How far apart bookmarks are, as far as that is known.
     bookmark_gap: Option<Duration>,
+    /// Watches that fell silent since the last bookmark.
+    silent_watches: u32,
     /// What keeps it from going on, and since when.
     trouble: Option<(ReflectorError, Instant)>,
 }
@@ -254,6 +256,7 @@ impl<T: Object> Reflector<T> {
             unanswered: 0,
             short_watches: 0,
             bookmark_gap: None,
+            silent_watches: 0,
             trouble: None,
             config,
         }

@@ -46,8 +46,9 @@ pub struct ReflectorConfig {
     /// For how long a watch may bring nothing at all, not even a bookmark. After that the connection counts as dead, and the watch is
     /// opened anew at the last revision, which costs one request.
     ///
-    /// None, the default: twice the longest time between two bookmarks, which a kube-apiserver sends about every minute, and
-    /// `watch_grace`; so about 3 minutes. For a server that sends none, the time of the watch and `watch_grace` is the only limit.
+    /// None, the default: for `watch_grace` longer than bookmarks are apart, which a kube-apiserver sends about every minute; so a minute
+    /// and a half. Each watch that falls silent before the next bookmark comes makes it twice as long, so that a server which sends none is
+    /// asked in vain once or twice, until the time of the watch and `watch_grace` is less than that.
     pub watch_idle_timeout: Option<Duration>,
     /// How much longer than asked a watch may last. After that the connection counts as dead, and the watch is opened anew.
     pub watch_grace: Duration,

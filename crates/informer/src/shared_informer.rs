@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pintle_delta_fifo::Delivery;
@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use self::work::Work;
 use crate::driver::{Followers, Whole};
+use crate::factory::User;
 use crate::namespaces::Place;
 use crate::publisher::Publisher;
 use crate::selection::{Selection, Selectors};
@@ -30,7 +31,8 @@ use crate::{
 /// A local, live copy of the objects of one resource, shared by all who read it or listen to it.
 ///
 /// Clones are handles to one informer. It runs from [`start`](Self::start) until [`shutdown`](Self::shutdown), or until the
-/// last handle is dropped. Subscriptions and listers do not keep it running.
+/// last handle is dropped. Subscriptions and listers do not keep it running, but for those of one that an
+/// [`InformerFactory`](crate::InformerFactory) shares.
 ///
 /// What it promises: the cache comes to hold what the server holds; changes of one object come in order, though states in
 /// between may be skipped; the cache and its indices change first, and then subscribers hear of it; subscribers do not wait
@@ -60,6 +62,8 @@ use crate::{
 /// ```
 pub struct SharedInformer<T: Object> {
     owner: Arc<Owner<T>>,
+    /// None: it is no factory's, or this is the factory itself.
+    user: Option<Arc<User>>,
 }
 
 /// The future that runs an informer, made when it starts.
@@ -160,7 +164,7 @@ impl<T: Object> SharedInformer<T> {
         let runtime = tokio::runtime::Handle::current();
         // For who shuts it down between these two.
         let _starting = self.owner.tasks.token();
-        let launch = self.owner.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let launch = self.owner.launch().take();
         if let Some(launch) = launch {
             self.owner.tasks.spawn_on(launch(self.owner.stop.child_token()), &runtime);
         }
@@ -206,7 +210,8 @@ impl<T: Object> SharedInformer<T> {
     }
 
     fn queue(&self, delivery: Delivery) -> Arc<Queue<T>> {
-        self.owner.publisher.subscribe(delivery, self.owner.resync.map(at_least_the_shortest))
+        let resync = self.owner.resync.map(at_least_the_shortest);
+        self.owner.publisher.subscribe(delivery, resync, self.user.clone())
     }
 
     /// How its subscribers are getting on, in the order in which they came.
@@ -216,7 +221,7 @@ impl<T: Object> SharedInformer<T> {
 
     /// Read access to the cache.
     pub fn lister(&self) -> Lister<T> {
-        Lister::new(self.owner.publisher.cache.clone())
+        Lister::of(self.owner.publisher.cache.clone(), self.user.clone())
     }
 
     /// Adds an index over the cache, at any time: see [`Cache::add_index`](crate::Cache::add_index). An object on which `function` panics
@@ -326,9 +331,14 @@ impl<T: Object> SharedInformer<T> {
         &self.owner.scope
     }
 
-    /// Whether somebody else has a handle.
-    pub(crate) fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.owner) > 1
+    /// Whether it was started, or stopped before.
+    pub(crate) fn has_started(&self) -> bool {
+        self.owner.launch().is_none()
+    }
+
+    /// In the hands of that user of a factory's.
+    pub(crate) fn used_by(&self, user: Arc<User>) -> Self {
+        Self { owner: self.owner.clone(), user: Some(user) }
     }
 
     /// What the objects are.
@@ -344,7 +354,7 @@ impl<T: Object> SharedInformer<T> {
 
 impl<T: Object> Clone for SharedInformer<T> {
     fn clone(&self) -> Self {
-        Self { owner: self.owner.clone() }
+        Self { owner: self.owner.clone(), user: self.user.clone() }
     }
 }
 
@@ -366,11 +376,16 @@ impl<T: Object> Owner<T> {
     /// Ends it for good. A driver that runs ends what depends on it by itself.
     fn stop(&self) {
         self.stop.cancel();
-        let never_started = self.launch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let never_started = self.launch().take();
         if never_started.is_some() {
             self.state.send_replace(InformerState::Stopped { cause: StopCause::ShutDown });
             self.publisher.close();
         }
+    }
+
+    /// Nothing panics under this lock.
+    fn launch(&self) -> MutexGuard<'_, Option<Launch>> {
+        self.launch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,6 +14,7 @@ mod now;
 mod pin;
 mod record;
 mod shard;
+mod table;
 mod terms;
 #[cfg(test)]
 mod tests;

@@ -33,7 +33,9 @@ use crate::guarded::Guarded;
 /// What is held back for a slow listener is bounded, and it holds up nobody:
 ///
 /// - by default, at most one event a key, from what the listener was told last to the newest state, in the order in which the keys
-///   first changed;
+///   first changed. Since it tells both, an object that the listener has been told of and that has changed is held in both states until
+///   the event is taken: at worst, a second state of all objects that it knows. Who does not look at what was before spares that with a
+///   [`NewestSubscription`];
 /// - if it was made by [`subscribe_ordered`](crate::SharedInformer::subscribe_ordered), each change, in the order of all, up to a bound.
 ///   Beyond that, a change joins the last one of its key that waits, and comes before what was between them. So no listener misses
 ///   how it ended; [`status`](Self::status) tells how many changes were joined.

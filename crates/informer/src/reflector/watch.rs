@@ -73,6 +73,9 @@ impl<T: Object> Reflector<T> {
             Some(Ok(WatchEvent::Error(status))) => ApiError::from(*status),
             Some(Ok(event)) => {
                 self.trouble = None;
+                if matches!(event, WatchEvent::Bookmark(_)) {
+                    self.silent_watches = 0;
+                }
                 self.bookmark_gap = stream.hear(now, &event).or(self.bookmark_gap);
                 let output = self.accept(&mut stream, event);
                 return Step { output, ..self.watch(stream) };
@@ -95,8 +98,8 @@ impl<T: Object> Reflector<T> {
             return self.watch_ended(now, &stream);
         }
         if self.falls_silent(&stream).is_some_and(|at| at <= now) {
-            // If bookmarks come more seldom than it seemed, the next watch may show it.
-            self.bookmark_gap = None;
+            // It may be a server that sends bookmarks more seldom, or none, and asking it anew costs it something.
+            self.silent_watches = self.silent_watches.saturating_add(1);
             let mut step = self.watch_ended(now, &stream);
             step.error.get_or_insert(ReflectorError::SilentWatch);
             return step;
@@ -136,12 +139,14 @@ impl<T: Object> Reflector<T> {
         }
     }
 
-    /// When a watch counts as dead of which nothing more is heard. None: nobody knows how often its server speaks.
+    /// When a watch counts as dead of which nothing more is heard, be it the first of its server: of one that sends no bookmarks, it is
+    /// given up in vain once or twice. None: as good as never.
     fn falls_silent(&self, stream: &Stream) -> Option<Instant> {
-        let by_bookmarks =
-            |gap: Duration| gap.max(BOOKMARK_PERIOD).saturating_mul(2).saturating_add(self.config.watch_grace);
-        let silence = self.config.watch_idle_timeout.or_else(|| self.bookmark_gap.map(by_bookmarks));
-        stream.heard.checked_add(silence?)
+        let by_bookmarks = || {
+            let gap = self.bookmark_gap.map_or(BOOKMARK_PERIOD, |gap| gap.max(BOOKMARK_PERIOD));
+            gap.saturating_add(self.config.watch_grace).checked_mul(1 << self.silent_watches.min(16))
+        };
+        stream.heard.checked_add(self.config.watch_idle_timeout.or_else(by_bookmarks)?)
     }
 
     fn accept(&mut self, stream: &mut Stream, event: WatchEvent<T>) -> Option<Output<T>> {

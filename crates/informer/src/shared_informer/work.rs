@@ -125,6 +125,6 @@ impl<T: Object> Work<T> {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
-        SharedInformer { owner: Arc::new(owner) }
+        SharedInformer { owner: Arc::new(owner), user: None }
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct Page<V> {
     /// What a scan reads lies close together.
     heads: [Head<V>; PAGE],
     bodies: [Option<Body<V>>; PAGE],
+    /// How many of these there are.
+    used: usize,
 }
 
 /// What the newest commit made of a key.
@@ -49,7 +51,7 @@ pub(super) struct Version<V> {
 
 impl<V> Page<V> {
     pub(super) fn new() -> Self {
-        Self { heads: [const { Head { stamp: 0, value: None } }; PAGE], bodies: [const { None }; PAGE] }
+        Self { heads: [const { Head { stamp: 0, value: None } }; PAGE], bodies: [const { None }; PAGE], used: 0 }
     }
 
     pub(super) fn key(&self, at: usize) -> Option<&ObjectKey> {
@@ -106,6 +108,7 @@ impl<V> Page<V> {
             }
             vacant => {
                 *vacant = Some(Body { key, terms, older: Vec::new() });
+                self.used += 1;
                 None
             }
         }
@@ -152,7 +155,12 @@ impl<V> Page<V> {
     /// Forgets the record.
     pub(super) fn clear(&mut self, at: usize) {
         self.heads[at] = Head { stamp: 0, value: None };
-        self.bodies[at] = None;
+        self.used -= usize::from(self.bodies[at].take().is_some());
+    }
+
+    /// Whether there is no other record.
+    pub(super) fn is_last(&self, at: usize) -> bool {
+        self.used == 1 && self.bodies[at].is_some()
     }
 
     fn older_at(&self, at: usize, stamp: u64) -> Option<&Version<V>> {

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 use pintle_meta::ObjectKey;
 
 use super::record::{PAGE, Page, Version};
+use super::table::Table;
 use super::terms::{Sought, TermIds, Terms};
 use super::{Value, Write};
 
 /// Between two shards' locks, so that a core that takes one does not take its neighbour's line as well.
 #[repr(align(128))]
 pub(super) struct Shard<V> {
-    table: HashTable<Entry>,
+    table: Table,
     pages: Vec<Arc<Page<V>>>,
+    /// What stands for each page that nothing is in any more.
+    empty: Arc<Page<V>>,
     free: Vec<u32>,
     /// How many slots were ever in use.
     slots: u32,
@@ -22,28 +25,15 @@ pub(super) struct Shard<V> {
     pub(super) terms: Terms,
 }
 
-/// Of a table whose values are elsewhere. Half the hash saves most looks at them, and is enough for tables that are this large.
-#[derive(Clone, Copy)]
-pub(super) struct Entry {
-    pub(super) hash: u32,
-    pub(super) at: u32,
-}
-
-impl Entry {
-    /// A table takes its place from the lower bits, and what it compares from the uppermost.
-    pub(super) fn spread(hash: u32) -> u64 {
-        u64::from(hash) << 32 | u64::from(hash)
-    }
-}
-
 /// What a write has done to a slot, and the version that it put an end to.
 pub(super) type Put<V> = (u32, Option<Version<V>>);
 
 impl<V: Value> Shard<V> {
     pub(super) fn new() -> Self {
         Self {
-            table: HashTable::new(),
+            table: Table::default(),
             pages: Vec::new(),
+            empty: Arc::new(Page::new()),
             free: Vec::new(),
             slots: 0,
             kept: 0,
@@ -52,13 +42,12 @@ impl<V: Value> Shard<V> {
     }
 
     pub(super) fn find(&self, hash: u32, key: &str) -> Option<u32> {
-        let is_it = |entry: &Entry| entry.hash == hash && self.is_of(entry.at, key);
-        self.table.find(Entry::spread(hash), is_it).map(|entry| entry.at)
+        self.table.find(hash, |slot| self.is_of(slot, key))
     }
 
     /// A slot whose key has that hash.
     pub(super) fn find_hash(&self, hash: u32) -> Option<u32> {
-        self.table.find(Entry::spread(hash), |entry| entry.hash == hash).map(|entry| entry.at)
+        self.table.find(hash, |_| true)
     }
 
     pub(super) fn is_of(&self, slot: u32, key: &str) -> bool {
@@ -106,8 +95,7 @@ impl<V: Value> Shard<V> {
             (found, _) => found.unwrap_or_else(|| self.vacant()),
         };
         if found.is_none() {
-            let entry = Entry { hash, at: slot };
-            self.table.insert_unique(Entry::spread(hash), entry, |entry| Entry::spread(entry.hash));
+            self.table.insert(hash, slot);
         }
         let page = Arc::make_mut(&mut self.pages[slot as usize / PAGE]);
         let terms = match value {
@@ -136,18 +124,23 @@ impl<V: Value> Shard<V> {
             }
         }
         if page.is_spent(at(slot)) {
-            Arc::make_mut(page).clear(at(slot));
-            if let Ok(entry) = self.table.find_entry(Entry::spread(hash), |entry| entry.at == slot) {
-                entry.remove();
+            match page.is_last(at(slot)) {
+                true => *page = self.empty.clone(),
+                false => Arc::make_mut(page).clear(at(slot)),
             }
+            self.table.remove(hash, slot);
             self.free.push(slot);
+            if self.free.len() == self.slots as usize {
+                // What has grown is not kept for ever.
+                (self.table, self.pages, self.free, self.slots) = Default::default();
+            }
         }
         version.value
     }
 
     /// As [`discard`](Self::discard), of one that was kept.
     pub(super) fn release(&mut self, hash: u32, slot: u32, stamp: u64) -> Option<V> {
-        let version = Arc::make_mut(&mut self.pages[slot as usize / PAGE]).release(at(slot), stamp)?;
+        let version = Arc::make_mut(self.pages.get_mut(slot as usize / PAGE)?).release(at(slot), stamp)?;
         self.kept -= 1;
         self.discard(hash, slot, version)
     }
@@ -192,11 +185,17 @@ impl<V: Value> Shard<V> {
     fn vacant(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             if self.slots as usize == self.pages.len() * PAGE {
-                self.pages.push(Arc::new(Page::new()));
+                self.pages.push(self.empty.clone());
             }
             self.slots += 1;
             self.slots - 1
         })
+    }
+
+    /// How many pages it has memory for.
+    #[cfg(test)]
+    pub(super) fn pages(&self) -> usize {
+        self.pages.iter().filter(|page| !Arc::ptr_eq(page, &self.empty)).count()
     }
 
     #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
-use super::shard::Entry;
+use super::table::Table;
 
 /// The terms of a shard: a term is a value of an index. It is there for as long as a version that is kept has it.
 #[derive(Default)]
 pub(super) struct Terms {
-    table: HashTable<Entry>,
+    table: Table,
     terms: Vec<Option<Term>>,
     free: Vec<u32>,
 }
@@ -72,7 +72,7 @@ impl Terms {
 
     /// `slot` has the term no more, in any version.
     pub(super) fn forget(&mut self, id: u32, slot: u32) {
-        let Some(term) = &mut self.terms[id as usize] else { return };
+        let Some(Some(term)) = self.terms.get_mut(id as usize) else { return };
         if let Ok(at) = term.slots.binary_search(&slot) {
             term.slots.remove(at);
         }
@@ -80,17 +80,17 @@ impl Terms {
             term.slots.shrink_to(term.slots.len() * 2);
         }
         if term.slots.is_empty() {
-            if let Ok(entry) = self.table.find_entry(Entry::spread(term.hash), |entry| entry.at == id) {
-                entry.remove();
-            }
+            self.table.remove(term.hash, id);
             self.terms[id as usize] = None;
             self.free.push(id);
+            if self.free.len() == self.terms.len() {
+                *self = Self::default();
+            }
         }
     }
 
     pub(super) fn find(&self, sought: Sought<'_>) -> Option<u32> {
-        let is_it = |entry: &Entry| entry.hash == sought.hash && self.is(entry.at, sought.index, sought.value);
-        self.table.find(Entry::spread(sought.hash), is_it).map(|entry| entry.at)
+        self.table.find(sought.hash, |id| self.is(id, sought.index, sought.value))
     }
 
     /// The slots that have a term, in order.
@@ -100,7 +100,7 @@ impl Terms {
 
     /// The index of a term.
     pub(super) fn index(&self, id: u32) -> Option<u32> {
-        self.terms[id as usize].as_ref().map(|term| term.index)
+        self.terms.get(id as usize)?.as_ref().map(|term| term.index)
     }
 
     /// Up to `count` terms, from this id on, each with its index, its value and its slots. `None`: there are no more.
@@ -114,7 +114,8 @@ impl Terms {
     }
 
     fn is(&self, id: u32, index: u32, value: &str) -> bool {
-        self.terms[id as usize].as_ref().is_some_and(|term| term.index == index && *term.value == *value)
+        let term = self.terms.get(id as usize).and_then(Option::as_ref);
+        term.is_some_and(|term| term.index == index && *term.value == *value)
     }
 
     fn insert(&mut self, sought: Sought<'_>) -> u32 {
@@ -130,7 +131,7 @@ impl Terms {
                 (self.terms.len() - 1) as u32
             }
         };
-        self.table.insert_unique(Entry::spread(hash), Entry { hash, at }, |entry| Entry::spread(entry.hash));
+        self.table.insert(hash, at);
         at
     }
 

@@ -213,5 +213,6 @@ proptest! {
         model.take(Step::Replace(Vec::new()))?;
         prop_assert_eq!(sum(&model.store, Shard::versions), 0);
         prop_assert_eq!(sum(&model.store, |shard| shard.terms.len()), 0);
+        prop_assert_eq!(sum(&model.store, Shard::pages), 0);
     }
 }

@@ -10,6 +10,7 @@ use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 
 use crate::driver::now;
+use crate::factory::User;
 use crate::guarded::Guarded;
 use crate::snapshot::Iter;
 use crate::{Snapshot, SubscriptionStatus, SyncHandle};
@@ -22,6 +23,8 @@ use crate::{Snapshot, SubscriptionStatus, SyncHandle};
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     pub(super) synced: watch::Sender<bool>,
+    /// Who has it.
+    _user: Option<Arc<User>>,
 }
 
 /// What happened to an object, as all listeners are told.
@@ -99,7 +102,7 @@ enum Objects<T> {
 
 impl<T: Object> Queue<T> {
     /// `resync` is how often to remind the listener of all objects.
-    pub(crate) fn new(delivery: Delivery, resync: Option<Duration>) -> Self {
+    pub(crate) fn new(delivery: Delivery, resync: Option<Duration>, user: Option<Arc<User>>) -> Self {
         let mut state = State {
             has_begun: false,
             beginning: None,
@@ -116,7 +119,7 @@ impl<T: Object> Queue<T> {
             waits_since: None,
         };
         state.set_resync(resync);
-        Self { state: Mutex::new(state), synced: watch::Sender::new(false) }
+        Self { state: Mutex::new(state), synced: watch::Sender::new(false), _user: user }
     }
 
     /// Tells the listener what is there, before all changes and after what it began with before. Nothing may have been told to it of

@@ -1,5 +1,6 @@
 //! Sharing informers.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use pintle_informer::{
@@ -157,23 +158,78 @@ async fn another_transform_is_another_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_uses_is_stopped_on_demand_and_comes_back() {
+async fn what_nobody_uses_any_more_is_stopped_and_comes_back() {
     let source = pods(&["a"]);
     let factory = InformerFactory::new();
     let named = |name: &str| InformerConfig { name: name.into(), ..InformerConfig::default() };
     let used = factory.informer(source.clone(), named("used"));
-    let unused = factory.informer(within(&source, "ns"), named("unused"));
-    let mut events = unused.subscribe();
+    let one = factory.informer(within(&source, "ns"), named("one"));
     factory.start();
     factory.wait_for_sync().await.unwrap();
-    assert!(factory.stop_unused().is_empty());
-    drop(unused);
-    assert_eq!(factory.stop_unused(), ["unused"]);
-    assert!(events.next().await.is_some() && events.next().await.is_none());
-    settle().await;
-    assert_eq!((source.open_watches(), used.state().is_synced()), (1, true));
     let again = factory.informer(within(&source, "ns"), named("again"));
+    let (events, lister) = (again.subscribe(), again.lister());
+    let guard = one.add_event_handler(|_: &pintle_informer::ResourceEvent<Pod>| {});
+    let (mut states, status) = (one.states(), || source.open_watches());
+    drop((one, again));
+    for user in [Box::new(events) as Box<dyn Any>, Box::new(lister.clone()), Box::new(lister), Box::new(guard)] {
+        settle().await;
+        assert_eq!((status(), states.borrow().is_synced()), (2, true));
+        drop(user);
+    }
+    states.wait_for(InformerState::has_ended).await.unwrap();
+    settle().await;
+    assert_eq!((status(), used.state().is_synced()), (1, true));
+    factory.wait_for_sync().await.unwrap();
+
+    source.put(pod("b", ""));
+    let another = factory.informer(within(&source, "ns"), named("another"));
     factory.start();
-    again.wait_for_sync().await.unwrap();
-    assert_eq!((again.name(), again.lister().len()), ("again", 1));
+    another.wait_for_sync().await.unwrap();
+    assert_eq!((another.name(), another.lister().len()), ("another", 2));
+    assert!(states.borrow().has_ended());
+}
+
+/// Who waits for all is not held up by it.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_before_it_has_synced_is_waited_for_no_more() {
+    let (good, bad) = (pods(&[]), pods(&[]));
+    bad.faults().when(|_| Some(Outcome::Fails(failure(403, pintle_meta::Reason::Forbidden))));
+    let factory = InformerFactory::new();
+    let (good, bad) = (informer(&factory, good), informer(&factory, within(&bad, "x")));
+    factory.start();
+    let leave = async {
+        settle().await;
+        drop(bad);
+    };
+    let (waited, ()) = tokio::join!(factory.wait_for_sync(), leave);
+    waited.unwrap();
+    assert!(good.has_synced() && factory.unsynced().is_empty());
+}
+
+/// Whoever comes and goes on other threads, who holds one holds one that lives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_that_come_as_the_last_one_goes_have_one_that_lives() {
+    let source = pods(&["a"]);
+    let factory = InformerFactory::new();
+    let runtime = tokio::runtime::Handle::current();
+    let users = [(); 3].map(|()| {
+        let (source, factory, runtime) = (source.clone(), factory.clone(), runtime.clone());
+        std::thread::spawn(move || {
+            for _ in 0..200 {
+                let mine = informer(&factory, source.clone());
+                runtime.block_on(async {
+                    factory.start();
+                    mine.wait_for_sync().await.unwrap();
+                });
+                assert_eq!(mine.lister().len(), 1);
+            }
+        })
+    });
+    users.into_iter().for_each(|user| user.join().unwrap());
+    let none = async {
+        while source.open_watches() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), none).await.expect("all are stopped");
 }

@@ -243,6 +243,7 @@ async fn i14_a_wait_for_all_ends_with_the_last_or_tells_who_is_late() {
         late.start();
         tokio::time::sleep(5 * SECOND).await;
         later.start();
+        [late, immediate, later]
     });
     let wait = |seconds: u32| timeout(seconds * SECOND, factory.wait_for_sync());
     assert!(wait(1).await.is_err());
@@ -250,7 +251,7 @@ async fn i14_a_wait_for_all_ends_with_the_last_or_tells_who_is_late() {
     assert!(wait(6).await.is_err());
     assert_eq!(factory.unsynced(), ["later"]);
     wait(6).await.unwrap().unwrap();
-    starts.await.unwrap();
+    let _held = starts.await.unwrap();
     factory.shutdown().await;
     let error = factory.wait_for_sync().await.unwrap_err().to_string();
     assert!(error.contains("has ended: it was shut down"), "{error}");

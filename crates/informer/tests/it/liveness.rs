@@ -30,7 +30,7 @@ fn patience(rig: &Rig) -> u64 {
 #[test]
 fn a_watch_whose_bookmarks_stay_away_is_dead() {
     let mut rig = with_bookmarks(&[10, 60, 75, 60]);
-    assert_eq!(patience(&rig), 2 * 75 + 30);
+    assert_eq!(patience(&rig), 75 + 30);
     assert_eq!(rig.time_out(), "WATCH rv=6");
     assert_eq!(rig.errors, ["the watch fell silent"]);
     assert!(rig.reflector.state().is_synced(), "the new one may be better");
@@ -42,27 +42,46 @@ fn whatever_comes_shows_that_a_watch_lives() {
     for revision in 7..10 {
         rig.pass(20 * SECOND);
         rig.receive(WatchEvent::Added(pod_at("b", revision)));
-        assert_eq!(patience(&rig), 2 * 60 + 30);
+        assert_eq!(patience(&rig), 60 + 30);
     }
     assert!(rig.errors.is_empty());
 }
 
+/// No bookmark has told yet that there are any.
 #[test]
-fn a_server_that_sends_no_bookmarks_may_be_silent_for_as_long_as_its_watch_lasts() {
+fn the_first_watch_of_all_is_not_waited_for_any_longer() {
     for bookmarks in [&[][..], &[10]] {
         let mut rig = with_bookmarks(bookmarks);
+        assert_eq!(patience(&rig), 60 + 30);
         rig.pass(10 * SECOND);
         rig.receive(WatchEvent::Added(pod_at("b", 7)));
-        assert!(patience(&rig) > 300, "one bookmark tells no period: {}", patience(&rig));
+        assert_eq!(patience(&rig), 60 + 30);
         assert_eq!(rig.time_out(), "WATCH rv=7");
-        assert!(rig.errors.is_empty());
+        assert_eq!(rig.errors, ["the watch fell silent"]);
     }
+}
+
+#[test]
+fn a_server_that_sends_no_bookmarks_is_soon_left_alone_for_as_long_as_its_watch_lasts() {
+    let mut rig = Rig::watching(5);
+    let mut waited = Vec::new();
+    while rig.errors.len() == waited.len() {
+        waited.push(patience(&rig));
+        assert_eq!(rig.time_out(), "WATCH rv=5");
+        rig.open();
+    }
+    assert!(waited.starts_with(&[90, 180]) && waited.len() <= 4, "{waited:?}");
+    assert!(*waited.last().unwrap() > 300, "{waited:?}");
+    rig.receive(WatchEvent::Added(pod_at("b", 7)));
+    assert!(patience(&rig) > 300, "events are no bookmarks");
+    rig.bookmark(8, false);
+    assert_eq!(patience(&rig), 90, "it sends some after all");
 }
 
 #[test]
 fn bookmarks_that_come_close_together_promise_no_more_of_that() {
     let rig = with_bookmarks(&[1, 1, 1]);
-    assert_eq!(patience(&rig), 2 * 60 + 30);
+    assert_eq!(patience(&rig), 60 + 30);
 }
 
 #[test]
@@ -70,12 +89,12 @@ fn what_one_watch_showed_holds_for_the_next_until_that_shows_more() {
     let mut rig = with_bookmarks(&[1, 90]);
     rig.end();
     rig.open();
-    assert_eq!(patience(&rig), 2 * 90 + 30);
+    assert_eq!(patience(&rig), 90 + 30);
     for pause in [5, 60] {
         rig.pass(pause * SECOND);
         rig.bookmark(7, false);
     }
-    assert_eq!(patience(&rig), 2 * 60 + 30, "a pause of long ago is forgotten");
+    assert_eq!(patience(&rig), 60 + 30, "a pause of long ago is forgotten");
 }
 
 #[test]
@@ -83,7 +102,12 @@ fn a_watch_that_was_wrongly_given_up_is_not_given_up_again_and_again() {
     let mut rig = with_bookmarks(&[1, 1]);
     rig.time_out();
     rig.open();
-    assert!(patience(&rig) > 300, "it has to be shown anew how often bookmarks come");
+    assert_eq!(patience(&rig), 2 * (60 + 30));
+    rig.time_out();
+    rig.open();
+    assert!(patience(&rig) > 300, "it has to be shown anew that bookmarks come");
+    rig.bookmark(7, false);
+    assert_eq!(patience(&rig), 60 + 30);
 }
 
 #[test]
@@ -120,25 +144,28 @@ fn f19_a_watch_is_asked_for_5_minutes_at_least() {
     }
 }
 
+/// Be it the first one that there is.
 #[tokio::test(start_paused = true)]
-async fn a_half_open_watch_is_found_out_within_3_minutes() {
-    let source = pods(&["a"]);
-    let informer = SharedInformer::new(source.clone(), InformerConfig::default());
-    informer.start();
-    informer.wait_for_sync().await.unwrap();
-    for _ in 0..3 {
-        tokio::time::sleep(60 * SECOND).await;
-        source.bookmark();
-    }
-    settle().await;
-    requests(&source);
-    source.break_watches(Break::Silent);
-    source.put(pod("b", ""));
-    tokio::time::sleep(151 * SECOND).await;
-    assert_eq!(requests(&source), ["WATCH rv=1"]);
-    assert!(informer.lister().get(&key("b")).is_some());
+async fn a_half_open_watch_is_found_out_within_a_minute_and_a_half() {
+    for bookmarks in [0, 1, 3] {
+        let source = pods(&["a"]);
+        let informer = SharedInformer::new(source.clone(), InformerConfig::default());
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        for _ in 0..bookmarks {
+            tokio::time::sleep(60 * SECOND).await;
+            source.bookmark();
+        }
+        settle().await;
+        requests(&source);
+        source.break_watches(Break::Silent);
+        source.put(pod("b", ""));
+        tokio::time::sleep(91 * SECOND).await;
+        assert_eq!(requests(&source), ["WATCH rv=1"]);
+        assert!(informer.lister().get(&key("b")).is_some());
 
-    source.break_watches(Break::Fails(expired()));
-    tokio::time::sleep(10 * SECOND).await;
-    assert_eq!(requests(&source), ["LIST rv=2 limit=0", "WATCH rv=2"]);
+        source.break_watches(Break::Fails(expired()));
+        tokio::time::sleep(10 * SECOND).await;
+        assert_eq!(requests(&source), ["LIST rv=2 limit=0", "WATCH rv=2"]);
+    }
 }
