@@ -3,6 +3,7 @@
 mod crates;
 mod layers;
 mod links;
+mod modules;
 mod rows;
 mod text;
 mod words;
@@ -59,6 +60,7 @@ pub(crate) fn run(sh: &Shell) -> anyhow::Result<String> {
     rows::check(&sources, &mut findings);
     crates::check(&root, &sources, &packages, &mut findings);
     words::check(&root, &sources, &packages, &mut findings);
+    modules::check(&sources, &mut findings);
     layers::check(sh, &root, &packages, &mut findings)?;
     if findings.is_empty() {
         return Ok(format!("{} files", sources.len()));

@@ -1,7 +1,7 @@
 //! Admission by what the namespace has room for: limit ranges and quotas.
 //!
 //! Plain functions over JSON: what they look at is handed to them, and what they find goes back. Reading the store and charging
-//! the quotas is the part of [`rest`](crate::rest).
+//! the quotas is the part of [`registry`](crate::registry).
 
 mod amounts;
 pub(crate) mod limits;

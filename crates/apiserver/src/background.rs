@@ -20,20 +20,24 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use kubernetes::put_right as put_kubernetes_right;
 
-use crate::api::Api;
-use crate::db::AllChanges;
+use crate::registry::Registry;
 use crate::request::options::WriteOptions;
-use crate::store::{Change, Stored};
+use crate::store::{AllChanges, Change, Stored};
 
 /// Runs the controllers of a server that listens on `address` until `stop`. `quiet` is told each revision up to which nothing is
 /// left to do.
-pub(crate) async fn run(api: Arc<Api>, address: SocketAddr, stop: CancellationToken, quiet: watch::Sender<u64>) {
-    let mut feed = api.db.follow_all();
+pub(crate) async fn run(
+    registry: Arc<Registry>,
+    address: SocketAddr,
+    stop: CancellationToken,
+    quiet: watch::Sender<u64>,
+) {
+    let mut feed = registry.db.follow_all();
     let mut controllers = Controllers::new(address);
-    controllers.look_anew(&api);
+    controllers.look_anew(&registry);
     loop {
-        let wake = controllers.work(&api).await;
-        if let Some(revision) = api.db.revision_if_all_read(&feed)
+        let wake = controllers.work(&registry).await;
+        if let Some(revision) = registry.db.revision_if_all_read(&feed)
             && !controllers.is_busy()
         {
             quiet.send_replace(revision);
@@ -48,12 +52,12 @@ pub(crate) async fn run(api: Arc<Api>, address: SocketAddr, stop: CancellationTo
             () = stop.cancelled() => return,
             change = feed.recv() => match change {
                 Ok(change) => controllers.observe(&change),
-                Err(RecvError::Lagged(_)) => controllers.look_anew(&api),
+                Err(RecvError::Lagged(_)) => controllers.look_anew(&registry),
                 Err(RecvError::Closed) => return,
             },
             () = sleep => (),
         }
-        controllers.catch_up(&api, &mut feed);
+        controllers.catch_up(&registry, &mut feed);
     }
 }
 
@@ -88,32 +92,32 @@ impl Controllers {
     }
 
     /// Takes the changes that have come meanwhile.
-    fn catch_up(&mut self, api: &Api, feed: &mut AllChanges) {
+    fn catch_up(&mut self, registry: &Registry, feed: &mut AllChanges) {
         loop {
             match feed.try_recv() {
                 Ok(change) => self.observe(&change),
-                Err(TryRecvError::Lagged(_)) => self.look_anew(api),
+                Err(TryRecvError::Lagged(_)) => self.look_anew(registry),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
         }
     }
 
-    fn look_anew(&mut self, api: &Api) {
+    fn look_anew(&mut self, registry: &Registry) {
         self.definitions.look_anew();
         self.kubernetes.look_anew();
-        self.namespaces.look_anew(api);
-        self.garbage.look_anew(api);
+        self.namespaces.look_anew(registry);
+        self.garbage.look_anew(registry);
     }
 
     /// Does what is due; answers when the next is.
-    async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
-        let later = self.definitions.work(api).await;
-        self.kubernetes.work(api);
-        if !api.config.controllers {
+    async fn work(&mut self, registry: &Arc<Registry>) -> Option<Instant> {
+        let later = self.definitions.work(registry).await;
+        self.kubernetes.work(registry);
+        if !registry.config.controllers {
             return later;
         }
-        self.garbage.work(api).await;
-        let cleaned = self.namespaces.work(api).await;
+        self.garbage.work(registry).await;
+        let cleaned = self.namespaces.work(registry).await;
         later.into_iter().chain(cleaned).min()
     }
 }
@@ -124,7 +128,7 @@ fn options() -> WriteOptions {
 }
 
 /// The objects of one resource, all namespaces together.
-fn all(api: &Api, resource: &str) -> Vec<Arc<Stored>> {
+fn all(registry: &Registry, resource: &str) -> Vec<Arc<Stored>> {
     let range = crate::store::Range::namespace(None);
-    api.db.read(|store| store.range(resource, &range).map(|(_, stored)| stored.clone()).collect())
+    registry.db.read(|store| store.range(resource, &range).map(|(_, stored)| stored.clone()).collect())
 }

@@ -19,20 +19,32 @@ mod structural;
 mod tests;
 mod validate;
 
+use std::sync::Arc;
+
+use definition::Definition;
 use serde_json::Value;
 
-pub(crate) use definition::Definition;
-pub use names::{condition, set_condition, settle};
-pub use resource::kinds;
+pub(crate) use names::{condition, set_condition, settle};
+pub(crate) use resource::kinds;
 
-use crate::kinds::edit::{has, text_at};
+use crate::kinds::{GroupResource, Kinds};
+use crate::object::{has, text_at};
+
+/// What of a custom resource has no effect, and why. Those who write objects that such a rule is about are warned.
+pub(crate) const RULES: (&str, &str) =
+    ("x-kubernetes-validations in the schemas of custom resources", "this server evaluates no CEL rules");
+
+/// The kinds of a server without definitions.
+pub(crate) fn builtin() -> Kinds {
+    Kinds::builtin().ruled("apiextensions.k8s.io", "CustomResourceDefinition", &(Arc::new(Definition) as _))
+}
 
 /// What the names begin with under which custom resources are stored.
 const CUSTOM: &str = "custom/";
 
 /// The group and plural that a definition is about, whatever it is in the registry now.
-pub fn resource(definition: &Value) -> crate::kinds::GroupResource {
-    crate::kinds::GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
+pub(crate) fn resource(definition: &Value) -> GroupResource {
+    GroupResource::new(text_at(definition, "/spec/group"), text_at(definition, "/spec/names/plural"))
 }
 
 /// Under which name the objects of a definition are stored: never that of a built-in kind, whatever the definition calls them.
@@ -46,11 +58,11 @@ pub(crate) fn is_custom(stored: &str) -> bool {
 }
 
 /// Whether a definition's objects are served.
-pub fn is_established(definition: &Value) -> bool {
+pub(crate) fn is_established(definition: &Value) -> bool {
     condition(definition, "Established").is_some_and(|condition| text_at(condition, "/status") == "True")
 }
 
 /// Whether a definition is being deleted.
-pub fn is_terminating(definition: &Value) -> bool {
+pub(crate) fn is_terminating(definition: &Value) -> bool {
     has(definition, "/metadata/deletionTimestamp")
 }

@@ -8,14 +8,14 @@ mod tests;
 
 use sha2::{Digest, Sha256, Sha512};
 
-pub use aggregated::aggregated;
-pub use legacy::{api_versions, group, group_list, paths, resource_list};
-pub use openapi::{document, document_v2, index};
+pub(crate) use aggregated::aggregated;
+pub(crate) use legacy::{api_versions, group, group_list, paths, resource_list};
+pub(crate) use openapi::{document, document_v2, index};
 
 use crate::kinds::{Kind, Subresource};
 
 /// The entity tag of a document, without its quotes: 128 upper-case hexadecimal digits.
-pub fn etag(document: &[u8]) -> String {
+pub(crate) fn etag(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use pintle_meta::{ListMeta, Reason, Status, StatusCause, StatusDetails, TypeMeta};
+use pintle_meta::{GroupResource, ListMeta, Reason, Status, StatusCause, StatusDetails, TypeMeta};
 use serde_json::Value;
 
-use crate::kinds::{GroupResource, Kind};
 use crate::validate::FieldFault;
 
 /// Why a request failed, as the client is told.
@@ -110,13 +109,6 @@ impl Failure {
             &resource.resource,
             name,
         ))
-    }
-
-    /// 422 for an object of that kind.
-    pub(crate) fn invalid(kind: &Kind, name: &str, faults: Vec<FieldFault>) -> Self {
-        // Events of both groups are told as those of the core group.
-        let group = if kind.custom { &kind.group } else { &kind.store.group };
-        Self::invalid_named(group, &kind.kind, name, faults)
     }
 
     /// 422 with everything spelt out.

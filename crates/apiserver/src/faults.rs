@@ -8,7 +8,6 @@ use std::time::Duration;
 pub use rule::{Answer, Fault, Rule};
 
 use self::rule::Armed;
-use crate::rest::Selection;
 
 /// The scripted faults of a server, in the order in which they were added.
 #[derive(Debug)]
@@ -100,20 +99,12 @@ impl Faults {
     }
 
     /// What the rules do to a watch as it begins; only the first that strikes counts.
-    pub(crate) fn watch(&self, selection: &Selection, user_agent: &str) -> Option<WatchFault> {
-        let request = Request {
-            verb: "watch",
-            group: &selection.kind.group,
-            resource: &selection.kind.plural,
-            namespace: &selection.namespace,
-            name: selection.name().unwrap_or_default(),
-            user_agent,
-        };
+    pub(crate) fn watch(&self, request: &Request<'_>) -> Option<WatchFault> {
         let mut inner = self.lock();
         let Inner { rules, random, hits } = &mut *inner;
         let mut about_watches = rules.iter_mut().filter(|armed| armed.rule.fault.is_about_watches());
         let fault = about_watches.find_map(|armed| {
-            let struck = armed.strikes(&request, random);
+            let struck = armed.strikes(request, random);
             struck.then_some(match armed.rule.fault {
                 Fault::CutAfter(frames) => WatchFault::CutAfter(frames),
                 Fault::CutMidFrame(frames) => WatchFault::CutMidFrame(frames),

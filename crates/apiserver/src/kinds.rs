@@ -1,16 +1,18 @@
 //! What the server knows of each kind: its names, its place in the store, its rules.
 //!
-//! A [`Kind`] is one resource in one version. The [`Registry`] holds them all; custom resource definitions add theirs at run time.
+//! A [`Kind`] is one resource in one version. The [`Kinds`] holds them all; custom resource definitions add theirs at run time.
 //! What sets one kind apart from another beyond names and flags is its [`Strategy`].
 
 use std::sync::{Arc, OnceLock};
 
-pub use pintle_meta::GroupResource;
+pub(crate) use pintle_meta::GroupResource;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::schema::Schema;
 use crate::store::Stored;
+use crate::validate::FieldFault;
 
 mod admission;
 mod apps;
@@ -21,28 +23,33 @@ pub(crate) mod certificates;
 mod check;
 mod cluster;
 mod core;
-pub(crate) mod edit;
 mod events;
+mod fields;
 mod job_policies;
+mod known;
 mod limits;
+pub(crate) mod metadata;
 mod networking;
+mod place;
 mod pods;
 mod policy;
 mod rbac;
-mod registry;
 mod scale;
 mod services;
 mod storage;
 mod strategy;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod warnings;
 
 pub(crate) use events::stored_event;
-pub use registry::{Origin, Registry, compare_versions};
-pub use scale::Scale;
+pub(crate) use fields::{selects_fields, unknown_field};
+pub(crate) use known::{Kinds, Origin, compare_versions};
+pub(crate) use place::Place;
+pub(crate) use scale::Scale;
 pub(crate) use scale::selector_text;
-pub use strategy::{Cluster, Context, Convert, Empty, Form, Plain, Strategy};
+pub(crate) use strategy::{Cluster, Context, Convert, Form, Plain, Strategy};
 
 /// What of a resource's object no other object may have as well.
 pub(crate) fn claims(resource: &str, value: &Value) -> Vec<String> {
@@ -51,73 +58,73 @@ pub(crate) fn claims(resource: &str, value: &Value) -> Vec<String> {
 
 /// One resource in one version: all that the generic handlers need to serve it.
 #[derive(Clone)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// The group; empty for the core group.
-    pub group: String,
+    pub(crate) group: String,
     /// The version.
-    pub version: String,
+    pub(crate) version: String,
     /// The kind, such as `Pod`.
-    pub kind: String,
+    pub(crate) kind: String,
     /// The kind of its lists, such as `PodList`.
-    pub list_kind: String,
+    pub(crate) list_kind: String,
     /// The path segment, such as `pods`.
-    pub plural: String,
+    pub(crate) plural: String,
     /// What kubectl calls one of them.
-    pub singular: String,
+    pub(crate) singular: String,
     /// Other names that kubectl takes.
-    pub short_names: Vec<String>,
+    pub(crate) short_names: Vec<String>,
     /// Groups of kinds that kubectl takes, such as `all`.
-    pub categories: Vec<String>,
+    pub(crate) categories: Vec<String>,
     /// Whether the objects live in namespaces.
-    pub scope: Scope,
+    pub(crate) scope: Scope,
     /// What can be done, in the order that discovery shows.
-    pub verbs: Vec<String>,
+    pub(crate) verbs: Vec<String>,
     /// Where the objects are stored. Kinds that are views of one set of objects share it.
-    pub store: GroupResource,
+    pub(crate) store: GroupResource,
     /// The version that is stored, for the hash in discovery; `None` where nothing is.
-    pub stored_version: Option<GroupVersion>,
+    pub(crate) stored_version: Option<GroupVersion>,
     /// Further paths below an object.
-    pub subresources: Vec<Subresource>,
+    pub(crate) subresources: Vec<Subresource>,
     /// How the generic handlers treat it.
-    pub conduct: Conduct,
+    pub(crate) conduct: Conduct,
     /// Whether a custom resource definition made it.
-    pub custom: bool,
+    pub(crate) custom: bool,
     /// Its own rules.
-    pub strategy: Arc<dyn Strategy>,
+    pub(crate) strategy: Arc<dyn Strategy>,
     /// The types of its fields, read when first needed.
     pub(crate) types: OnceLock<Option<Arc<Schema>>>,
 }
 
 /// A path below an object, such as `status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subresource {
+pub(crate) struct Subresource {
     /// The path segment.
-    pub name: String,
+    pub(crate) name: String,
     /// What can be done with it.
-    pub verbs: Vec<String>,
+    pub(crate) verbs: Vec<String>,
     /// What it is read and written as, where that is not the kind of the object itself.
-    pub kind: Option<GroupVersionKind>,
+    pub(crate) kind: Option<GroupVersionKind>,
 }
 
 /// How the generic handlers treat a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Conduct {
+pub(crate) struct Conduct {
     /// `metadata.generation` is kept: 1 at first, one more with each change of the desired state.
-    pub generation: bool,
+    pub(crate) generation: bool,
     /// PUT of an absent object creates it.
-    pub creates_on_update: bool,
+    pub(crate) creates_on_update: bool,
     /// PUT needs a resourceVersion.
-    pub needs_version: bool,
+    pub(crate) needs_version: bool,
     /// DELETE answers with the object instead of a Status.
-    pub answers_deleted: bool,
+    pub(crate) answers_deleted: bool,
     /// DELETE waits for a grace period.
-    pub graceful: bool,
+    pub(crate) graceful: bool,
     /// DELETE without a policy leaves the dependents alone.
-    pub orphans: bool,
+    pub(crate) orphans: bool,
     /// Nothing is stored: POST computes an answer.
-    pub transient: bool,
+    pub(crate) transient: bool,
     /// A custom resource whose definition is being deleted: no more objects are created.
-    pub terminating: bool,
+    pub(crate) terminating: bool,
 }
 
 impl Kind {
@@ -150,69 +157,76 @@ impl Kind {
     }
 
     /// Group and version.
-    pub fn group_version(&self) -> GroupVersion {
+    pub(crate) fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
 
     /// What the objects carry as `apiVersion`.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         self.group_version().to_string()
     }
 
     /// The kind, with its group and version.
-    pub fn gvk(&self) -> GroupVersionKind {
+    pub(crate) fn gvk(&self) -> GroupVersionKind {
         self.group_version().with_kind(&self.kind)
     }
 
     /// Group and plural, as messages name the resource: `deployments.apps`.
-    pub fn resource(&self) -> GroupResource {
+    pub(crate) fn resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.plural)
     }
 
     /// Whether the objects live in namespaces.
-    pub fn namespaced(&self) -> bool {
+    pub(crate) fn namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
+    /// 422 for an object of this kind.
+    pub(crate) fn invalid(&self, name: &str, faults: Vec<FieldFault>) -> Failure {
+        // Events of both groups are told as those of the core group.
+        let group = if self.custom { &self.group } else { &self.store.group };
+        Failure::invalid_named(group, &self.kind, name, faults)
+    }
+
     /// The verbs that discovery shows: fewer while the definition of a custom resource is being deleted.
-    pub fn shown_verbs(&self) -> Vec<&str> {
+    pub(crate) fn shown_verbs(&self) -> Vec<&str> {
         let stays = |verb: &&str| !self.conduct.terminating || !matches!(*verb, "create" | "patch" | "update");
         self.verbs.iter().map(String::as_str).filter(stays).collect()
     }
 
     /// Whether the verb (`get`, `list`, …) is served.
-    pub fn allows(&self, verb: &str) -> bool {
+    pub(crate) fn allows(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }
 
     /// The subresource of this name.
-    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
     /// Whether `/status` is a path of its own, so that writes of the object leave the status alone.
-    pub fn splits_status(&self) -> bool {
+    pub(crate) fn splits_status(&self) -> bool {
         self.subresource("status").is_some()
     }
 
     /// The columns of its tables; `None` for the name and the time of creation alone.
-    pub fn columns(&self) -> Option<&[crate::table::Column]> {
+    pub(crate) fn columns(&self) -> Option<&[self::table::Column]> {
         match self.custom {
             true => self.strategy.columns(),
-            false => crate::table::columns(&self.group, &self.kind),
+            false => self::table::columns(&self.group, &self.kind),
         }
     }
 
     /// The cells of one row, as many as there are columns. `object` is in the served version.
-    pub fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value> {
+    pub(crate) fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value> {
         match self.custom {
             true => self.strategy.cells(object, now),
-            false => crate::table::cells(&self.group, &self.kind, object, now),
+            false => self::table::cells(&self.group, &self.kind, object, now),
         }
     }
 
     /// The types of its fields; none for a kind that the server makes up.
-    pub fn schema(&self) -> Option<Arc<Schema>> {
+    pub(crate) fn schema(&self) -> Option<Arc<Schema>> {
         let read = || match self.custom {
             true => Some(Arc::new(Schema::custom(&self.kind, &self.strategy.openapi().unwrap_or_default()))),
             false => Schema::builtin(&self.api_version(), &self.kind).map(Arc::new),
@@ -221,7 +235,7 @@ impl Kind {
     }
 
     /// Brings an object of a built-in kind into the form in which Go writes it.
-    pub fn normalise(&self, object: &mut Value) {
+    pub(crate) fn normalise(&self, object: &mut Value) {
         if !self.custom
             && let Some(schema) = self.schema()
         {
@@ -230,8 +244,8 @@ impl Kind {
     }
 
     /// An object in stored form as this version shows it.
-    pub fn shown(&self, object: &Arc<Value>) -> Arc<Value> {
-        self.strategy.shown(object, edit::text_at(object, "/apiVersion"))
+    pub(crate) fn shown(&self, object: &Arc<Value>) -> Arc<Value> {
+        self.strategy.shown(object, crate::object::text_at(object, "/apiVersion"))
     }
 
     /// The stored object as this version shows it, if that is not just as it is stored.

@@ -25,61 +25,57 @@
 //! - [`ApiServer`] is a running server; [`ApiServerConfig`] says how it runs. It ends when it is [shut down](ApiServer::shutdown)
 //!   or dropped.
 //! - A [`faults::Rule`] is what goes wrong on purpose, for whom, and how often: [`ApiServer::faults`].
-//! - A [`kinds::Kind`] is one resource in one version, with its [`kinds::Strategy`]; the [`kinds::Registry`] holds all of
-//!   them, and custom resource definitions add theirs while the server runs.
 //!
 //! # One object's way, from the socket to a watcher
 //!
 //! | step | what happens | where |
 //! |---|---|---|
 //! | accept | a connection is a task that the server owns; HTTP/1.1 or HTTP/2 | `server/listen.rs` |
-//! | checks | path, `timeout=`, who asks, whether they may: in the order of a real server | `serve.rs`, `request/`, `auth/` |
+//! | checks | path, `timeout=`, who asks, whether they may: in the order of a real server | `http.rs`, `request/`, `auth/` |
 //! | faults | a rule may hold the request up or answer in its place | `faults/` |
-//! | route | the path finds its [`kinds::Kind`]; the method, its verb | `serve/resource.rs`, `serve/write.rs` |
-//! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `serve/negotiate.rs` |
-//! | decode | bytes become a value, checked against the types of the kind | `decode.rs`, [`schema`], `protobuf/` |
-//! | rules | patches, defaults, [`managed`] fields, admission, [validation](validate), all on what the store holds now | `rest/`, `kinds/`, `admission/`, [`patch`] |
-//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `db.rs`, `store/` |
-//! | feed | those who watch the resource are told, and read the change from the log | `db.rs` |
+//! | route | the path finds its `Kind`; the method, its verb | `http/resource.rs`, `http/write.rs` |
+//! | negotiate | JSON or YAML, the object, its metadata alone, or a table | `http/negotiate.rs` |
+//! | decode | bytes become a value, checked against the types of the kind | `http/decode.rs`, `schema/`, `protobuf/` |
+//! | rules | patches, defaults, owners of fields, admission, validation, all on what the store holds now | `registry/`, `kinds/`, `fieldmanager/`, `admission/`, `patch/` |
+//! | commit | the value becomes the bytes that are served, and these are put under a new revision, if nothing came between: neither to it nor to what it follows from | `store/db.rs`, `store/` |
+//! | feed | those who watch the resource are told, and read the change from the log | `store/db.rs` |
 //! | watch | each watcher turns the change into its own event: added, modified, deleted, or none | `watch/event.rs` |
 //! | frame | the bytes of the object, between those that make an event of them; no tree, where it goes out as it is stored | `watch/frame.rs` |
-//! | send | a frame is a part of the answer's body, or a message of a WebSocket | `serve/body.rs`, `serve/websocket.rs` |
+//! | send | a frame is a part of the answer's body, or a message of a WebSocket | `http/body.rs`, `http/websocket.rs` |
 //!
 //! The store is a pure engine: one sequence of revisions for everything, no clock, no lock, no task. Lists of the past, pages,
-//! watches and bookmarks all read from it. The handlers in `rest/` never await, so a request that is dropped half-way leaves each
+//! watches and bookmarks all read from it. The handlers in `registry/` never await, so a request that is dropped half-way leaves each
 //! write whole or undone. Besides the connections and the task that accepts them there is one more: `background/`, which
 //! establishes custom resource definitions, collects garbage, empties deleted namespaces and looks after the Service
 //! `kubernetes`, through the same handlers as everybody.
 
 mod admission;
-mod api;
 mod auth;
 mod background;
 mod clock;
-pub mod crd;
-mod db;
-mod decode;
-pub mod discovery;
+mod config;
+mod crd;
+mod discovery;
 mod failure;
 pub mod faults;
-pub mod kinds;
-pub mod managed;
-mod manager;
-pub mod patch;
+mod fieldmanager;
+mod http;
+mod kinds;
+mod object;
+mod patch;
 mod protobuf;
+mod registry;
 mod request;
-mod rest;
-pub mod schema;
+mod schema;
 mod selector;
-mod serve;
 mod server;
 mod store;
-pub mod table;
-pub mod validate;
+mod validate;
 mod watch;
 
 pub use auth::TokenFileError;
-pub use server::{ApiServer, ApiServerConfig, LoadError, StartError};
+pub use config::ApiServerConfig;
+pub use server::{ApiServer, LoadError, StartError};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

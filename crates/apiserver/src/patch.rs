@@ -14,14 +14,14 @@ mod merge;
 mod order;
 mod strategic;
 
-pub use json::JsonPatch;
-pub use merge::merge;
-pub use strategic::strategic;
+pub(crate) use json::JsonPatch;
+pub(crate) use merge::merge;
+pub(crate) use strategic::strategic;
 
 /// Why a patch fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PatchError {
+pub(crate) enum PatchError {
     /// 400: the body is no such patch.
     BadRequest(String),
     /// 413: it is too long.
@@ -49,7 +49,7 @@ impl std::error::Error for PatchError {}
 
 /// A patch that has been read.
 #[derive(Clone, Debug)]
-pub enum Patch {
+pub(crate) enum Patch {
     /// RFC 6902.
     Json(JsonPatch),
     /// RFC 7386.
@@ -60,7 +60,7 @@ pub enum Patch {
 
 /// A patch that is an object.
 #[derive(Clone, Debug)]
-pub struct Body {
+pub(crate) struct Body {
     value: Value,
     findings: Vec<Finding>,
 }
@@ -71,7 +71,7 @@ impl Patch {
     /// # Errors
     ///
     /// It is no list of operations, or a list of too many.
-    pub fn json(body: &[u8]) -> Result<Self, PatchError> {
+    pub(crate) fn json(body: &[u8]) -> Result<Self, PatchError> {
         JsonPatch::read(body).map(Self::Json)
     }
 
@@ -80,7 +80,7 @@ impl Patch {
     /// # Errors
     ///
     /// It is no object. Where fields are not validated, a list is one: it takes the place of the whole object.
-    pub fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
+    pub(crate) fn merge(body: &[u8], validated: bool) -> Result<Self, PatchError> {
         const NONE: &str = "Invalid JSON Patch";
         let bad = |why: String| match validated {
             true => PatchError::BadRequest(format!("error decoding patch: {why}")),
@@ -99,7 +99,7 @@ impl Patch {
     /// # Errors
     ///
     /// It is no object.
-    pub fn strategic(body: &[u8]) -> Result<Self, PatchError> {
+    pub(crate) fn strategic(body: &[u8]) -> Result<Self, PatchError> {
         match Node::from_json(body).map_err(PatchError::BadRequest)? {
             node @ (Node::Map(_) | Node::Null) => Ok(Self::Strategic(Body::new(node))),
             other => Err(PatchError::BadRequest(no_object(&other))),
@@ -107,7 +107,7 @@ impl Patch {
     }
 
     /// Members that stand twice, or that are not known, in the patch itself.
-    pub fn findings(&self) -> &[Finding] {
+    pub(crate) fn findings(&self) -> &[Finding] {
         match self {
             Self::Json(patch) => patch.findings(),
             Self::Merge(body) | Self::Strategic(body) => &body.findings,
@@ -119,7 +119,7 @@ impl Patch {
     /// # Errors
     ///
     /// See [`PatchError`].
-    pub fn apply(&self, object: &Value, schema: &Schema) -> Result<Value, PatchError> {
+    pub(crate) fn apply(&self, object: &Value, schema: &Schema) -> Result<Value, PatchError> {
         match self {
             Self::Json(patch) => patch.apply(object),
             Self::Merge(body) => Ok(merge(object, &body.value)),
@@ -129,7 +129,7 @@ impl Patch {
     }
 
     /// The patch as messages show it.
-    pub fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         match self {
             Self::Json(patch) => patch.told(),
             Self::Merge(body) => body.value.to_string(),

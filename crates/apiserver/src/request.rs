@@ -5,3 +5,4 @@ pub(crate) mod duration;
 pub(crate) mod options;
 pub(crate) mod path;
 pub(crate) mod query;
+pub(crate) mod user;

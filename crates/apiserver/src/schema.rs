@@ -10,25 +10,25 @@ mod convert;
 mod custom;
 mod decode;
 mod document;
-pub mod quantity;
+pub(crate) mod quantity;
 mod scalar;
 mod table;
 mod types;
 mod yaml;
 
 pub(crate) use convert::note;
-pub use convert::{DecodeError, Decoded, Finding};
-pub use decode::{Expected, Format, check_version, decode, excerpt, handled, no_type_meta, strict_error, strict_words};
-pub use document::Node;
-pub use types::{Field, ListKey, ListType, MapType, Merge, Scalar, Struct, StructRef, Topology, Type, Union};
+pub(crate) use convert::{DecodeError, Decoded, Finding};
+pub(crate) use decode::{Expected, Format, check_version, decode, handled, no_type_meta, strict_error, strict_words};
+pub(crate) use document::Node;
+pub(crate) use types::{Field, ListType, Scalar, StructRef, Topology, Type, Union};
 
 /// So many lists and objects may stand one in another in a body: what reads, writes and drops them calls itself once a level, and
 /// overflows the stack on what is much deeper. serde_json has the same limit.
-pub const DEEPEST: usize = 127;
+pub(crate) const DEEPEST: usize = 127;
 
 /// The type of the objects of one kind.
 #[derive(Clone, Debug)]
-pub struct Schema {
+pub(crate) struct Schema {
     kind: String,
     root: Type,
     custom: bool,
@@ -36,32 +36,32 @@ pub struct Schema {
 
 impl Schema {
     /// The schema of a built-in kind; `version` is `version` or `group/version`.
-    pub fn builtin(version: &str, kind: &str) -> Option<Self> {
+    pub(crate) fn builtin(version: &str, kind: &str) -> Option<Self> {
         Some(Self { kind: kind.into(), root: table::table().kind(version, kind)?, custom: false })
     }
 
     /// The schema of a custom resource; `structural` is its `openAPIV3Schema`.
-    pub fn custom(kind: &str, structural: &Value) -> Self {
+    pub(crate) fn custom(kind: &str, structural: &Value) -> Self {
         Self { kind: kind.into(), root: custom::root(structural), custom: true }
     }
 
     /// Whether the built-in types have this kind in this version, served or not.
-    pub fn knows(version: &str, kind: &str) -> bool {
+    pub(crate) fn knows(version: &str, kind: &str) -> bool {
         table::table().kind(version, kind).is_some()
     }
 
     /// The kind.
-    pub fn kind(&self) -> &str {
+    pub(crate) fn kind(&self) -> &str {
         &self.kind
     }
 
     /// The type of the whole object.
-    pub fn root(&self) -> &Type {
+    pub(crate) fn root(&self) -> &Type {
         &self.root
     }
 
     /// Whether it is a custom resource.
-    pub fn is_custom(&self) -> bool {
+    pub(crate) fn is_custom(&self) -> bool {
         self.custom
     }
 
@@ -70,13 +70,13 @@ impl Schema {
     /// # Errors
     ///
     /// A value of the wrong type, or text of the wrong form.
-    pub fn read(&self, object: Value) -> Result<Decoded, DecodeError> {
+    pub(crate) fn read(&self, object: Value) -> Result<Decoded, DecodeError> {
         convert::convert(object.into(), self)
     }
 
     /// The object as Go writes it: empty values that Go leaves out are left out, those that it always writes are there. An object
     /// that does not fit the schema stays as it is.
-    pub fn normalised(&self, object: Value) -> Value {
+    pub(crate) fn normalised(&self, object: Value) -> Value {
         match self.read(object.clone()) {
             Ok(decoded) => decoded.object,
             Err(_) => object,
@@ -84,7 +84,7 @@ impl Schema {
     }
 
     /// The object of this kind that has nothing set, as Go writes it.
-    pub fn empty(&self) -> Value {
+    pub(crate) fn empty(&self) -> Value {
         match self.custom {
             true => Value::Object(Default::default()),
             false => self.normalised(Value::Object(Default::default())),
@@ -98,10 +98,10 @@ pub(crate) fn named(name: &str) -> Type {
 }
 
 /// The first document of a YAML text, with the keys that stand twice; or what is wrong with it.
-pub type Yaml = Result<(Node, Vec<Finding>), String>;
+pub(crate) type Yaml = Result<(Node, Vec<Finding>), String>;
 
 /// Reads a body that is YAML 1.1, as Kubernetes does: the first document alone counts, and no text is null.
-pub fn read_yaml(body: &[u8]) -> Yaml {
+pub(crate) fn read_yaml(body: &[u8]) -> Yaml {
     yaml::read(body)
 }
 
@@ -115,12 +115,12 @@ pub(crate) fn yaml_documents(text: &str) -> impl Iterator<Item = Result<Value, S
 /// # Errors
 ///
 /// A value of the wrong type, or text of the wrong form.
-pub fn read_metadata(metadata: &Value) -> Result<Value, DecodeError> {
+pub(crate) fn read_metadata(metadata: &Value) -> Result<Value, DecodeError> {
     convert::read(&metadata.clone().into(), &object_meta())
 }
 
 /// The type of `metadata`.
-pub fn object_meta() -> Type {
+pub(crate) fn object_meta() -> Type {
     table::table().named("meta.ObjectMeta").unwrap_or(Type::Any)
 }
 

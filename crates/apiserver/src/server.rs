@@ -21,9 +21,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::Api;
 use crate::auth::{TokenFileError, Tokens};
+use crate::config::ApiServerConfig;
 use crate::faults::Faults;
+use crate::registry::Registry;
 
 /// An API server that runs in this process until it is shut down or dropped.
 ///
@@ -46,7 +47,7 @@ use crate::faults::Faults;
 /// ```
 #[derive(Debug)]
 pub struct ApiServer {
-    api: Arc<Api>,
+    registry: Arc<Registry>,
     address: SocketAddr,
     ca: Option<String>,
     token: Option<Secret>,
@@ -59,7 +60,7 @@ pub struct ApiServer {
 impl ApiServer {
     /// What this server takes and does nothing about, though a real one would, each with why. Whoever writes such a thing so that it
     /// would count gets a Warning.
-    pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::rest::WITHOUT_EFFECT;
+    pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::registry::WITHOUT_EFFECT;
 
     /// Starts a server. When this returns, it answers. Dropping the future starts nothing.
     ///
@@ -85,16 +86,16 @@ impl ApiServer {
         };
         let token = tokens.as_mut().map(|tokens| {
             let text = format!("{:032x}", fastrand::u128(..));
-            tokens.insert(&text, crate::auth::User::admin());
+            tokens.insert(&text, crate::request::user::User::admin());
             Secret::new(text)
         });
-        let api = Arc::new(Api::new(config, tokens));
-        load::bootstrap(&api, address);
+        let registry = Arc::new(Registry::new(config, tokens));
+        load::bootstrap(&registry, address);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (told, quiet) = watch::channel(0);
-        tasks.spawn(crate::background::run(api.clone(), address, stop.clone(), told));
-        tasks.spawn(listen::accept(listener, acceptor, api.clone(), stop.clone(), tasks.clone()));
-        Ok(Self { api, address, ca, token, stop, tasks, quiet })
+        tasks.spawn(crate::background::run(registry.clone(), address, stop.clone(), told));
+        tasks.spawn(listen::accept(listener, acceptor, registry.clone(), stop.clone(), tasks.clone()));
+        Ok(Self { registry, address, ca, token, stop, tasks, quiet })
     }
 
     /// Where it listens: `http://127.0.0.1:PORT`, or `https` with TLS.
@@ -123,7 +124,7 @@ impl ApiServer {
     ///
     /// The first object that cannot be created, and why. Those before it stay.
     pub fn load(&self, text: &str) -> Result<usize, LoadError> {
-        load::text(&self.api, text)
+        load::text(&self.registry, text)
     }
 
     /// Creates the objects of each `.yaml`, `.yml` and `.json` file below a folder, in the order of their names, as
@@ -133,27 +134,27 @@ impl ApiServer {
     ///
     /// The first file that cannot be read, or the first object that cannot be created, and why. Objects before it stay.
     pub fn load_dir(&self, dir: &Path) -> Result<usize, LoadError> {
-        load::dir(&self.api, dir)
+        load::dir(&self.registry, dir)
     }
 
     /// The faults that this server is to make on purpose.
     pub fn faults(&self) -> &Faults {
-        &self.api.faults
+        &self.registry.faults
     }
 
     /// Forgets the past: from now on, versions older than the present one can neither be watched from nor listed.
     pub fn compact(&self) {
-        self.api.db.compact(self.api.db.revision());
+        self.registry.db.compact(self.registry.db.revision());
     }
 
     /// Lets the server's wall clock run ahead of the machine's from now on, as on a cluster whose clocks disagree.
     pub fn set_clock_ahead(&self, ahead: Duration) {
-        self.api.clock.set_ahead(ahead);
+        self.registry.clock.set_ahead(ahead);
     }
 
     /// The version of the last write.
     pub fn resource_version(&self) -> u64 {
-        self.api.db.revision()
+        self.registry.db.revision()
     }
 
     /// Waits until the server's own controllers have done all that follows from the writes so far: definitions are in force,
@@ -162,10 +163,10 @@ impl ApiServer {
     pub async fn settle(&self) {
         let mut quiet = self.quiet.clone();
         loop {
-            let revision = self.api.db.revision();
+            let revision = self.registry.db.revision();
             // It fails only where the server ends, and nothing will follow any more.
             let Ok(reached) = quiet.wait_for(|quiet| *quiet >= revision).await.map(|reached| *reached) else { return };
-            if reached >= self.api.db.revision() {
+            if reached >= self.registry.db.revision() {
                 return;
             }
         }
@@ -183,79 +184,6 @@ impl ApiServer {
 impl Drop for ApiServer {
     fn drop(&mut self) {
         self.stop.cancel();
-    }
-}
-
-/// How an [`ApiServer`] runs.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use std::time::Duration;
-///
-/// use pintle_apiserver::{ApiServer, ApiServerConfig};
-///
-/// let config = ApiServerConfig {
-///     tls: true,
-///     seed: Some(7),
-///     bookmark_interval: Duration::from_millis(100),
-///     ..ApiServerConfig::default()
-/// };
-/// let server = ApiServer::start(config).await?;
-/// assert!(server.url().starts_with("https://127.0.0.1:"));
-/// server.shutdown().await;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiServerConfig {
-    /// The port of 127.0.0.1 to listen on: 0, which takes a free one.
-    pub port: u16,
-    /// Whether to speak TLS, with a certificate made at the start, and HTTP/2 where the client can: no.
-    pub tls: bool,
-    /// A file of users and their tokens, in the CSV format of the kube-apiserver: `token,user,uid,"group1,group2"`. It is read
-    /// once, at the start. Members of `system:masters` may do everything; others may do what roles grant them. Without a file,
-    /// which is the default, every caller is an administrator.
-    pub token_auth_file: Option<PathBuf>,
-    /// Makes generated names and uids the same in each run: none, which makes them random. Faults that strike with a probability
-    /// follow it too; without a seed they follow 0.
-    pub seed: Option<u64>,
-    /// How often a watch that allows bookmarks gets one: every minute, and at most once a millisecond.
-    pub bookmark_interval: Duration,
-    /// How many changes of its resource a watcher may lag before its stream is cut: 4096. At least 1 counts. They are kept once for
-    /// all watchers; one that is read slowly, or not at all, keeps none of them.
-    pub watch_buffer: usize,
-    /// The resource version of the server before its first write: 1. A server that takes the place of another needs one above
-    /// all that the other gave out: its clients then learn that their versions are too old and list again, where they would
-    /// otherwise wait for versions that they believe to have seen. Half of `u64::MAX` is the most that counts.
-    pub first_revision: u64,
-    /// How many changes are kept for each resource: 100 000. Changes older than five minutes are dropped when the resource is
-    /// written next. Watches and lists from a version before those kept are refused.
-    pub history: usize,
-    /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
-    /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case.
-    pub history_bytes: usize,
-    /// Whether dependents of deleted owners are collected and deleted namespaces emptied: yes. Custom resource definitions and
-    /// the Service `kubernetes` are looked after in any case.
-    pub controllers: bool,
-}
-
-impl Default for ApiServerConfig {
-    fn default() -> Self {
-        Self {
-            port: 0,
-            tls: false,
-            token_auth_file: None,
-            seed: None,
-            bookmark_interval: Duration::from_secs(60),
-            watch_buffer: 4096,
-            first_revision: 1,
-            history: 100_000,
-            history_bytes: 256 << 20,
-            controllers: true,
-        }
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! [`Store`] is a plain engine. It does no I/O, reads no clock, takes no lock and starts no task: it is told what to write and
 //! when, and answers questions about now and about every revision back to the compaction point. The lock, the clock and the
-//! watchers' wake-ups live in [`Db`](crate::db::Db).
+//! watchers' wake-ups live in [`Db`](self::db::Db).
 //!
 //! All resources share one sequence of revisions, as with one etcd; a change is filed under its resource, so that a watch of
 //! one resource never reads past the changes of the others.
 
 mod body;
+mod db;
 mod object;
 mod past;
 mod table;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use body::Order;
+pub(crate) use db::{AllChanges, Charge, Db, Feed, Over, key};
 pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, Stored};
 pub(crate) use past::{Past, Range};
 use table::Table;

@@ -1,13 +1,11 @@
-//! What makes an object invalid, as far as all kinds share it: names, labels, annotations, owners, finalizers.
+//! What makes an object invalid, in words that all kinds share: faults, and the rules of names and labels.
 
 mod fault;
-mod metadata;
 mod names;
 #[cfg(test)]
 mod tests;
 
-pub use fault::{FaultReason, FieldFault};
-pub use metadata::{metadata, metadata_update, metadata_warnings};
-pub use names::{NameRule, annotation_key_faults, name_faults};
+pub(crate) use fault::{FaultReason, FieldFault};
+pub(crate) use names::{NameRule, annotation_key_faults, name_faults};
 // A key of a label is what Kubernetes calls a qualified name, where it asks for one elsewhere.
-pub use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};
+pub(crate) use pintle_meta::{label_key_faults, label_key_faults as qualified_name_faults, label_value_faults};

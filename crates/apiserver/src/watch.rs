@@ -19,13 +19,11 @@ use tokio::time::Instant;
 pub(crate) use event::Event;
 pub(crate) use frame::Shape;
 
-use crate::api::{Api, VERSION_PATIENCE};
-use crate::db::{Feed, Over};
 use crate::failure::{Failure, Outcome};
-use crate::faults::WatchFault;
+use crate::faults::{self, WatchFault};
+use crate::registry::{Registry, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number, present};
 use crate::request::options::ListOptions;
-use crate::rest::{Selection, Served, compacted, is_uncached, parse_number, present};
-use crate::store::Stored;
+use crate::store::{Feed, Over, Stored};
 
 /// What goes out at once.
 #[derive(Clone, Debug)]
@@ -65,7 +63,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// One client's watch. Dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    api: Arc<Api>,
+    registry: Arc<Registry>,
     selection: Selection,
     shape: Shape,
     feed: Feed,
@@ -106,7 +104,7 @@ struct Start {
 impl Watcher {
     /// Begins a watch. What is wrong with its options is told now; a version that is too old, or too far ahead, in the stream.
     pub(crate) fn start(
-        api: Arc<Api>,
+        registry: Arc<Registry>,
         selection: Selection,
         options: &ListOptions,
         shape: Shape,
@@ -121,23 +119,31 @@ impl Watcher {
         };
         let start = Start::new(options, version);
         let resource = selection.kind.store.to_string().into();
-        let ((initial, kept, revision), feed) = api.db.follow(&resource, |store| {
+        let ((initial, kept, revision), feed) = registry.db.follow(&resource, |store| {
             let initial = if start.initial { present(store, &selection) } else { VecDeque::new() };
             let kept = start.after.map_or(Ok(()), |after| store.changes_since(&resource, after).map(|_| ()));
             (initial, kept, store.revision())
         });
         let wait_for = (start.initial && version > revision).then_some(version);
         let now = Instant::now();
-        let timeout = timeout(&api, options.timeout);
+        let timeout = timeout(&registry, options.timeout);
         let ends = now + timeout;
         let uncached = is_uncached(&selection.kind);
         let bookmarks = options.allow_bookmarks.then(|| Bookmarks {
-            next: now + bookmark_interval(&api),
+            next: now + bookmark_interval(&registry),
             before_end: (!uncached && timeout > LAST_BOOKMARK).then(|| ends - LAST_BOOKMARK),
         });
+        let fault = registry.faults.watch(&faults::Request {
+            verb: "watch",
+            group: &selection.kind.group,
+            resource: &selection.kind.plural,
+            namespace: &selection.namespace,
+            name: selection.name().unwrap_or_default(),
+            user_agent,
+        });
         let mut watcher = Self {
-            fault: api.faults.watch(&selection, user_agent),
-            api,
+            fault,
+            registry,
             selection,
             shape,
             feed: match start.after {
@@ -193,7 +199,7 @@ impl Watcher {
             });
             tokio::select! {
                 biased;
-                change = self.feed.next(&self.api.db) => match change {
+                change = self.feed.next(&self.registry.db) => match change {
                     Ok(change) => self.push(&change),
                     Err(Over::TooSlow) => {
                         self.state = State::Ending;
@@ -239,10 +245,10 @@ impl Watcher {
             bookmarks.before_end = None;
         }
         if now >= bookmarks.next {
-            bookmarks.next = now + bookmark_interval(&self.api);
+            bookmarks.next = now + bookmark_interval(&self.registry);
         }
         // Where changes are waiting to be read, the next round sends them first.
-        if let Some(revision) = self.api.db.revision_if_read(&self.feed) {
+        if let Some(revision) = self.registry.db.revision_if_read(&self.feed) {
             self.push_bookmark(revision, false);
         }
     }
@@ -262,14 +268,14 @@ impl Watcher {
     async fn await_version(&mut self, version: u64) {
         let uncached = is_uncached(&self.selection.kind);
         let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
-        if !self.api.db.wait_for(version, patience).await {
+        if !self.registry.db.wait_for(version, patience).await {
             let retry = if uncached { 2 } else { 1 };
-            self.fail(&Failure::too_large_version(version, self.api.db.revision(), retry));
+            self.fail(&Failure::too_large_version(version, self.registry.db.revision(), retry));
             return;
         }
         let resource = self.selection.kind.store.to_string().into();
         let ((initial, revision), feed) =
-            self.api.db.follow(&resource, |store| (present(store, &self.selection), store.revision()));
+            self.registry.db.follow(&resource, |store| (present(store, &self.selection), store.revision()));
         (self.feed, self.initial) = (feed, initial);
         self.end_mark = self.bookmarks.as_ref().map(|_| revision);
     }
@@ -304,14 +310,14 @@ impl Start {
     }
 }
 
-fn bookmark_interval(api: &Api) -> Duration {
-    api.config.bookmark_interval.clamp(Duration::from_millis(1), FOREVER)
+fn bookmark_interval(registry: &Registry) -> Duration {
+    registry.config.bookmark_interval.clamp(Duration::from_millis(1), FOREVER)
 }
 
-fn timeout(api: &Api, asked: Option<i64>) -> Duration {
+fn timeout(registry: &Registry, asked: Option<i64>) -> Duration {
     match asked {
         Some(seconds) if seconds < 0 => Duration::ZERO,
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(FOREVER),
-        _ => DEFAULT_TIMEOUT + api.with_random(|random| DEFAULT_TIMEOUT.mul_f64(random.f64())),
+        _ => DEFAULT_TIMEOUT + registry.with_random(|random| DEFAULT_TIMEOUT.mul_f64(random.f64())),
     }
 }

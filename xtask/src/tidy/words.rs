@@ -10,9 +10,6 @@ use super::{Finding, Source};
 /// Names that crates share, and why.
 const SHARED: &[(&str, &str)] = &[("Error", "how the work of a crate fails, as is the custom in Rust")];
 
-/// Public modules whose types do not count: they are the inside of the server, which is about to be closed.
-const INSIDE: &[&str] = &["crd", "discovery", "kinds", "managed", "patch", "schema", "table", "validate"];
-
 pub(super) fn check(root: &Path, sources: &[Source], packages: &[Value], findings: &mut Vec<Finding>) {
     let mut owners = BTreeMap::<String, Vec<PathBuf>>::new();
     for package in packages.iter().filter(|package| package["publish"].is_null()) {
@@ -50,7 +47,7 @@ fn public_types(file: &Path, sources: &[Source]) -> Vec<String> {
         false => file.with_extension(""),
     };
     let mut names = own_types(&source.text);
-    for module in modules(&source.text, "pub mod ").filter(|module| !INSIDE.contains(module)) {
+    for module in modules(&source.text, "pub mod ") {
         names.extend(public_types(&parts.join(format!("{module}.rs")), sources));
     }
     names

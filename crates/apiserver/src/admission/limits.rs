@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Amounts, Attempt, pods};
-use crate::kinds::edit::{items, list, member, set, text_at};
+use crate::object::{items, list, member, set, text_at};
 use crate::schema::quantity::Quantity;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Amounts;
-use crate::kinds::edit::{list, text_at};
+use crate::object::{list, text_at};
 
 /// Which list of a pod's spec a container is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ mod usage;
 use serde_json::Value;
 
 use super::{Amounts, Attempt};
-use crate::kinds::edit::text_at;
+use crate::object::text_at;
 use crate::schema::quantity::Quantity;
 
 pub(crate) use usage::concern;

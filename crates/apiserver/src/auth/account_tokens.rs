@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{ServiceAccount, User};
 use crate::failure::quoted;
 use crate::kinds::{Cluster, GroupResource};
+use crate::request::user::{ServiceAccount, User};
 
 /// Who gives the tokens out, and for whom they are unless their request says otherwise: this server.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";

@@ -3,10 +3,10 @@
 use pintle_meta::{Reason, StatusDetails};
 
 use super::rbac::{self, Decision};
-use super::{MASTERS, User};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource};
 use crate::request::path::ResourcePath;
+use crate::request::user::{MASTERS, User};
 
 /// What a request does, as rules see it.
 #[derive(Clone, Debug)]

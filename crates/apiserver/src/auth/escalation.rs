@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::rbac::{self, Decision, GROUP};
 use super::rights::{Right, Thing};
-use super::{Attributes, MASTERS, User, decide};
+use super::{Attributes, decide};
 use crate::failure::{Failure, Outcome, quoted};
-use crate::kinds::{Cluster, GroupResource};
+use crate::kinds::{Cluster, GroupResource, Place};
 use crate::request::path::ResourcePath;
-use crate::rest::Place;
+use crate::request::user::{MASTERS, User};
 
 /// Whether writes of the kind give rights away.
 pub(crate) fn grants_rights(place: &Place) -> bool {
@@ -137,7 +137,7 @@ impl Writer<'_> {
                 }
             }
             if let Some(members) = object.as_object_mut() {
-                members.retain(|_, value| !crate::kinds::edit::is_empty(value));
+                members.retain(|_, value| !crate::object::is_empty(value));
             }
             object
         };
@@ -172,7 +172,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kinds::Registry;
+    use crate::kinds::Kinds;
 
     /// Objects by resource; namespaces do not count.
     struct Objects(Vec<(&'static str, Value)>);
@@ -221,7 +221,7 @@ mod tests {
 
     fn check(rules: Value, plural: &str, new: Value, old: Option<Value>) -> Result<(), String> {
         let user = User { name: "u".into(), groups: vec!["g".into(), "h".into()], ..User::default() };
-        let kind = Registry::builtin().resource(GROUP, "v1", plural).expect("a built-in kind").clone();
+        let kind = Kinds::builtin().resource(GROUP, "v1", plural).expect("a built-in kind").clone();
         let namespace = if kind.namespaced() { "n" } else { "" };
         let place = Place::new(kind, namespace, "a");
         check_grant(&cluster(rules), &user, &place, &new, old.as_ref()).map_err(|failure| failure.status.message)

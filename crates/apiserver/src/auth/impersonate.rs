@@ -2,12 +2,13 @@
 
 use http::{HeaderMap, HeaderValue};
 
+use super::Attributes;
 use super::authorize::{decide, forbidden};
 use super::rbac::{self, Decision};
-use super::{Attributes, ServiceAccount, User};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::Cluster;
 use crate::request::path::ResourcePath;
+use crate::request::user::{ServiceAccount, User};
 use crate::validate::{NameRule, name_faults};
 
 const NAME: &str = "impersonate-user";

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Attributes, User};
+use super::Attributes;
 use crate::kinds::{Cluster, GroupResource};
+use crate::request::user::User;
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 

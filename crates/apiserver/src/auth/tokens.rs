@@ -1,11 +1,11 @@
 //! Static bearer tokens, in the CSV format of the kube-apiserver: `token,user,uid[,"group1,group2"]`.
 
+use crate::request::user::User;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use super::User;
 
 /// Who is behind each token.
 #[derive(Clone, Default)]

@@ -8,12 +8,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{all, options};
-use crate::api::Api;
 use crate::crd;
-use crate::kinds::GroupResource;
-use crate::manager::Manager;
+use crate::fieldmanager::Writer;
+use crate::kinds::{GroupResource, Place};
+use crate::registry::{Change as Write, Registry};
 use crate::request::options::DeleteOptions;
-use crate::rest::{Change as Write, Place};
 use crate::store::Change;
 
 const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -39,33 +38,33 @@ impl Definitions {
     }
 
     /// Brings definitions into force and lets go of those that are deleted; answers when to look again.
-    pub(super) async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
+    pub(super) async fn work(&mut self, registry: &Arc<Registry>) -> Option<Instant> {
         if !std::mem::take(&mut self.dirty) {
             return None;
         }
-        let definitions = present(api);
-        for settled in crd::settle(&definitions, &api.clock.now_text()) {
-            self.write_status(api, &settled);
+        let definitions = present(registry);
+        for settled in crd::settle(&definitions, &registry.clock.now_text()) {
+            self.write_status(registry, &settled);
         }
-        let definitions = present(api);
-        self.serve(api, &definitions);
+        let definitions = present(registry);
+        self.serve(registry, &definitions);
         let mut waiting = false;
         for definition in definitions.iter().filter(|definition| crd::is_terminating(definition)) {
-            waiting |= !self.let_go(api, definition).await;
+            waiting |= !self.let_go(registry, definition).await;
         }
         self.dirty |= waiting;
         waiting.then(|| Instant::now() + AGAIN)
     }
 
     /// Makes the registry say what the definitions say.
-    fn serve(&mut self, api: &Api, definitions: &[Arc<Value>]) {
+    fn serve(&mut self, registry: &Registry, definitions: &[Arc<Value>]) {
         let mut present: HashMap<GroupResource, &Arc<Value>> = HashMap::new();
         for definition in definitions.iter().filter(|definition| crd::is_established(definition)) {
             present.insert(crd::resource(definition), definition);
         }
         let gone: Vec<_> = self.served.keys().filter(|resource| !present.contains_key(resource)).cloned().collect();
         for resource in gone {
-            self.withdraw(api, &resource);
+            self.withdraw(registry, &resource);
         }
         for (resource, definition) in present {
             let depends_on = serde_json::json!([
@@ -78,101 +77,101 @@ impl Definitions {
                 continue;
             }
             let kinds = crd::kinds(definition);
-            api.change_kinds(|registry| registry.replace_custom(&resource, kinds));
+            registry.change_kinds(|known| known.replace_custom(&resource, kinds));
             let spec_changed = old.is_none_or(|old| old[0] != depends_on[0]);
             if spec_changed {
-                api.db.renew(&stored(&resource).to_string().into());
+                registry.db.renew(&stored(&resource).to_string().into());
             }
         }
     }
 
     /// Serves a resource no longer.
-    fn withdraw(&mut self, api: &Api, resource: &GroupResource) {
+    fn withdraw(&mut self, registry: &Registry, resource: &GroupResource) {
         if self.served.remove(resource).is_some() {
-            api.change_kinds(|kinds| kinds.replace_custom(resource, Vec::new()));
-            api.db.renew(&stored(resource).to_string().into());
+            registry.change_kinds(|kinds| kinds.replace_custom(resource, Vec::new()));
+            registry.db.renew(&stored(resource).to_string().into());
         }
     }
 
     /// Deletes the objects of a definition that is going, then the definition; answers whether it is gone.
-    async fn let_go(&mut self, api: &Arc<Api>, definition: &Value) -> bool {
+    async fn let_go(&mut self, registry: &Arc<Registry>, definition: &Value) -> bool {
         let resource = crd::resource(definition);
         if !has_finalizer(definition) {
             return true;
         }
-        let kinds = api.kinds();
+        let kinds = registry.kinds();
         let store = stored(&resource);
-        let objects = all(api, &store.to_string());
+        let objects = all(registry, &store.to_string());
         let Some(kind) = kinds.store(&store).filter(|_| self.served.contains_key(&resource)) else {
-            self.finish(api, definition);
+            self.finish(registry, definition);
             return true;
         };
         if objects.is_empty() {
-            self.finish(api, definition);
+            self.finish(registry, definition);
             return true;
         }
         for object in &objects {
             if !object.is_deleting() {
                 let place = Place::new(kind.clone(), &object.namespace(), &object.name());
-                if let Err(failure) = api.delete(&place, &DeleteOptions::default()) {
+                if let Err(failure) = registry.delete(&place, &DeleteOptions::default()) {
                     tracing::debug!(message = failure.status.message, "an object of a deleted definition stays");
                 }
                 tokio::task::yield_now().await;
             }
         }
-        if all(api, &store.to_string()).is_empty() {
-            self.finish(api, definition);
+        if all(registry, &store.to_string()).is_empty() {
+            self.finish(registry, definition);
             return true;
         }
         let mut told = definition.clone();
         let message = "CustomResource deletion is in progress";
-        let now = api.clock.now_text();
+        let now = registry.clock.now_text();
         if crd::set_condition(&mut told, "Terminating", "True", "InstanceDeletionInProgress", message, &now) {
-            self.write_status(api, &told);
+            self.write_status(registry, &told);
         }
         false
     }
 
     /// Removes the finalizer, and with it the definition. Where no other holds it, the resource goes first: who sees that the
     /// definition is gone finds nothing served.
-    fn finish(&mut self, api: &Arc<Api>, definition: &Value) {
+    fn finish(&mut self, registry: &Arc<Registry>, definition: &Value) {
         if finalizers(definition).count() == 1 {
-            self.withdraw(api, &crd::resource(definition));
+            self.withdraw(registry, &crd::resource(definition));
         }
         let make = |live: Option<&Value>| {
             let mut new = live.cloned().unwrap_or_default();
             let finalizers: Vec<Value> =
-                finalizers(&new).filter(|name| name.as_str() != Some(crate::rest::CLEANUP)).cloned().collect();
+                finalizers(&new).filter(|name| name.as_str() != Some(crate::registry::CLEANUP)).cloned().collect();
             new["metadata"]["finalizers"] = finalizers.into();
             Ok(new)
         };
-        self.write(api, definition, None, &make);
+        self.write(registry, definition, None, &make);
     }
 
-    fn write_status(&self, api: &Arc<Api>, settled: &Value) {
+    fn write_status(&self, registry: &Arc<Registry>, settled: &Value) {
         let make = |live: Option<&Value>| {
             let mut new = live.cloned().unwrap_or_default();
             new["status"] = settled["status"].clone();
             Ok(new)
         };
-        self.write(api, settled, Some("status"), &make);
+        self.write(registry, settled, Some("status"), &make);
     }
 
     fn write(
         &self,
-        api: &Arc<Api>,
+        registry: &Arc<Registry>,
         definition: &Value,
         subresource: Option<&str>,
         make: &dyn Fn(Option<&Value>) -> crate::failure::Outcome<Value>,
     ) {
-        let kinds = api.kinds();
+        let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(GROUP, "CustomResourceDefinition") else { return };
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         let mut place = Place::new(kind.clone(), "", name);
         place.subresource = subresource.map(str::to_owned);
         let options = options();
-        let manager = Manager::new(&options, MANAGER, api.clock.now_text());
-        if let Err(failure) = api.update(&place, &Write::Patch { make, apply: false }, &manager) {
+        let manager = Writer::new(&options, MANAGER, registry.clock.now_text());
+        if let Err(failure) = registry.update(&place, &Write::Patch { make, apply: false }, &manager) {
             tracing::debug!(%name, message = failure.status.message, "a definition could not be written");
         }
     }
@@ -183,8 +182,8 @@ fn stored(resource: &GroupResource) -> GroupResource {
 }
 
 /// The definitions in the order in which they were made.
-fn present(api: &Api) -> Vec<Arc<Value>> {
-    let mut definitions: Vec<_> = all(api, RESOURCE).iter().map(|stored| Arc::new(stored.decode())).collect();
+fn present(registry: &Registry) -> Vec<Arc<Value>> {
+    let mut definitions: Vec<_> = all(registry, RESOURCE).iter().map(|stored| Arc::new(stored.decode())).collect();
     definitions.sort_by(|a, b| {
         let key = |value: &Value| value["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
         key(a).cmp(&key(b))
@@ -197,5 +196,5 @@ fn finalizers(definition: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn has_finalizer(definition: &Value) -> bool {
-    finalizers(definition).any(|name| name.as_str() == Some(crate::rest::CLEANUP))
+    finalizers(definition).any(|name| name.as_str() == Some(crate::registry::CLEANUP))
 }

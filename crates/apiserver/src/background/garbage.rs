@@ -10,14 +10,12 @@ use pintle_meta::{GroupVersion, PropagationPolicy};
 use serde_json::Value;
 
 use super::options;
-use crate::api::Api;
-use crate::db::key;
 use crate::failure::Outcome;
-use crate::kinds::{Kind, Registry};
-use crate::manager::Manager;
+use crate::fieldmanager::Writer;
+use crate::kinds::{Kind, Kinds, Place};
+use crate::registry::{Change as Write, Registry};
 use crate::request::options::DeleteOptions;
-use crate::rest::{Change as Write, Place};
-use crate::store::{Change, ChangeKind, Key, Range, ResourceKey, Stored};
+use crate::store::{Change, ChangeKind, Key, Range, ResourceKey, Stored, key};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -46,13 +44,13 @@ enum Owner {
 }
 
 impl Collector {
-    pub(super) fn look_anew(&mut self, api: &Api) {
+    pub(super) fn look_anew(&mut self, registry: &Registry) {
         *self = Self::default();
-        let kinds = api.kinds();
+        let kinds = registry.kinds();
         let stores: BTreeSet<String> = kinds.kinds().map(|kind| kind.store.to_string()).collect();
         for resource in stores {
             let resource: ResourceKey = resource.into();
-            let objects: Vec<_> = api.db.read(|store| {
+            let objects: Vec<_> = registry.db.read(|store| {
                 let range = Range::namespace(None);
                 store.range(&resource, &range).map(|(key, stored)| (key.clone(), stored.clone())).collect()
             });
@@ -123,54 +121,54 @@ impl Collector {
     }
 
     /// Looks at every object that is due.
-    pub(super) async fn work(&mut self, api: &Arc<Api>) {
+    pub(super) async fn work(&mut self, registry: &Arc<Registry>) {
         while let Some(at) = self.queue.pop_front() {
             self.queued.remove(&at);
-            self.look_at(api, at);
+            self.look_at(registry, at);
             tokio::task::yield_now().await;
         }
     }
 
-    fn look_at(&mut self, api: &Arc<Api>, at: At) {
-        let kinds = api.kinds();
-        let Some((kind, (resource, key))) = resolve(api, &kinds, at) else { return };
-        let Some(stored) = api.db.get(&resource, &key) else { return };
+    fn look_at(&mut self, registry: &Arc<Registry>, at: At) {
+        let kinds = registry.kinds();
+        let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return };
+        let Some(stored) = registry.db.get(&resource, &key) else { return };
         let place = Place::new(kind.clone(), &stored.namespace(), &stored.name());
         let outcome = if stored.is_deleting() {
             if has_finalizer(&stored, ORPHAN) {
-                self.set_dependents_free(api, &place, &stored)
+                self.set_dependents_free(registry, &place, &stored)
             } else if has_finalizer(&stored, FOREGROUND) {
-                self.await_dependents(api, &place, &stored)
+                self.await_dependents(registry, &place, &stored)
             } else {
                 Ok(())
             }
         } else {
-            self.follow_owners(api, &kinds, &place, &stored)
+            self.follow_owners(registry, &kinds, &place, &stored)
         };
         if let Err(failure) = outcome {
             tracing::debug!(%key, message = failure.status.message, "an object could not be collected");
         }
     }
 
-    fn dependents_of(&self, api: &Api, object: &Stored) -> Vec<(At, Arc<Stored>)> {
+    fn dependents_of(&self, registry: &Registry, object: &Stored) -> Vec<(At, Arc<Stored>)> {
         let places = self.dependents.get(&*object.uid()).into_iter().flatten();
-        places.filter_map(|at| Some((at.clone(), api.db.get(&at.0, &at.1)?))).collect()
+        places.filter_map(|at| Some((at.clone(), registry.db.get(&at.0, &at.1)?))).collect()
     }
 
     /// Takes the owner out of its dependents' references, then its finalizer away.
-    fn set_dependents_free(&mut self, api: &Arc<Api>, place: &Place, owner: &Stored) -> Outcome<()> {
-        let kinds = api.kinds();
-        for ((resource, _), dependent) in self.dependents_of(api, owner) {
+    fn set_dependents_free(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
+        let kinds = registry.kinds();
+        for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let place = Place::new(kind.clone(), &dependent.namespace(), &dependent.name());
-            drop_references(api, &place, &|reference| text(reference, "uid") == owner.uid())?;
+            drop_references(registry, &place, &|reference| text(reference, "uid") == owner.uid())?;
         }
-        drop_finalizer(api, place, ORPHAN)
+        drop_finalizer(registry, place, ORPHAN)
     }
 
     /// An owner that waits goes once no dependent blocks it.
-    fn await_dependents(&mut self, api: &Arc<Api>, place: &Place, owner: &Stored) -> Outcome<()> {
-        let dependents = self.dependents_of(api, owner);
+    fn await_dependents(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
+        let dependents = self.dependents_of(registry, owner);
         let blocks = |dependent: &Stored| {
             let references = dependent.owner_references();
             let mut of_owner = references.iter().filter(|reference| text(reference, "uid") == owner.uid());
@@ -182,16 +180,22 @@ impl Collector {
                 self.enqueue(at.clone());
             }
         }
-        if blocking { Ok(()) } else { drop_finalizer(api, place, FOREGROUND) }
+        if blocking { Ok(()) } else { drop_finalizer(registry, place, FOREGROUND) }
     }
 
     /// Deletes an object without living owners; drops references to those that are gone, if others live.
-    fn follow_owners(&mut self, api: &Arc<Api>, kinds: &Registry, place: &Place, object: &Stored) -> Outcome<()> {
+    fn follow_owners(
+        &mut self,
+        registry: &Arc<Registry>,
+        kinds: &Kinds,
+        place: &Place,
+        object: &Stored,
+    ) -> Outcome<()> {
         if place.kind.kind == "Event" && place.kind.store.resource == "events" {
             return Ok(());
         }
         let references = object.owner_references();
-        let owners: Vec<_> = references.iter().map(|reference| owner(api, kinds, place, reference)).collect();
+        let owners: Vec<_> = references.iter().map(|reference| owner(registry, kinds, place, reference)).collect();
         if owners.is_empty() || owners.contains(&Owner::Unknown) {
             return Ok(());
         }
@@ -204,16 +208,16 @@ impl Collector {
                     .filter(|(_, owner)| **owner != Owner::Lives)
                     .map(|(reference, _)| text(reference, "uid").to_owned())
                     .collect();
-                drop_references(api, place, &|reference| dead.contains(text(reference, "uid")))?;
+                drop_references(registry, place, &|reference| dead.contains(text(reference, "uid")))?;
             }
             return Ok(());
         }
-        let dependents = self.dependents_of(api, object);
+        let dependents = self.dependents_of(registry, object);
         let policy = match waits && !dependents.is_empty() {
             true => {
                 let circle = dependents.iter().any(|(_, dependent)| dependent.is_deleting());
                 if circle {
-                    unblock(api, place)?;
+                    unblock(registry, place)?;
                 }
                 PropagationPolicy::Foreground
             }
@@ -226,7 +230,7 @@ impl Collector {
             uid: Some(object.uid().into_owned()),
             ..DeleteOptions::default()
         };
-        match api.delete(place, &options) {
+        match registry.delete(place, &options) {
             Err(failure) if !failure.is_not_found() => Err(failure),
             _ => Ok(()),
         }
@@ -234,7 +238,7 @@ impl Collector {
 }
 
 /// The kind that a place in the store, or a reference to an owner, belongs to.
-fn resolve(api: &Api, kinds: &Registry, (resource, key): At) -> Option<(Arc<Kind>, At)> {
+fn resolve(registry: &Registry, kinds: &Kinds, (resource, key): At) -> Option<(Arc<Kind>, At)> {
     let Some(group_kind) = resource.strip_prefix('?') else {
         return Some((kind_of_store(kinds, &resource)?.clone(), (resource, key)));
     };
@@ -245,17 +249,17 @@ fn resolve(api: &Api, kinds: &Registry, (resource, key): At) -> Option<(Arc<Kind
         true => key,
         false => key.rsplit('/').next().unwrap_or_default().into(),
     };
-    api.db.get(&store, &key)?;
+    registry.db.get(&store, &key)?;
     Some((kind.clone(), (store, key)))
 }
 
-fn kind_of_store<'a>(kinds: &'a Registry, resource: &str) -> Option<&'a Arc<Kind>> {
+fn kind_of_store<'a>(kinds: &'a Kinds, resource: &str) -> Option<&'a Arc<Kind>> {
     let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
     kinds.store(&crate::kinds::GroupResource::new(group, plural))
 }
 
 /// What has become of an owner.
-fn owner(api: &Api, kinds: &Registry, dependent: &Place, reference: &Value) -> Owner {
+fn owner(registry: &Registry, kinds: &Kinds, dependent: &Place, reference: &Value) -> Owner {
     let Ok(version) = text(reference, "apiVersion").parse::<GroupVersion>() else { return Owner::Unknown };
     let Some(kind) = kinds.kind(&version.group, &version.version, text(reference, "kind")) else {
         return Owner::Unknown;
@@ -265,7 +269,7 @@ fn owner(api: &Api, kinds: &Registry, dependent: &Place, reference: &Value) -> O
         (true, true) => dependent.namespace.as_str(),
         (false, _) => "",
     };
-    let found = api.db.get(&kind.store.to_string(), &key(namespace, text(reference, "name")));
+    let found = registry.db.get(&kind.store.to_string(), &key(namespace, text(reference, "name")));
     let Some(found) = found.filter(|found| found.uid() == text(reference, "uid")) else { return Owner::Gone };
     let waiting = found.is_deleting() && has_finalizer(&found, FOREGROUND);
     match waiting && reference["blockOwnerDeletion"] == true {
@@ -274,8 +278,8 @@ fn owner(api: &Api, kinds: &Registry, dependent: &Place, reference: &Value) -> O
     }
 }
 
-fn drop_references(api: &Arc<Api>, place: &Place, is_dead: &dyn Fn(&Value) -> bool) -> Outcome<()> {
-    patch(api, place, &|metadata| {
+fn drop_references(registry: &Arc<Registry>, place: &Place, is_dead: &dyn Fn(&Value) -> bool) -> Outcome<()> {
+    patch(registry, place, &|metadata| {
         let references = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
         let living: Vec<Value> = references.into_iter().filter(|reference| !is_dead(reference)).collect();
         set_or_remove(metadata, "ownerReferences", living);
@@ -283,16 +287,16 @@ fn drop_references(api: &Arc<Api>, place: &Place, is_dead: &dyn Fn(&Value) -> bo
 }
 
 /// Lets a circle of references that block each other go.
-fn unblock(api: &Arc<Api>, place: &Place) -> Outcome<()> {
-    patch(api, place, &|metadata| {
+fn unblock(registry: &Arc<Registry>, place: &Place) -> Outcome<()> {
+    patch(registry, place, &|metadata| {
         for reference in metadata["ownerReferences"].as_array_mut().into_iter().flatten() {
             reference["blockOwnerDeletion"] = false.into();
         }
     })
 }
 
-fn drop_finalizer(api: &Arc<Api>, place: &Place, finalizer: &str) -> Outcome<()> {
-    patch(api, place, &|metadata| {
+fn drop_finalizer(registry: &Arc<Registry>, place: &Place, finalizer: &str) -> Outcome<()> {
+    patch(registry, place, &|metadata| {
         let finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
         let others: Vec<Value> = finalizers.into_iter().filter(|name| *name != finalizer).collect();
         set_or_remove(metadata, "finalizers", others);
@@ -309,15 +313,15 @@ fn set_or_remove(metadata: &mut Value, name: &str, list: Vec<Value>) {
 }
 
 /// Changes an object's metadata; one that is gone is left so.
-fn patch(api: &Arc<Api>, place: &Place, change: &dyn Fn(&mut Value)) -> Outcome<()> {
+fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Value)) -> Outcome<()> {
     let make = |live: Option<&Value>| {
         let mut new = live.cloned().unwrap_or_default();
         change(&mut new["metadata"]);
         Ok(new)
     };
     let options = options();
-    let manager = Manager::new(&options, MANAGER, api.clock.now_text());
-    match api.update(place, &Write::Patch { make: &make, apply: false }, &manager) {
+    let manager = Writer::new(&options, MANAGER, registry.clock.now_text());
+    match registry.update(place, &Write::Patch { make: &make, apply: false }, &manager) {
         Err(failure) if !failure.is_not_found() => Err(failure),
         _ => Ok(()),
     }

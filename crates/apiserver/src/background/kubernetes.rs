@@ -6,12 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::options;
-use crate::api::Api;
-use crate::db::key;
-use crate::manager::Manager;
+use crate::fieldmanager::Writer;
+use crate::kinds::Place;
 use crate::patch::merge;
-use crate::rest::{Change as Write, Place};
-use crate::store::Change;
+use crate::registry::{Change as Write, Registry};
+use crate::store::{Change, key};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
@@ -38,27 +37,27 @@ impl Kubernetes {
         self.dirty = true;
     }
 
-    pub(super) fn work(&mut self, api: &Arc<Api>) {
+    pub(super) fn work(&mut self, registry: &Arc<Registry>) {
         if std::mem::take(&mut self.dirty) {
-            put_right(api, self.address);
+            put_right(registry, self.address);
         }
     }
 }
 
 /// Makes what is missing of the three objects, and undoes what others have made of the endpoints. A Service that is there is left
 /// alone.
-pub(crate) fn put_right(api: &Arc<Api>, address: SocketAddr) {
+pub(crate) fn put_right(registry: &Arc<Registry>, address: SocketAddr) {
     let options = options();
-    let manager = Manager::new(&options, MANAGER, api.clock.now_text());
+    let manager = Writer::new(&options, MANAGER, registry.clock.now_text());
     for (group, kind, wanted) in objects(address) {
-        let kinds = api.kinds();
+        let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(group, kind) else { continue };
         let place = Place::new(kind.clone(), NAMESPACE, NAME);
         let make = |live: Option<&Value>| Ok(merge(live.unwrap_or(&Value::Null), &wanted));
-        let written = match api.db.get(&place.resource_key(), &place.key()) {
-            None => api.create(&place, wanted.clone(), &manager),
+        let written = match registry.db.get(&place.resource_key(), &place.key()) {
+            None => registry.create(&place, wanted.clone(), &manager),
             Some(_) if kind.kind == "Service" => continue,
-            Some(_) => api.update(&place, &Write::Patch { make: &make, apply: false }, &manager),
+            Some(_) => registry.update(&place, &Write::Patch { make: &make, apply: false }, &manager),
         };
         if let Err(failure) = written {
             tracing::error!(

@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::all;
-use crate::api::Api;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Place};
+use crate::registry::Registry;
 use crate::request::options::DeleteOptions;
-use crate::rest::Place;
 use crate::store::{Change, ChangeKind, Range, Stored};
 
 /// How long a deleted namespace stays as it is, so that clients get to see it.
@@ -40,8 +39,8 @@ impl Cleaner {
         }
     }
 
-    pub(super) fn look_anew(&mut self, api: &Api) {
-        for namespace in all(api, "namespaces") {
+    pub(super) fn look_anew(&mut self, registry: &Registry) {
+        for namespace in all(registry, "namespaces") {
             self.note(&namespace);
         }
     }
@@ -58,13 +57,13 @@ impl Cleaner {
     }
 
     /// Empties the namespaces that are due; answers when the next is.
-    pub(super) async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
+    pub(super) async fn work(&mut self, registry: &Arc<Registry>) -> Option<Instant> {
         let now = Instant::now();
         let due: Vec<String> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
         for name in due {
-            let remaining = empty(api, &name).await;
-            report(api, &name, &remaining);
-            if remaining.is_empty() && finish(api, &name) {
+            let remaining = empty(registry, &name).await;
+            report(registry, &name, &remaining);
+            if remaining.is_empty() && finish(registry, &name) {
                 self.due.remove(&name);
             } else {
                 self.stuck.insert(name.clone());
@@ -83,8 +82,8 @@ struct Remaining {
 }
 
 /// Deletes what is in a namespace; answers what stays.
-async fn empty(api: &Arc<Api>, name: &str) -> Vec<Remaining> {
-    let kinds = api.kinds();
+async fn empty(registry: &Arc<Registry>, name: &str) -> Vec<Remaining> {
+    let kinds = registry.kinds();
     let mut stores: Vec<&Arc<Kind>> = Vec::new();
     for kind in kinds.kinds().filter(|kind| kind.namespaced() && !kind.conduct.transient && kind.allows("delete")) {
         if !stores.iter().any(|known| known.store == kind.store) {
@@ -94,8 +93,8 @@ async fn empty(api: &Arc<Api>, name: &str) -> Vec<Remaining> {
     stores.sort_by_key(|kind| kind.kind != "Pod");
     let mut remaining = Vec::new();
     for kind in stores {
-        delete_all(api, kind, name).await;
-        let left = contents(api, kind, name);
+        delete_all(registry, kind, name).await;
+        let left = contents(registry, kind, name);
         if !left.is_empty() {
             let finalizers = left.iter().flat_map(|object| object.finalizers()).collect();
             let is_pod = kind.kind == "Pod";
@@ -108,12 +107,12 @@ async fn empty(api: &Arc<Api>, name: &str) -> Vec<Remaining> {
     remaining
 }
 
-async fn delete_all(api: &Arc<Api>, kind: &Arc<Kind>, namespace: &str) {
-    for object in contents(api, kind, namespace) {
+async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &str) {
+    for object in contents(registry, kind, namespace) {
         if !object.is_deleting() {
             let place = Place::new(kind.clone(), namespace, &object.name());
             let options = DeleteOptions { propagation: Some(PropagationPolicy::Background), ..Default::default() };
-            if let Err(failure) = api.delete(&place, &options) {
+            if let Err(failure) = registry.delete(&place, &options) {
                 tracing::debug!(%namespace, message = failure.status.message, "content of a deleted namespace stays");
             }
             tokio::task::yield_now().await;
@@ -121,14 +120,14 @@ async fn delete_all(api: &Arc<Api>, kind: &Arc<Kind>, namespace: &str) {
     }
 }
 
-fn contents(api: &Api, kind: &Kind, namespace: &str) -> Vec<Arc<Stored>> {
+fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored>> {
     let range = Range::namespace(Some(namespace));
     let resource = kind.store.to_string();
-    api.db.read(|store| store.range(&resource, &range).map(|(_, stored)| stored.clone()).collect())
+    registry.db.read(|store| store.range(&resource, &range).map(|(_, stored)| stored.clone()).collect())
 }
 
 /// Writes down how far the deletion has come.
-fn report(api: &Arc<Api>, name: &str, remaining: &[Remaining]) {
+fn report(registry: &Arc<Registry>, name: &str, remaining: &[Remaining]) {
     let content = remaining.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count));
     let content = content.collect::<Vec<_>>().join(", ");
     let mut held: Vec<(String, usize)> = Vec::new();
@@ -186,8 +185,8 @@ fn report(api: &Arc<Api>, name: &str, remaining: &[Remaining]) {
             ),
         },
     ];
-    let now = api.clock.now_text();
-    api.rewrite_namespace(name, |namespace| {
+    let now = registry.clock.now_text();
+    registry.rewrite_namespace(name, |namespace| {
         let old: Vec<Value> = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let new = conditions.iter().map(|(kind, status, reason, message)| {
             let before = old.iter().find(|condition| condition["type"] == *kind && condition["status"] == *status);
@@ -200,8 +199,8 @@ fn report(api: &Arc<Api>, name: &str, remaining: &[Remaining]) {
 }
 
 /// Takes the namespace's own finalizer away; answers whether the namespace is gone.
-fn finish(api: &Arc<Api>, name: &str) -> bool {
-    api.rewrite_namespace(name, |namespace| {
+fn finish(registry: &Arc<Registry>, name: &str) -> bool {
+    registry.rewrite_namespace(name, |namespace| {
         let finalizers = namespace["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
         let finalizers: Vec<Value> = finalizers.into_iter().filter(|name| *name != "kubernetes").collect();
         match finalizers.is_empty() {
@@ -209,5 +208,5 @@ fn finish(api: &Arc<Api>, name: &str) -> bool {
             false => namespace["spec"]["finalizers"] = finalizers.into(),
         }
     });
-    api.db.get("namespaces", name).is_none()
+    registry.db.get("namespaces", name).is_none()
 }

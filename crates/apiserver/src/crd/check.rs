@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::is_established;
 use super::names::is_protected;
-use crate::kinds::edit::{has, list, text_at};
+use crate::object::{has, list, text_at};
 use crate::validate::{FieldFault, NameRule, name_faults};
 
 /// The faults of a definition; `old` is the stored one of an update.

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::path::{self, Step};
-use crate::kinds::edit::{integer_at, list, text_at};
-use crate::table::{Column, age};
+use crate::kinds::table::{Column, age};
+use crate::object::{integer_at, list, text_at};
 
 /// How one cell of a custom resource's row is made.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub(super) fn read(version: &Value) -> (Vec<Column>, Vec<Cell>) {
         let age = Column {
             name: "Age".into(),
             kind: "date".into(),
-            description: crate::table::CREATED.into(),
+            description: crate::kinds::table::CREATED.into(),
             ..Column::default()
         };
         add(age, ".metadata.creationTimestamp");

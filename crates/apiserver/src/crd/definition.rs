@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{check, formats};
-use crate::kinds::edit::{default, list, member, set, text_at};
 use crate::kinds::{Context, Strategy};
+use crate::object::{default, list, member, set, text_at};
 use crate::validate::FieldFault;
 
 /// `apiextensions.k8s.io/v1` CustomResourceDefinition.

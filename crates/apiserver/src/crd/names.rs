@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{is_established, is_terminating};
-use crate::kinds::edit::{list, member, set, text_at};
+use crate::object::{list, member, set, text_at};
 
 /// Accepts names and establishes definitions, in the order given; answers those that changed, with their new status.
 ///
 /// `now` is the time of a changed condition, as metadata carry it.
-pub fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
+pub(crate) fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
     let mut all: Vec<Arc<Value>> = definitions.to_vec();
     let mut changed = Vec::new();
     for at in 0..all.len() {
@@ -29,12 +29,19 @@ pub fn settle(definitions: &[Arc<Value>], now: &str) -> Vec<Value> {
 }
 
 /// A condition of a definition.
-pub fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(crate) fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
     list(definition, "/status/conditions").find(|condition| text_at(condition, "/type") == kind)
 }
 
 /// Sets a condition; answers whether that changed anything. The time changes with the status alone.
-pub fn set_condition(definition: &mut Value, kind: &str, status: &str, reason: &str, message: &str, now: &str) -> bool {
+pub(crate) fn set_condition(
+    definition: &mut Value,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+) -> bool {
     let old = condition(definition, kind).cloned();
     let same_status = old.as_ref().is_some_and(|old| text_at(old, "/status") == status);
     let time = old.as_ref().filter(|_| same_status).map_or(now, |old| text_at(old, "/lastTransitionTime"));
@@ -160,7 +167,7 @@ pub(super) fn is_protected(group: &str) -> bool {
 
 /// Sets a name; what is empty and may be left out is.
 fn put(names: &mut Map<String, Value>, key: &str, value: Value) {
-    let empty = crate::kinds::edit::is_empty(&value);
+    let empty = crate::object::is_empty(&value);
     match empty && !matches!(key, "plural" | "kind") {
         true => names.remove(key),
         false => names.insert(key.into(), value),

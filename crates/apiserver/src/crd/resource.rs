@@ -9,17 +9,16 @@ use serde_json::Value;
 
 use super::at::At;
 use super::structural::Structural;
-use super::{columns, default, embedded, is_established, is_terminating, prune, validate};
-use crate::kinds::edit::{differ_outside, has, list, set, text, text_at};
+use super::{RULES, columns, default, embedded, is_established, is_terminating, prune, validate};
+use crate::kinds::table::Column;
 use crate::kinds::{Conduct, Context, Form, Kind, Scale, Strategy, Subresource, compare_versions};
-use crate::rest::RULES;
-use crate::table::Column;
+use crate::object::{differ_outside, has, list, set, text, text_at};
 use crate::validate::{FieldFault, NameRule};
 
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// The kinds of an established definition, one for each served version; none before.
-pub fn kinds(definition: &Value) -> Vec<Kind> {
+pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
     if !is_established(definition) {
         return Vec::new();
     }

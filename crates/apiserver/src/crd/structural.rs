@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::at::At;
-use crate::kinds::edit::{list, text_at};
+use crate::object::{list, text_at};
 
 /// A structural schema, read once from the JSON of a definition.
 ///

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::structural::Structural;
 use super::{condition, default, is_established, kinds, path, prune, settle, validate};
 use crate::kinds::{Kind, Strategy as _};
+use crate::store::Stored;
 
 /// A definition of widgets with one version of this schema of `spec`.
 fn definition(spec: Value) -> Value {
@@ -212,6 +213,20 @@ fn defaults_are_those_of_the_version_that_an_object_was_written_in() {
     assert_eq!(spec("example.com/v1"), json!({"a": "1"}));
     for written in ["example.com/v2", "example.com/gone", ""] {
         assert_eq!(spec(written), json!({"a": "1", "c": "x"}), "{written:?}");
+    }
+}
+
+#[test]
+fn an_object_that_was_shown_as_it_is_stored_is_looked_at_anew_by_another_schema() {
+    let served = |properties: Value| {
+        let definition = definition(json!({"type": "object", "properties": properties}));
+        kinds(&established(&definition)).swap_remove(0)
+    };
+    let (old, new) = (served(json!({"a": {"type": "string"}})), served(json!({"b": {"type": "string"}})));
+    let stored = Stored::sample(&json!({"metadata": {}, "spec": {"a": "1"}}));
+    for _ in 0..2 {
+        assert_eq!(old.converted(&stored), None);
+        assert_eq!(new.shown_stored(&stored)["spec"], json!({}));
     }
 }
 

@@ -4,24 +4,24 @@ use pintle_meta::Scope;
 use serde_json::{Value, json};
 
 use super::elsewhere;
-use crate::kinds::edit::set;
-use crate::kinds::{Kind, Registry};
+use crate::kinds::{Kind, Kinds};
+use crate::object::set;
 
 /// `/api` (the core group alone) or `/apis` (all others) in one document: groups, versions, resources.
-pub fn aggregated(registry: &Registry, core: bool) -> Value {
-    let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == core);
+pub(crate) fn aggregated(kinds: &Kinds, core: bool) -> Value {
+    let groups = kinds.groups().into_iter().filter(|(group, _)| group.is_empty() == core);
     let items: Vec<_> = groups
         .map(|(group, versions)| {
             let metadata = if core { json!({}) } else { json!({"name": group}) };
-            let versions: Vec<_> = versions.iter().map(|version| one_version(registry, group, version)).collect();
+            let versions: Vec<_> = versions.iter().map(|version| one_version(kinds, group, version)).collect();
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
-fn one_version(registry: &Registry, group: &str, version: &str) -> Value {
-    let resources: Vec<_> = registry.version(group, version).into_iter().map(|kind| resource(kind)).collect();
+fn one_version(kinds: &Kinds, group: &str, version: &str) -> Value {
+    let resources: Vec<_> = kinds.version(group, version).into_iter().map(|kind| resource(kind)).collect();
     json!({"version": version, "resources": resources, "freshness": "Current"})
 }
 

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{elsewhere, storage_version_hash};
-use crate::kinds::edit::set;
-use crate::kinds::{Kind, Registry};
+use crate::kinds::{Kind, Kinds};
+use crate::object::set;
 
 /// `/api`: the versions of the core group. `address` is where the server listens, as `host:port`.
-pub fn api_versions(address: &str) -> Value {
+pub(crate) fn api_versions(address: &str) -> Value {
     json!({
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -16,15 +16,15 @@ pub fn api_versions(address: &str) -> Value {
 }
 
 /// `/apis`: all other groups.
-pub fn group_list(registry: &Registry) -> Value {
-    let groups = registry.groups().into_iter().filter(|(group, _)| !group.is_empty());
+pub(crate) fn group_list(kinds: &Kinds) -> Value {
+    let groups = kinds.groups().into_iter().filter(|(group, _)| !group.is_empty());
     let groups: Vec<_> = groups.map(|(group, versions)| group_members(group, &versions)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/GROUP`.
-pub fn group(registry: &Registry, name: &str) -> Option<Value> {
-    let (group, versions) = registry.groups().into_iter().find(|(group, _)| *group == name && !group.is_empty())?;
+pub(crate) fn group(kinds: &Kinds, name: &str) -> Option<Value> {
+    let (group, versions) = kinds.groups().into_iter().find(|(group, _)| *group == name && !group.is_empty())?;
     let mut value = group_members(group, &versions);
     set(&mut value, "kind", "APIGroup".into());
     set(&mut value, "apiVersion", "v1".into());
@@ -32,8 +32,8 @@ pub fn group(registry: &Registry, name: &str) -> Option<Value> {
 }
 
 /// `/api/v1` or `/apis/GROUP/VERSION`.
-pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let kinds = registry.version(group, version);
+pub(crate) fn resource_list(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+    let kinds = kinds.version(group, version);
     let first = kinds.first()?;
     let group_version = first.api_version();
     let resources: Vec<_> = kinds.iter().flat_map(|kind| resources(kind)).collect();
@@ -45,10 +45,10 @@ pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<
 }
 
 /// `/`: where else to look.
-pub fn paths(registry: &Registry) -> Value {
+pub(crate) fn paths(kinds: &Kinds) -> Value {
     let mut paths: Vec<String> =
         ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/"].map(Into::into).into();
-    for (group, versions) in registry.groups().into_iter().filter(|(group, _)| !group.is_empty()) {
+    for (group, versions) in kinds.groups().into_iter().filter(|(group, _)| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::etag;
-use crate::kinds::edit::set;
-use crate::kinds::{Kind, Registry};
+use crate::kinds::{Kind, Kinds};
+use crate::object::set;
 
 const PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
@@ -14,12 +14,12 @@ const METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_METADATA_SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// `/openapi/v3`: each group and version with the path of its document, by which the document can be kept for ever.
-pub fn index(registry: &Registry) -> Value {
+pub(crate) fn index(kinds: &Kinds) -> Value {
     let mut paths = Map::new();
-    for (group, versions) in registry.groups() {
+    for (group, versions) in kinds.groups() {
         for version in versions {
             let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-            let Some(document) = document(registry, group, version) else { continue };
+            let Some(document) = document(kinds, group, version) else { continue };
             let hash = etag(document.to_string().as_bytes());
             paths.insert(path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")}));
         }
@@ -28,8 +28,8 @@ pub fn index(registry: &Registry) -> Value {
 }
 
 /// The OpenAPI 3 document of one group and version: its paths, and the schemas of its custom resources.
-pub fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let kinds = registry.version(group, version);
+pub(crate) fn document(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
+    let kinds = kinds.version(group, version);
     let custom = kinds.first()?.custom;
     let mut paths = Map::new();
     let mut schemas = Map::new();
@@ -53,10 +53,10 @@ pub fn document(registry: &Registry, group: &str, version: &str) -> Option<Value
 }
 
 /// `/openapi/v2`: the paths of all kinds in one OpenAPI 2 document.
-pub fn document_v2(registry: &Registry) -> Value {
+pub(crate) fn document_v2(kinds: &Kinds) -> Value {
     let mut paths = Map::new();
     let mut definitions = Map::new();
-    for kind in registry.kinds().filter(|kind| !kind.conduct.transient) {
+    for kind in kinds.kinds().filter(|kind| !kind.conduct.transient) {
         paths.extend(kind_paths(kind, Form::Two));
         let schema =
             json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-group-version-kind": [gvk(kind)]});
@@ -121,7 +121,7 @@ fn patch_operation(kind: &Kind, form: Form) -> Value {
 /// The schemas of a custom resource and of its list.
 fn custom_schemas(kind: &Kind, mut schema: Value) -> [(String, Value); 2] {
     let reference = |name: &str| json!([{"$ref": format!("#/components/schemas/{name}")}]);
-    if let Some(properties) = crate::kinds::edit::member(&mut schema, "properties") {
+    if let Some(properties) = crate::object::member(&mut schema, "properties") {
         set(properties, "apiVersion", json!({"type": "string"}));
         set(properties, "kind", json!({"type": "string"}));
         set(properties, "metadata", json!({"allOf": reference(METADATA_SCHEMA)}));

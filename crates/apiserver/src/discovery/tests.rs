@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{aggregated, etag, group, group_list, resource_list};
-use crate::kinds::{Registry, compare_versions};
+use crate::kinds::{Kinds, compare_versions};
 
 #[track_caller]
 fn check_resource(group: &str, version: &str, name: &str, expected: Value) {
-    let list = resource_list(&Registry::builtin(), group, version).expect("a known version");
+    let list = resource_list(&Kinds::builtin(), group, version).expect("a known version");
     let found = list["resources"].as_array().into_iter().flatten().find(|resource| resource["name"] == name);
     assert_eq!(found, Some(&expected), "{group}/{version} {name}");
 }
@@ -57,27 +57,27 @@ fn a_resource_shows_names_verbs_and_the_hash_of_its_stored_version() {
 
 #[test]
 fn the_core_list_alone_has_no_api_version() {
-    let registry = Registry::builtin();
-    assert_eq!(resource_list(&registry, "", "v1").expect("core").get("apiVersion"), None);
-    assert_eq!(resource_list(&registry, "apps", "v1").expect("apps")["apiVersion"], "v1");
-    assert_eq!(resource_list(&registry, "apps", "v9"), None);
+    let kinds = Kinds::builtin();
+    assert_eq!(resource_list(&kinds, "", "v1").expect("core").get("apiVersion"), None);
+    assert_eq!(resource_list(&kinds, "apps", "v1").expect("apps")["apiVersion"], "v1");
+    assert_eq!(resource_list(&kinds, "apps", "v9"), None);
 }
 
 #[test]
 fn groups_stand_in_the_order_of_a_real_server_and_prefer_their_first_version() {
-    let registry = Registry::builtin();
-    let groups = group_list(&registry);
+    let kinds = Kinds::builtin();
+    let groups = group_list(&kinds);
     let names: Vec<_> =
         groups["groups"].as_array().into_iter().flatten().filter_map(|group| group["name"].as_str()).collect();
     assert_eq!(&names[..3], ["apiregistration.k8s.io", "apps", "events.k8s.io"]);
-    let autoscaling = group(&registry, "autoscaling").expect("a known group");
+    let autoscaling = group(&kinds, "autoscaling").expect("a known group");
     assert_eq!(autoscaling["preferredVersion"]["version"], "v2");
-    assert_eq!(group(&registry, ""), None);
+    assert_eq!(group(&kinds, ""), None);
 }
 
 #[test]
 fn aggregated_discovery_leaves_the_versions_of_built_in_kinds_to_the_client() {
-    let core = aggregated(&Registry::builtin(), true);
+    let core = aggregated(&Kinds::builtin(), true);
     assert_eq!(core["items"][0]["metadata"], json!({}));
     let resources = core["items"][0]["versions"][0]["resources"].as_array().expect("resources");
     let pods = resources.iter().find(|resource| resource["resource"] == "pods").expect("pods");

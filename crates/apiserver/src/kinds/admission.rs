@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::check::Check;
-use super::edit::{default, has, items, list, member, present, set, text_at};
 use super::{Context, Strategy};
+use crate::object::{default, has, items, list, member, present, set, text_at};
 use crate::validate::{FieldFault, NameRule, name_faults};
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, integer_at, list, member, present, set, set_metadata, text_at};
 use super::pods::{claim_spec, pod_template, validate_template};
 use super::{Context, Scale, Strategy, warnings};
+use crate::object::{default, integer_at, list, member, present, set, set_metadata, text_at};
 use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults};
 
@@ -50,8 +50,9 @@ impl Strategy for Deployment {
     }
 
     fn changes_generation(&self, new: &Value, old: &Value) -> bool {
-        let annotations =
-            |object: &Value| object.pointer("/metadata/annotations").filter(|map| !super::edit::is_empty(map)).cloned();
+        let annotations = |object: &Value| {
+            object.pointer("/metadata/annotations").filter(|map| !crate::object::is_empty(map)).cloned()
+        };
         new.get("spec") != old.get("spec") || annotations(new) != annotations(old)
     }
 
@@ -64,7 +65,7 @@ impl Strategy for Deployment {
             let labels = old.pointer("/metadata/labels").cloned();
             match labels {
                 Some(labels) => set_metadata(new, "labels", labels),
-                None => super::edit::remove_metadata(new, "labels"),
+                None => crate::object::remove_metadata(new, "labels"),
             }
         }
     }
@@ -74,7 +75,7 @@ impl Strategy for Deployment {
         let strategy = text_at(object, "/spec/strategy/type");
         let rolling = "spec.strategy.rollingUpdate";
         match strategy {
-            "Recreate" if super::edit::has(object, "/spec/strategy/rollingUpdate") => {
+            "Recreate" if crate::object::has(object, "/spec/strategy/rollingUpdate") => {
                 let why = "may not be specified when strategy `type` is 'Recreate'";
                 faults.push(FieldFault::forbidden(rolling, why));
             }
@@ -183,13 +184,13 @@ impl Strategy for ReplicationController {
         if let Some(spec) = workload_spec(object) {
             default(spec, "replicas", 1);
             if let Some(labels) = labels.clone()
-                && spec.get("selector").is_none_or(super::edit::is_empty)
+                && spec.get("selector").is_none_or(crate::object::is_empty)
             {
                 set(spec, "selector", labels);
             }
         }
         if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata"))
-            && metadata.get("labels").is_none_or(super::edit::is_empty)
+            && metadata.get("labels").is_none_or(crate::object::is_empty)
         {
             set(metadata, "labels", labels);
         }
@@ -277,7 +278,7 @@ impl Strategy for StatefulSet {
                 default(policy, "whenDeleted", "Retain");
                 default(policy, "whenScaled", "Retain");
             }
-            for claim in super::edit::items(spec, "volumeClaimTemplates") {
+            for claim in crate::object::items(spec, "volumeClaimTemplates") {
                 default(claim, "apiVersion", "v1");
                 default(claim, "kind", "PersistentVolumeClaim");
                 if let Some(spec) = member(claim, "spec") {
@@ -334,7 +335,7 @@ impl Strategy for StatefulSet {
                 "persistentVolumeClaimRetentionPolicy",
                 "minReadySeconds",
             ] {
-                super::edit::remove(&mut spec, key);
+                crate::object::remove(&mut spec, key);
             }
             spec
         };
@@ -460,7 +461,7 @@ fn workload_faults(object: &Value, kind: &str) -> Vec<FieldFault> {
     let read = selector.map(structured);
     let labels = template.pointer("/metadata/labels").cloned().unwrap_or_default();
     let broken = selector_faults(selector.unwrap_or(&Value::Null), "spec.selector");
-    let empty = selector.is_some_and(super::edit::is_empty);
+    let empty = selector.is_some_and(crate::object::is_empty);
     let unreadable = !broken.is_empty() || matches!(read, Some(None));
     let matches = match &read {
         Some(Some(selector)) => selects_labels(selector, labels.as_object()),
@@ -482,7 +483,7 @@ fn workload_faults(object: &Value, kind: &str) -> Vec<FieldFault> {
         .refuse(!restart.is_empty() && restart != "Always", || {
             FieldFault::unsupported("spec.template.spec.restartPolicy", &restart.into(), &["Always"])
         })
-        .refuse(super::edit::has(template, "/spec/activeDeadlineSeconds"), || {
+        .refuse(crate::object::has(template, "/spec/activeDeadlineSeconds"), || {
             let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
             FieldFault::forbidden("spec.template.spec.activeDeadlineSeconds", why)
         })
@@ -501,7 +502,7 @@ pub(super) fn selector_faults(selector: &Value, path: &str) -> Vec<FieldFault> {
     }
     let expressions = Check::at(selector, path).each("matchExpressions", |expression, _| {
         let operator = text_at(expression.object(), "/operator").to_owned();
-        let values = expression.object().get("values").is_some_and(|values| !super::edit::is_empty(values));
+        let values = expression.object().get("values").is_some_and(|values| !crate::object::is_empty(values));
         let expression = match operator.as_str() {
             "In" | "NotIn" => {
                 expression.required_because("values", "must be specified when `operator` is 'In' or 'NotIn'")

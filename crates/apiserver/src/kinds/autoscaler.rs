@@ -14,8 +14,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, is_empty, member, set};
 use super::{Context, Convert, Form, Strategy};
+use crate::object::{default, is_empty, member, set};
 use crate::validate::FieldFault;
 
 /// `autoscaling/v2` HorizontalPodAutoscaler.

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, has, integer_at, items, list, member, present, set, text_at};
 use super::pods::{pod_template, validate_template};
 use super::{Context, Strategy, warnings};
+use crate::object::{default, has, integer_at, items, list, member, present, set, text_at};
 use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, NameRule, name_faults};
 
@@ -27,9 +27,9 @@ impl Strategy for Job {
             default(spec, "parallelism", 1);
         }
         let labels =
-            object.pointer("/spec/template/metadata/labels").filter(|labels| !super::edit::is_empty(labels)).cloned();
+            object.pointer("/spec/template/metadata/labels").filter(|labels| !crate::object::is_empty(labels)).cloned();
         if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata"))
-            && metadata.get("labels").is_none_or(super::edit::is_empty)
+            && metadata.get("labels").is_none_or(crate::object::is_empty)
         {
             set(metadata, "labels", labels);
         }
@@ -44,7 +44,7 @@ impl Strategy for Job {
         let (uid, name) = (text_at(object, "/metadata/uid").to_owned(), text_at(object, "/metadata/name").to_owned());
         let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
         // Labels that defaulting took from the template are the template's own, and get what it gets.
-        let own = object.pointer("/metadata/labels").filter(|labels| !super::edit::is_empty(labels));
+        let own = object.pointer("/metadata/labels").filter(|labels| !crate::object::is_empty(labels));
         let shared = own.is_some_and(|own| object.pointer("/spec/template/metadata/labels") == Some(own));
         let Some(spec) = member(object, "spec") else { return };
         if let Some(labels) =
@@ -59,7 +59,7 @@ impl Strategy for Job {
         }
         let labels = object.pointer("/spec/template/metadata/labels").cloned();
         if let (Some(labels), true) = (labels, shared && text_at(object, "/metadata/generateName").is_empty()) {
-            super::edit::set_metadata(object, "labels", labels);
+            crate::object::set_metadata(object, "labels", labels);
         }
     }
 
@@ -128,7 +128,7 @@ impl Strategy for Job {
 
     fn field(&self, object: &Value, label: &str) -> Option<String> {
         (label == "status.successful")
-            .then(|| super::edit::integer_at(object, "/status/succeeded").unwrap_or(0).to_string())
+            .then(|| crate::object::integer_at(object, "/status/succeeded").unwrap_or(0).to_string())
     }
 }
 

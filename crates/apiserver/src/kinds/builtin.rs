@@ -89,7 +89,6 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("apps", _, "StatefulSet") => Arc::new(apps::StatefulSet),
         ("batch", _, "CronJob") => Arc::new(batch::CronJob),
         ("batch", _, "Job") => Arc::new(batch::Job),
-        ("apiextensions.k8s.io", _, "CustomResourceDefinition") => Arc::new(crate::crd::Definition),
         ("coordination.k8s.io", _, "Lease") => Arc::new(core::Lease),
         ("events.k8s.io", _, "Event") => Arc::new(events::New),
         ("admissionregistration.k8s.io", _, "MutatingWebhookConfiguration") => {

@@ -10,8 +10,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
 use serde_json::{Map, Value, json};
 
-use super::edit::{doubles, integer_at, list, member, put_back, remove, set, text_at};
 use super::{Context, Strategy};
+use crate::object::{doubles, integer_at, list, member, put_back, remove, set, text_at};
 use crate::validate::{FieldFault, NameRule, name_faults};
 
 /// The purposes that a certificate may be asked for.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::edit::{has, is_empty, list, text_at};
+use crate::object::{has, is_empty, list, text_at};
 use crate::validate::{FieldFault, NameRule, name_faults};
 
 /// Collects the faults of an object, one rule after another. Fields are named as in the faults: `spec.ports[0].port`.

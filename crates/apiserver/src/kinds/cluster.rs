@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::check::Check;
 use super::core::add_finalizer;
-use super::edit::{default, doubles, has, list, member, set, text_at};
 use super::{Context, Strategy, warnings};
+use crate::object::{default, doubles, has, list, member, set, text_at};
 use crate::validate::{FaultReason, FieldFault, NameRule};
 
 /// `v1` Node.
@@ -188,7 +188,7 @@ impl Strategy for PersistentVolume {
         let modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
         let odd =
             list(object, "/spec/accessModes").find(|mode| !mode.as_str().is_some_and(|mode| modes.contains(&mode)));
-        let capacity = object.pointer("/spec/capacity").filter(|capacity| !super::edit::is_empty(capacity));
+        let capacity = object.pointer("/spec/capacity").filter(|capacity| !crate::object::is_empty(capacity));
         let storage = has(object, "/spec/capacity/storage");
         let there = sources(object);
         let check = Check::of(object)

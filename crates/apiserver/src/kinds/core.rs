@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::check::Check;
 use super::cluster::BETA_CLASS;
-use super::edit::{default, has, items, list, member, put_back, remove, set, set_metadata, text_at};
 use super::networking::{is_of_this_server, special_address};
 use super::pods::{claim_spec, pod_template, validate_template};
 use super::{Context, Strategy, warnings};
+use crate::object::{default, has, items, list, member, put_back, remove, set, set_metadata, text_at};
 use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, has, integer_at, member, text, text_at};
 use super::{Form, Strategy};
+use crate::object::{default, has, integer_at, member, text, text_at};
 use crate::validate::{FieldFault, NameRule, qualified_name_faults};
 
 /// `v1` Event.

@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::check::Check;
-use super::edit::{doubles, has, integer_at, is_empty, list, text_at};
 use crate::failure::quoted;
+use crate::object::{doubles, has, integer_at, is_empty, list, text_at};
 use crate::validate::{FaultReason, FieldFault, NameRule, name_faults, qualified_name_faults};
 
 const RULES_AT_MOST: usize = 20;

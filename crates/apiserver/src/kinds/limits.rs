@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{items, list, member, set, text_at};
 use super::{Context, Strategy};
+use crate::object::{items, list, member, set, text_at};
 use crate::schema::quantity;
 use crate::validate::{FieldFault, qualified_name_faults};
 
@@ -66,7 +66,7 @@ impl Strategy for LimitRange {
                 let amounts = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
                 for (resource, amount) in amounts {
                     if let Some(to) = member(limit, to) {
-                        super::edit::default(to, &resource, amount);
+                        crate::object::default(to, &resource, amount);
                     }
                 }
             }
@@ -87,7 +87,7 @@ fn one_limit(limit: Check<'_>) -> Check<'_> {
         why.iter().fold(limit, |check, why| check.refuse(true, || FieldFault::invalid_text("type", kind, why)));
     if kind == "Pod" {
         for key in ["default", "defaultRequest"] {
-            let there = object.get(key).is_some_and(|amounts| !super::edit::is_empty(amounts));
+            let there = object.get(key).is_some_and(|amounts| !crate::object::is_empty(amounts));
             let fault = || FieldFault::forbidden(key, "may not be specified when `type` is 'Pod'");
             limit = limit.refuse(there, fault);
         }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde_json::{Value, json};
 
 use super::check::{Check, immutable};
-use super::edit::{default, differ_outside, doubles, has, is_empty, items, list, member, text_at};
 use super::{Context, Strategy, warnings};
+use crate::object::{default, differ_outside, doubles, has, is_empty, items, list, member, text_at};
 use crate::validate::{FieldFault, NameRule};
 
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
@@ -37,7 +37,7 @@ impl Strategy for Ingress {
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
-        super::edit::set(object, "status", json!({"loadBalancer": {}}));
+        crate::object::set(object, "status", json!({"loadBalancer": {}}));
     }
 
     fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
@@ -131,7 +131,7 @@ impl Strategy for NetworkPolicy {
         if spec.get("policyTypes").is_none_or(is_empty) {
             let egress = list(spec, "/egress").next().is_some();
             let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
-            super::edit::set(spec, "policyTypes", types);
+            crate::object::set(spec, "policyTypes", types);
         }
     }
 
@@ -211,7 +211,7 @@ impl Strategy for EndpointSlice {
     fn to_stored(&self, mut object: Value) -> Value {
         for key in ["endpoints", "ports"] {
             if object.get(key).is_none_or(is_empty) {
-                super::edit::set(&mut object, key, Value::Null);
+                crate::object::set(&mut object, key, Value::Null);
             }
         }
         object

@@ -10,8 +10,8 @@ mod validate;
 use pintle_meta::Status;
 use serde_json::{Value, json};
 
-use super::edit::{list, put_back, set, set_metadata, text_at};
 use super::{Context, Strategy, warnings};
+use crate::object::{list, put_back, set, set_metadata, text_at};
 use crate::validate::FieldFault;
 
 pub(super) use container::{port_name_faults, resource_faults as container_resource_faults};
@@ -126,7 +126,7 @@ impl Strategy for Pod {
         Some(match label {
             "status.podIPs" => String::new(),
             "spec.hostNetwork" => (pod.pointer("/spec/hostNetwork") == Some(&Value::Bool(true))).to_string(),
-            label => super::edit::text(pod.pointer(&format!("/{}", label.replace('.', "/")))),
+            label => crate::object::text(pod.pointer(&format!("/{}", label.replace('.', "/")))),
         })
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::check::{Check, immutable};
-use super::edit::{default, has, integer_at, member, set, text_at};
 use super::{Context, Strategy, warnings};
+use crate::object::{default, has, integer_at, member, set, text_at};
 use crate::validate::{FieldFault, NameRule, label_value_faults};
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, is_empty, items, list, member, set, text_at};
 use super::{Context, Strategy};
+use crate::object::{default, is_empty, items, list, member, set, text_at};
 use crate::selector::structured;
 use crate::validate::{FieldFault, NameRule};
 
@@ -28,7 +28,7 @@ impl Strategy for Role {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let gathers = super::edit::has(object, "/aggregationRule");
+        let gathers = crate::object::has(object, "/aggregationRule");
         let selectors = list(object, "/aggregationRule/clusterRoleSelectors").enumerate();
         let selectors = selectors.flat_map(|(at, selector)| {
             let path = format!("aggregationRule.clusterRoleSelectors[{at}]");

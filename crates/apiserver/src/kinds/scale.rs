@@ -6,23 +6,23 @@ use pintle_meta::LabelSelector;
 use serde_json::{Value, json};
 
 use super::Kind;
-use super::edit::set;
+use crate::object::set;
 use crate::selector::structured;
 
 /// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub(crate) struct Scale {
     /// The number wanted.
-    pub spec_replicas: String,
+    pub(crate) spec_replicas: String,
     /// The number there.
-    pub status_replicas: String,
+    pub(crate) status_replicas: String,
     /// The selector: a text, a map of labels, or a structured selector. Empty for none.
-    pub label_selector: String,
+    pub(crate) label_selector: String,
 }
 
 impl Scale {
     /// As the built-in workloads keep it.
-    pub fn workload() -> &'static Self {
+    pub(crate) fn workload() -> &'static Self {
         static WORKLOAD: LazyLock<Scale> = LazyLock::new(|| Scale {
             spec_replicas: ".spec.replicas".into(),
             status_replicas: ".status.replicas".into(),
@@ -32,7 +32,7 @@ impl Scale {
     }
 
     /// The Scale of an object; `None` if a custom resource lacks the number wanted.
-    pub fn read(&self, kind: &Kind, object: &Value) -> Option<Value> {
+    pub(crate) fn read(&self, kind: &Kind, object: &Value) -> Option<Value> {
         let wanted = at(&self.spec_replicas, object).and_then(Value::as_i64);
         if kind.custom && wanted.is_none() {
             return None;
@@ -71,13 +71,13 @@ impl Scale {
     }
 
     /// The object with the number wanted by a Scale; none is 0.
-    pub fn write(&self, scale: &Value, object: &Value) -> Value {
+    pub(crate) fn write(&self, scale: &Value, object: &Value) -> Value {
         let replicas =
             scale.pointer("/spec/replicas").filter(|replicas| !replicas.is_null()).cloned().unwrap_or_else(|| 0.into());
         let mut object = object.clone();
         let mut names: Vec<&str> = self.spec_replicas.trim_start_matches('.').split('.').collect();
         let last = names.pop().unwrap_or_default();
-        let parent = names.into_iter().try_fold(&mut object, super::edit::member);
+        let parent = names.into_iter().try_fold(&mut object, crate::object::member);
         if let Some(parent) = parent {
             set(parent, last, replicas);
         }

@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::edit::{default, has, integer_at, is_empty, items, list, member, remove, set, text_at};
 use super::{Cluster, Context, Strategy, warnings};
 use crate::failure::Failure;
+use crate::object::{default, has, integer_at, is_empty, items, list, member, remove, set, text_at};
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::check::{Check, immutable};
-use super::edit::{default, has, list, member, text_at};
 use super::{Context, Strategy, warnings};
+use crate::object::{default, has, list, member, text_at};
 use crate::validate::FieldFault;
 
 /// `storage.k8s.io/v1` StorageClass.
@@ -97,7 +97,7 @@ impl Strategy for VolumeAttachment {
     }
 
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
-        super::edit::set(object, "status", json!({"attached": false}));
+        crate::object::set(object, "status", json!({"attached": false}));
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {

@@ -7,30 +7,31 @@ use pintle_meta::Status;
 use serde_json::Value;
 
 use super::GroupResource;
-use crate::auth::User;
-use crate::table::Column;
+use super::table::Column;
+use crate::request::user::User;
+use crate::store::{Db, Range, Stored, key};
 use crate::validate::FieldFault;
 
 /// What a rule may look at besides the object itself.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     /// The server's time.
-    pub now: Timestamp,
+    pub(crate) now: Timestamp,
     /// The other objects.
-    pub cluster: &'a dyn Cluster,
+    pub(crate) cluster: &'a dyn Cluster,
     /// Who asks.
     pub(crate) user: &'a User,
 }
 
 impl Context<'_> {
     /// The time as metadata carry it: RFC 3339 in whole seconds.
-    pub fn time(&self) -> String {
+    pub(crate) fn time(&self) -> String {
         self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 }
 
 /// A reading view of all stored objects, in their stored form.
-pub trait Cluster {
+pub(crate) trait Cluster {
     /// One object; `namespace` is empty for cluster-scoped ones.
     fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>>;
 
@@ -41,27 +42,35 @@ pub trait Cluster {
     fn holder(&self, claim: &str) -> Option<Arc<str>>;
 }
 
-/// A cluster without objects.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Empty;
-
-impl Cluster for Empty {
-    fn object(&self, _: &GroupResource, _: &str, _: &str) -> Option<Arc<Value>> {
-        None
+impl Cluster for Db {
+    fn object(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        let key = key(namespace, name);
+        self.get(&resource.to_string(), &key).map(|stored| tree(resource, &stored))
     }
 
-    fn objects(&self, _: &GroupResource, _: Option<&str>) -> Vec<Arc<Value>> {
-        Vec::new()
+    fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
+        let range = Range::namespace(namespace);
+        let objects: Vec<_> =
+            self.read(|store| store.range(&resource.to_string(), &range).map(|(_, o)| o.clone()).collect());
+        objects.iter().map(|stored| tree(resource, stored)).collect()
     }
 
-    fn holder(&self, _: &str) -> Option<Arc<str>> {
-        None
+    fn holder(&self, claim: &str) -> Option<Arc<str>> {
+        self.read(|store| store.holder(claim).cloned())
+    }
+}
+
+/// An object as rules look at it. The trees of those that they look at all the time are kept.
+fn tree(resource: &GroupResource, stored: &Stored) -> Arc<Value> {
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("rbac.authorization.k8s.io", _) | ("", "limitranges" | "resourcequotas") => stored.kept_tree(),
+        _ => Arc::new(stored.decode()),
     }
 }
 
 /// How stored objects become what a version shows of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// They are shown as they are stored.
     Stored,
     /// They are made anew each time.
@@ -71,14 +80,14 @@ pub enum Form {
 }
 
 /// Makes of an object of one version, named as in `apiVersion`, that of another; none if either is unknown.
-pub type Convert = fn(object: &Value, from: &str, to: &str) -> Option<Value>;
+pub(crate) type Convert = fn(object: &Value, from: &str, to: &str) -> Option<Value>;
 
 /// What sets one kind apart. Each method does nothing unless a kind has a rule there.
 ///
 /// The handlers add what all kinds have in common (metadata, status split, generation) around these.
 /// The order of a write: [`prune`](Self::prune), [`defaults`](Self::defaults), [`prepare_for_create`](Self::prepare_for_create) or
 /// [`prepare_for_update`](Self::prepare_for_update), [`admit`](Self::admit), then validation.
-pub trait Strategy: Send + Sync {
+pub(crate) trait Strategy: Send + Sync {
     /// Takes away what the schema does not know; answers the paths of what went, sorted.
     fn prune(&self, _object: &mut Value) -> Vec<String> {
         Vec::new()
@@ -129,7 +138,7 @@ pub trait Strategy: Send + Sync {
 
     /// Whether the desired state changed, beyond any change outside metadata and status.
     fn changes_generation(&self, new: &Value, old: &Value) -> bool {
-        super::edit::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
+        crate::object::differ_outside(new, old, &["apiVersion", "kind", "metadata", "status"])
     }
 
     /// The rule for `metadata.name`.
@@ -151,7 +160,7 @@ pub trait Strategy: Send + Sync {
     /// The value of one of these labels.
     fn field(&self, object: &Value, label: &str) -> Option<String> {
         let pointer = format!("/{}", label.replace('.', "/"));
-        Some(super::edit::text(object.pointer(&pointer)))
+        Some(crate::object::text(object.pointer(&pointer)))
     }
 
     /// The stored form of an object of this version.
@@ -209,6 +218,6 @@ pub trait Strategy: Send + Sync {
 
 /// A kind without rules of its own.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plain;
+pub(crate) struct Plain;
 
 impl Strategy for Plain {}

@@ -18,7 +18,7 @@ pub(super) use pod::{plugin, pod};
 pub(super) use template::{changed as changed_template, created as maker_of_pods, name, of as template};
 pub(super) use tls::key_pair;
 
-use super::edit::list;
+use crate::object::list;
 use crate::schema::quantity;
 
 /// Whether the desired state is another than that of `old`; each change of it gives the object a new generation.

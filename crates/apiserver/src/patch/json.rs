@@ -21,7 +21,7 @@ const MOST_SHIFTED: usize = 100_000_000;
 /// A list of operations, done one after another. Those that copy more than 3 MiB in all, or that would nest a value deeper than
 /// 127 lists and objects, cannot be applied to an object.
 #[derive(Clone, Debug)]
-pub struct JsonPatch {
+pub(crate) struct JsonPatch {
     operations: Vec<Operation>,
     findings: Vec<Finding>,
     text: String,

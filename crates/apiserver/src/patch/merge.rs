@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Lays a merge patch over an object: null deletes, lists replace. Nulls in what is new are dropped, but for those in lists.
-pub fn merge(object: &Value, patch: &Value) -> Value {
+pub(crate) fn merge(object: &Value, patch: &Value) -> Value {
     let mut merged = object.clone();
     lay(&mut merged, patch);
     merged

@@ -21,7 +21,7 @@ type Members = Map<String, Value>;
 /// # Errors
 ///
 /// Its directives make no sense, or an item of a keyed list lacks its key.
-pub fn strategic(object: &Value, patch: &Value, schema: &Schema) -> Result<Value, PatchError> {
+pub(crate) fn strategic(object: &Value, patch: &Value, schema: &Schema) -> Result<Value, PatchError> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else { return Ok(patch.clone()) };
     merge_map(object.clone(), patch.clone(), Some(schema.root())).map(Value::Object)
 }

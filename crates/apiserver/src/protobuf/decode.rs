@@ -165,20 +165,20 @@ fn scalar_value(content: Content<'_>, scalar: Scalar) -> Result<Value, String> {
 /// A union is a message with a field for each of its cases.
 fn union_value(content: Content<'_>, union: Union, depth: usize) -> Result<Value, String> {
     let schema = schema::named("apiextensions.JSONSchemaProps");
-    let (schema_at, other_at) = if union == Union::SchemaOrBool { (2, 1) } else { (1, 2) };
+    let (schema_at, other_at) = if union == Union::Bool { (2, 1) } else { (1, 2) };
     if let Some(content) = part(content, schema_at)? {
         return value(content, &schema, depth);
     }
     let others =
         Fields::of(as_bytes(content)?).filter(|field| field.as_ref().map_or(true, |(number, _)| *number == other_at));
     let mut values = others.map(|field| match union {
-        Union::SchemaOrBool => scalar_value(field?.1, Scalar::Bool),
-        Union::SchemaOrList => value(field?.1, &schema, depth),
-        Union::SchemaOrStrings => scalar_value(field?.1, Scalar::String),
+        Union::Bool => scalar_value(field?.1, Scalar::Bool),
+        Union::List => value(field?.1, &schema, depth),
+        Union::Strings => scalar_value(field?.1, Scalar::String),
     });
     match union {
-        Union::SchemaOrBool => values.next().unwrap_or(Ok(Value::Bool(false))),
-        Union::SchemaOrList | Union::SchemaOrStrings => Ok(Value::Array(values.collect::<Result<_, _>>()?)),
+        Union::Bool => values.next().unwrap_or(Ok(Value::Bool(false))),
+        Union::List | Union::Strings => Ok(Value::Array(values.collect::<Result<_, _>>()?)),
     }
 }
 

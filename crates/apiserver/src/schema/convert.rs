@@ -11,16 +11,16 @@ use super::{Node, Schema, object_meta, table};
 
 /// An object that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub(crate) struct Decoded {
     /// The object, without the fields that its type does not know.
-    pub object: Value,
+    pub(crate) object: Value,
     /// What was wrong with it, without being an error.
-    pub findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// Something that `fieldValidation` decides on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub(crate) enum Finding {
     /// A field that the type does not know.
     Unknown(String),
     /// A member that stands twice.
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
 /// Why a body cannot be read as an object of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DecodeError {
+pub(crate) enum DecodeError {
     /// It is no JSON or YAML, or no object; or it does not say what it is.
     Unrecognized(String),
     /// It is an object of another kind, or of another version.
@@ -172,9 +172,9 @@ impl Reader {
     fn union(&mut self, node: &Node, union: Union) -> Result<Value, DecodeError> {
         let Some(schema) = table::table().named("apiextensions.JSONSchemaProps") else { return Ok(self.untyped(node)) };
         match (node, union) {
-            (Node::Bool(value), Union::SchemaOrBool) => Ok((*value).into()),
-            (Node::List(items), Union::SchemaOrList) => self.items(items, &schema),
-            (Node::List(items), Union::SchemaOrStrings) => self.items(items, &Type::Scalar(Scalar::String)),
+            (Node::Bool(value), Union::Bool) => Ok((*value).into()),
+            (Node::List(items), Union::List) => self.items(items, &schema),
+            (Node::List(items), Union::Strings) => self.items(items, &Type::Scalar(Scalar::String)),
             (node, _) => self.value(node, &schema),
         }
     }

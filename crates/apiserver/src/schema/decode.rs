@@ -7,7 +7,7 @@ use super::{DecodeError, Decoded, Finding, Node, Schema, Yaml};
 
 /// The language of a body.
 #[derive(Clone, Debug)]
-pub enum Format {
+pub(crate) enum Format {
     /// JSON.
     Json,
     /// YAML, and what [`read_yaml`](super::read_yaml) made of it.
@@ -16,11 +16,11 @@ pub enum Format {
 
 /// What the URL says of the object that a body holds.
 #[derive(Clone, Copy, Debug)]
-pub struct Expected<'a> {
+pub(crate) struct Expected<'a> {
     /// `version` or `group/version`.
-    pub api_version: &'a str,
+    pub(crate) api_version: &'a str,
     /// The schema of the kind.
-    pub schema: &'a Schema,
+    pub(crate) schema: &'a Schema,
 }
 
 /// Reads the body of a request as an object.
@@ -33,7 +33,7 @@ pub struct Expected<'a> {
 /// # Errors
 ///
 /// The body is no object of that kind, all answered with 400.
-pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<Decoded, DecodeError> {
+pub(crate) fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<Decoded, DecodeError> {
     let schema = expected.schema;
     let kind = schema.kind();
     let unrecognized = |why: String| {
@@ -77,7 +77,7 @@ pub fn decode(body: &[u8], format: Format, expected: &Expected<'_>) -> Result<De
 }
 
 /// What is wrong with a patched object that is no object.
-pub fn no_type_meta(patched: Value) -> String {
+pub(crate) fn no_type_meta(patched: Value) -> String {
     let shape = Node::from(patched).shape();
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {shape} into Go value of type {TYPE_META}"
@@ -85,12 +85,12 @@ pub fn no_type_meta(patched: Value) -> String {
 }
 
 /// The message of the 400 that `fieldValidation=Strict` answers with, if there is anything to tell.
-pub fn strict_error(findings: &[Finding], expected: &Expected<'_>) -> Option<String> {
+pub(crate) fn strict_error(findings: &[Finding], expected: &Expected<'_>) -> Option<String> {
     strict_words(findings).map(|words| handled(expected, &words))
 }
 
 /// The same without the kind in front, as patches tell it.
-pub fn strict_words(findings: &[Finding]) -> Option<String> {
+pub(crate) fn strict_words(findings: &[Finding]) -> Option<String> {
     let told = |finding: &Finding| match finding {
         Finding::Other(text) if text.starts_with("line ") => format!("yaml: unmarshal errors:\n  {text}"),
         finding => finding.to_string(),
@@ -100,7 +100,7 @@ pub fn strict_words(findings: &[Finding]) -> Option<String> {
 }
 
 /// The start of a body as messages show it: text if it looks like JSON, hexadecimal digits otherwise.
-pub fn excerpt(body: &[u8]) -> String {
+pub(crate) fn excerpt(body: &[u8]) -> String {
     const MOST: usize = 30;
     if body.is_empty() {
         return "<empty>".into();
@@ -205,7 +205,7 @@ fn once_served(version: &str) -> bool {
 /// # Errors
 ///
 /// It is of another one; answered with 400, after all findings.
-pub fn check_version(found: &str, expected: &str) -> Result<(), DecodeError> {
+pub(crate) fn check_version(found: &str, expected: &str) -> Result<(), DecodeError> {
     if found == expected { Ok(()) } else { Err(other_version(found, expected)) }
 }
 
@@ -216,7 +216,7 @@ fn other_version(found: &str, expected: &str) -> DecodeError {
 }
 
 /// Why a body cannot be read, told with the kind that was expected.
-pub fn handled(expected: &Expected<'_>, why: &str) -> String {
+pub(crate) fn handled(expected: &Expected<'_>, why: &str) -> String {
     let kind = expected.schema.kind();
     let version = expected.api_version.rsplit('/').next().unwrap_or_default();
     format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}")

@@ -10,7 +10,7 @@ use super::{Finding, note};
 
 /// JSON as it was written: members in order, each as often as it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Node {
+pub(crate) enum Node {
     /// null.
     Null,
     /// true or false.
@@ -33,7 +33,7 @@ impl Node {
     /// # Errors
     ///
     /// What is wrong with it, much in Go's words.
-    pub fn from_json(body: &[u8]) -> Result<Self, String> {
+    pub(crate) fn from_json(body: &[u8]) -> Result<Self, String> {
         let text = String::from_utf8_lossy(body);
         let parsed = match text.contains("\\ud") || text.contains("\\uD") {
             true => serde_json::from_str(&whole_surrogates(&text)),
@@ -44,12 +44,12 @@ impl Node {
 
     /// The value, where the last of repeated members counts. Numbers are as Go keeps them: a float that is whole is written
     /// without a point.
-    pub fn into_value(self) -> Value {
+    pub(crate) fn into_value(self) -> Value {
         self.into_value_with(plain_number)
     }
 
     /// The same, with numbers as they were written.
-    pub fn into_verbatim(self) -> Value {
+    pub(crate) fn into_verbatim(self) -> Value {
         self.into_value_with(|number| number)
     }
 
@@ -68,7 +68,7 @@ impl Node {
     }
 
     /// What Go calls a value of this shape.
-    pub fn shape(&self) -> &'static str {
+    pub(crate) fn shape(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "bool",
@@ -80,7 +80,7 @@ impl Node {
     }
 
     /// The members that stand more than once in one object, anywhere.
-    pub fn duplicates(&self) -> Vec<Finding> {
+    pub(crate) fn duplicates(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         self.find_duplicates(&mut String::new(), &mut found);
         found
@@ -115,7 +115,7 @@ impl Node {
     }
 
     /// The last member of this name.
-    pub fn member(&self, name: &str) -> Option<&Node> {
+    pub(crate) fn member(&self, name: &str) -> Option<&Node> {
         match self {
             Self::Map(members) => members.iter().rfind(|(key, _)| key == name).map(|(_, node)| node),
             _ => None,

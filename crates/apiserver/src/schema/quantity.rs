@@ -1,12 +1,12 @@
 //! Amounts with a unit: read exactly, written in the canonical form.
 
 /// Go's complaint about text that is no quantity.
-pub const COMPLAINT: &str =
+pub(crate) const COMPLAINT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 /// An amount, and the family of units that it is written in.
 #[derive(Clone, Copy, Debug)]
-pub struct Quantity {
+pub(crate) struct Quantity {
     nanos: i128,
     format: Format,
 }
@@ -29,28 +29,28 @@ const ONE: i128 = 1_000_000_000;
 
 impl Quantity {
     /// Nothing.
-    pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
+    pub(crate) const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
 
     /// Reads a quantity. `None` where the text is none.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (nanos, format) = read(text)?;
         Some(Self { nanos, format })
     }
 
     /// So many pieces.
-    pub fn count(pieces: usize) -> Self {
+    pub(crate) fn count(pieces: usize) -> Self {
         let nanos = i128::try_from(pieces).unwrap_or(i128::MAX).saturating_mul(ONE);
         Self { nanos, ..Self::ZERO }
     }
 
     /// The sum, written as this one is; where this one is nothing, as the other.
-    pub fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         let format = if self.nanos == 0 { other.format } else { self.format };
         Self { nanos: self.nanos.saturating_add(other.nanos), format }
     }
 
     /// The difference, but no less than nothing.
-    pub fn less(self, other: Self) -> Self {
+    pub(crate) fn less(self, other: Self) -> Self {
         match self.nanos > other.nanos {
             true => Self { nanos: self.nanos.saturating_sub(other.nanos), ..self },
             false => Self::ZERO,
@@ -58,22 +58,22 @@ impl Quantity {
     }
 
     /// The amount in units of 10⁻⁹.
-    pub fn nanos(self) -> i128 {
+    pub(crate) fn nanos(self) -> i128 {
         self.nanos
     }
 
     /// The amount in units of 10⁻³, rounded away from zero.
-    pub fn milli(self) -> i128 {
+    pub(crate) fn milli(self) -> i128 {
         scaled(self.nanos.abs(), -6) * self.nanos.signum()
     }
 
     /// The whole amount, rounded away from zero.
-    pub fn whole(self) -> i128 {
+    pub(crate) fn whole(self) -> i128 {
         scaled(self.nanos.abs(), FINEST) * self.nanos.signum()
     }
 
     /// The same amount without a fraction, rounded away from zero.
-    pub fn rounded(self) -> Self {
+    pub(crate) fn rounded(self) -> Self {
         Self { nanos: self.whole().saturating_mul(ONE), ..self }
     }
 }
@@ -85,13 +85,13 @@ impl std::fmt::Display for Quantity {
 }
 
 /// The canonical spelling: no fraction, the largest unit that needs none. `None` where the text is no quantity.
-pub fn canonical(text: &str) -> Option<String> {
+pub(crate) fn canonical(text: &str) -> Option<String> {
     let (nanos, format) = read(text)?;
     Some(write(nanos, format))
 }
 
 /// The amount in units of 10⁻⁹, rounded up, away from zero; it saturates far beyond 2⁶³.
-pub fn nanos(text: &str) -> Option<i128> {
+pub(crate) fn nanos(text: &str) -> Option<i128> {
     read(text).map(|(nanos, _)| nanos)
 }
 

@@ -124,9 +124,9 @@ impl Table {
             "bytes" => Scalar::Bytes,
             "raw" => Scalar::Raw,
             "any" => return Some(Type::Any),
-            "schema-or-bool" => return Some(Type::Union(Union::SchemaOrBool)),
-            "schema-or-list" => return Some(Type::Union(Union::SchemaOrList)),
-            "schema-or-strings" => return Some(Type::Union(Union::SchemaOrStrings)),
+            "schema-or-bool" => return Some(Type::Union(Union::Bool)),
+            "schema-or-list" => return Some(Type::Union(Union::List)),
+            "schema-or-strings" => return Some(Type::Union(Union::Strings)),
             _ => {
                 return match text.split_at(1) {
                     ("*", rest) => self.spelt(rest),

@@ -10,7 +10,7 @@ use super::table;
 
 /// What a value is.
 #[derive(Clone, Debug)]
-pub enum Type {
+pub(crate) enum Type {
     /// JSON of any shape. To server-side apply its maps are merged and its lists are atomic.
     Any,
     /// A single value.
@@ -32,7 +32,7 @@ pub enum Type {
 
 /// The kinds of single values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scalar {
+pub(crate) enum Scalar {
     /// Text.
     String,
     /// true or false.
@@ -63,36 +63,36 @@ pub enum Scalar {
 
 /// A JSON schema, or else something simpler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Union {
+pub(crate) enum Union {
     /// … or true or false.
-    SchemaOrBool,
+    Bool,
     /// … or a list of schemas.
-    SchemaOrList,
+    List,
     /// … or a list of names.
-    SchemaOrStrings,
+    Strings,
 }
 
 /// The type of a map.
 #[derive(Debug)]
-pub struct MapType {
+pub(crate) struct MapType {
     /// What the values are.
-    pub value: Type,
+    pub(crate) value: Type,
     /// Whether server-side apply owns the map as a whole.
-    pub atomic: bool,
+    pub(crate) atomic: bool,
 }
 
 /// The type of a list.
 #[derive(Debug)]
-pub struct ListType {
+pub(crate) struct ListType {
     /// What the items are.
-    pub item: Type,
+    pub(crate) item: Type,
     /// How server-side apply tells the items from each other.
-    pub topology: Topology,
+    pub(crate) topology: Topology,
 }
 
 /// How server-side apply tells the items of a list from each other.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Topology {
+pub(crate) enum Topology {
     /// It does not: the list is owned as a whole.
     Atomic,
     /// By their values.
@@ -103,71 +103,71 @@ pub enum Topology {
 
 /// One of the fields that tell the items of a list from each other.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ListKey {
+pub(crate) struct ListKey {
     /// The field.
-    pub name: String,
+    pub(crate) name: String,
     /// The value that an item has which leaves it out.
-    pub default: Option<Value>,
+    pub(crate) default: Option<Value>,
 }
 
 /// A map with known fields.
 #[derive(Debug, Default)]
-pub struct Struct {
+pub(crate) struct Struct {
     /// What Go calls it, such as `v1.PodSpec`; empty for those of custom resources.
-    pub name: String,
+    pub(crate) name: String,
     /// The fields, in Go's order.
-    pub fields: Vec<Field>,
+    pub(crate) fields: Vec<Field>,
     /// What other fields are; `None` where there are no others.
-    pub rest: Option<Type>,
+    pub(crate) rest: Option<Type>,
     pub(super) index: HashMap<String, usize>,
 }
 
 impl Struct {
     /// A struct of these fields.
-    pub fn new(name: impl Into<String>, fields: Vec<Field>, rest: Option<Type>) -> Self {
+    pub(crate) fn new(name: impl Into<String>, fields: Vec<Field>, rest: Option<Type>) -> Self {
         let index = fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect();
         Self { name: name.into(), fields, rest, index }
     }
 
     /// The field of this name.
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.index.get(name).map(|&at| &self.fields[at])
     }
 }
 
 /// A field of a struct.
 #[derive(Debug)]
-pub struct Field {
+pub(crate) struct Field {
     /// The name in JSON.
-    pub name: String,
+    pub(crate) name: String,
     /// What it is.
-    pub of: Type,
+    pub(crate) of: Type,
     /// Whether Go tells an absent value from an empty one.
-    pub pointer: bool,
+    pub(crate) pointer: bool,
     /// Whether Go writes the field even when it is empty.
-    pub always: bool,
+    pub(crate) always: bool,
     /// How strategic merge patches treat it.
-    pub merge: Merge,
+    pub(crate) merge: Merge,
     /// Its number in protobuf, after that of the message around it if there is one; empty where protobuf does not have it.
-    pub number: Vec<u32>,
+    pub(crate) number: Vec<u32>,
 }
 
 /// How a strategic merge patch treats a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Merge {
+pub(crate) struct Merge {
     /// A list is merged: by `key`, or, for single values, by value.
-    pub lists: bool,
+    pub(crate) lists: bool,
     /// The struct is replaced.
-    pub replace: bool,
+    pub(crate) replace: bool,
     /// Fields that the patch does not name in `$retainKeys` are dropped.
-    pub retain_keys: bool,
+    pub(crate) retain_keys: bool,
     /// The field that tells the items of a merged list apart.
-    pub key: Option<String>,
+    pub(crate) key: Option<String>,
 }
 
 /// A struct, wherever it lives.
 #[derive(Clone)]
-pub enum StructRef {
+pub(crate) enum StructRef {
     /// In the table of the built-in types. They may refer to themselves.
     BuiltIn(u16),
     /// In the schema of a custom resource.
@@ -194,7 +194,7 @@ impl std::fmt::Debug for StructRef {
 
 impl Type {
     /// The type below a key of a struct or map, or of JSON of any shape; `None` where the type knows no such field.
-    pub fn child(&self, key: &str) -> Option<&Type> {
+    pub(crate) fn child(&self, key: &str) -> Option<&Type> {
         match self {
             Self::Any => Some(self),
             Self::Struct { of, .. } => of.field(key).map(|field| &field.of).or(of.rest.as_ref()),
@@ -204,12 +204,12 @@ impl Type {
     }
 
     /// Whether the key is a field of a struct, rather than a key of a map.
-    pub fn names(&self, key: &str) -> bool {
+    pub(crate) fn names(&self, key: &str) -> bool {
         matches!(self, Self::Struct { of, .. } if of.field(key).is_some())
     }
 
     /// The field of a struct.
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         match self {
             Self::Struct { of, .. } => of.field(name),
             _ => None,
@@ -217,12 +217,12 @@ impl Type {
     }
 
     /// A map from any text to this type.
-    pub fn map_of(value: Type) -> Self {
+    pub(crate) fn map_of(value: Type) -> Self {
         Self::Map(Arc::new(MapType { value, atomic: false }))
     }
 
     /// A list of this type, owned as a whole.
-    pub fn list_of(item: Type) -> Self {
+    pub(crate) fn list_of(item: Type) -> Self {
         Self::List(Arc::new(ListType { item, topology: Topology::Atomic }))
     }
 

@@ -14,8 +14,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::serve;
-
 /// How long the head of a request may take, from its first byte on; the first of a connection, from the connection on.
 const HEAD: Duration = Duration::from_secs(32);
 /// How long a connection stays open between two requests.
@@ -126,7 +124,7 @@ impl Drop for Open {
 /// The body of an answer, whose request is open until it is out.
 #[derive(Debug)]
 pub(super) struct Answered {
-    pub(super) body: serve::Body,
+    pub(super) body: crate::http::Body,
     pub(super) _open: Open,
 }
 

@@ -17,8 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::activity::{Activity, Answered, Heard};
-use crate::api::Api;
-use crate::serve;
+use crate::registry::Registry;
 
 /// How many connections there are at most; more wait to be accepted.
 const MOST_CONNECTIONS: usize = 16_384;
@@ -41,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) async fn accept(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    api: Arc<Api>,
+    registry: Arc<Registry>,
     stop: CancellationToken,
     tasks: TaskTracker,
 ) {
@@ -58,12 +57,12 @@ pub(super) async fn accept(
         };
         match accepted {
             Ok((socket, _)) => {
-                let (tls, api, stop) = (tls.clone(), api.clone(), stop.clone());
+                let (tls, registry, stop) = (tls.clone(), registry.clone(), stop.clone());
                 tasks.spawn(async move {
                     let _place = place;
                     tokio::select! {
                         () = stop.cancelled() => (),
-                        () = connection(socket, tls, api) => (),
+                        () = connection(socket, tls, registry) => (),
                     }
                 });
             }
@@ -75,7 +74,7 @@ pub(super) async fn accept(
     }
 }
 
-async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, api: Arc<Api>) {
+async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, registry: Arc<Registry>) {
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "nodelay was refused");
     }
@@ -84,23 +83,24 @@ async fn connection(socket: TcpStream, tls: Option<TlsAcceptor>, api: Arc<Api>) 
     if let Err(error) = SockRef::from(&socket).set_tcp_keepalive(&probes) {
         tracing::debug!(%error, "keep-alive was refused");
     }
-    let Some(tls) = tls else { return serve_on(socket, api).await };
+    let Some(tls) = tls else { return serve_on(socket, registry).await };
     match tokio::time::timeout(HANDSHAKE, tls.accept(socket)).await {
-        Ok(Ok(socket)) => serve_on(socket, api).await,
+        Ok(Ok(socket)) => serve_on(socket, registry).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, api: Arc<Api>) {
+async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, registry: Arc<Registry>) {
     let upgraded = Arc::new(Mutex::new(None));
     let activity = Activity::new();
     let (slot, requests) = (upgraded.clone(), activity.clone());
-    let service = service_fn(move |request: Request<serve::Incoming>| {
-        let (api, slot, requests) = (api.clone(), slot.clone(), requests.clone());
+    let service = service_fn(move |request: Request<crate::http::Incoming>| {
+        let (registry, slot, requests) = (registry.clone(), slot.clone(), requests.clone());
         let open = requests.open(request.version());
         async move {
-            let (response, socket) = serve::respond(api, request, |deadline| requests.answer_by(deadline)).await;
+            let (response, socket) =
+                crate::http::respond(registry, request, |deadline| requests.answer_by(deadline)).await;
             if socket.is_some() {
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = socket;
             }

@@ -8,32 +8,31 @@ use pintle_meta::{FieldValidation, Reason};
 use serde_json::{Value, json};
 
 use super::LoadError;
-use crate::api::Api;
-use crate::background;
-use crate::decode::{self, RawBody};
 use crate::failure::Outcome;
-use crate::manager::Manager;
+use crate::fieldmanager::Writer;
+use crate::http::decode::{self, RawBody};
+use crate::kinds::Place;
+use crate::registry::Registry;
 use crate::request::options::WriteOptions;
-use crate::rest::Place;
-use crate::schema;
+use crate::{background, schema};
 
 const NAME: &str = "pintle-apiserver";
 
 /// What is there from the start of a server that listens on `address`. The past begins after it.
-pub(super) fn bootstrap(api: &Arc<Api>, address: SocketAddr) {
+pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        if let Err(failure) = create(api, namespace) {
+        if let Err(failure) = create(registry, namespace) {
             tracing::error!(%name, message = failure.status.message, "a namespace could not be made");
         }
     }
     for object in roles() {
-        if let Err(failure) = create(api, object) {
+        if let Err(failure) = create(registry, object) {
             tracing::error!(message = failure.status.message, "a role could not be made");
         }
     }
-    background::put_kubernetes_right(api, address);
-    api.db.compact(api.db.revision());
+    background::put_kubernetes_right(registry, address);
+    registry.db.compact(registry.db.revision());
 }
 
 /// The roles that every cluster with RBAC has: all for administrators, a look at discovery for everybody who is known, and
@@ -68,7 +67,7 @@ fn roles() -> Vec<Value> {
     let known = ["system:authenticated"].as_slice();
     let anybody = ["system:authenticated", "system:unauthenticated"].as_slice();
     let all = [
-        ("cluster-admin", everything, [crate::auth::MASTERS].as_slice()),
+        ("cluster-admin", everything, [crate::request::user::MASTERS].as_slice()),
         ("system:basic-user", reviews, known),
         ("system:discovery", json!([{"nonResourceURLs": discovery, "verbs": ["get"]}]), known),
         ("system:public-info-viewer", json!([{"nonResourceURLs": public, "verbs": ["get"]}]), anybody),
@@ -92,7 +91,7 @@ fn roles() -> Vec<Value> {
 }
 
 /// Creates the objects of each manifest below a folder.
-pub(super) fn dir(api: &Arc<Api>, dir: &Path) -> Result<usize, LoadError> {
+pub(super) fn dir(registry: &Arc<Registry>, dir: &Path) -> Result<usize, LoadError> {
     let mut files = Vec::new();
     find(dir, &mut files)?;
     files.sort();
@@ -100,7 +99,7 @@ pub(super) fn dir(api: &Arc<Api>, dir: &Path) -> Result<usize, LoadError> {
     for path in files {
         let unreadable = |cause| LoadError::Unreadable { path: path.clone(), cause };
         let manifest = std::fs::read_to_string(&path).map_err(unreadable)?;
-        count += text(api, &manifest).map_err(|error| match error {
+        count += text(registry, &manifest).map_err(|error| match error {
             LoadError::Refused { document, why, .. } => LoadError::Refused { path: Some(path.clone()), document, why },
             other => other,
         })?;
@@ -109,7 +108,7 @@ pub(super) fn dir(api: &Arc<Api>, dir: &Path) -> Result<usize, LoadError> {
 }
 
 /// Creates the objects of a text of one or more documents.
-pub(super) fn text(api: &Arc<Api>, manifest: &str) -> Result<usize, LoadError> {
+pub(super) fn text(registry: &Arc<Registry>, manifest: &str) -> Result<usize, LoadError> {
     let mut count = 0;
     for (number, document) in schema::yaml_documents(manifest).enumerate() {
         let refused = |why: String| LoadError::Refused { path: None, document: number + 1, why };
@@ -125,7 +124,7 @@ pub(super) fn text(api: &Arc<Api>, manifest: &str) -> Result<usize, LoadError> {
                 object["kind"].as_str().unwrap_or("an object without a kind"),
                 object["metadata"]["name"].as_str().unwrap_or("without a name")
             );
-            match create(api, object) {
+            match create(registry, object) {
                 Ok(()) => count += 1,
                 Err(failure) if failure.status.reason == Some(Reason::AlreadyExists) => (),
                 Err(failure) => return Err(refused(format!("{what}: {}", failure.status.message))),
@@ -148,11 +147,11 @@ fn find(dir: &Path, files: &mut Vec<PathBuf>) -> Result<(), LoadError> {
     Ok(())
 }
 
-fn create(api: &Arc<Api>, object: Value) -> Outcome<()> {
+fn create(registry: &Arc<Registry>, object: Value) -> Outcome<()> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let api_version = text("apiVersion");
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    let kinds = api.kinds();
+    let kinds = registry.kinds();
     let Some(kind) = kinds.kind(group, version, text("kind")) else {
         let message = format!("no kind {:?} is served in version {api_version:?}", text("kind"));
         return Err(crate::failure::Failure::bad_request(message));
@@ -166,7 +165,7 @@ fn create(api: &Arc<Api>, object: Value) -> Outcome<()> {
     let body = RawBody::json(object.to_string());
     let decoded = decode::object(kind, &body, FieldValidation::Strict)?;
     let options = WriteOptions::default();
-    let manager = Manager::new(&options, NAME, api.clock.now_text());
-    api.create(&place, decoded.value, &manager)?;
+    let manager = Writer::new(&options, NAME, registry.clock.now_text());
+    registry.create(&place, decoded.value, &manager)?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::rest::{METADATA, OBJECT};
+use crate::object::{METADATA, OBJECT};
 
 /// In which order the members of an object stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,7 @@ impl Body {
 
     /// Appends the object with that revision.
     pub(super) fn write(&self, revision: u64, to: &mut Vec<u8>) {
+        to.reserve(self.json.len() + 20);
         let Some(at) = self.revision_at() else { return to.extend_from_slice(&self.json) };
         let (before, after) = self.json.split_at(at);
         to.extend_from_slice(before);

@@ -7,18 +7,18 @@ use serde_json::Value;
 
 /// One fault of an object: where, what, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldFault {
+pub(crate) struct FieldFault {
     /// What kind of fault.
-    pub reason: FaultReason,
+    pub(crate) reason: FaultReason,
     /// The path, such as `spec.containers[0].name`.
-    pub field: String,
+    pub(crate) field: String,
     /// The whole sentence, without the path: `Invalid value: "x": why`.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 /// What kind of fault a [`FieldFault`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FaultReason {
+pub(crate) enum FaultReason {
     /// The value is not allowed there.
     Invalid,
     /// The value is missing.
@@ -41,7 +41,7 @@ pub enum FaultReason {
 
 impl FaultReason {
     /// As causes in a Status spell it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
             Self::Required => "FieldValueRequired",
@@ -58,33 +58,33 @@ impl FaultReason {
 
 impl FieldFault {
     /// A fault with its whole message.
-    pub fn new(reason: FaultReason, field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: FaultReason, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, field: field.into(), message: message.into() }
     }
 
     /// A value that is not allowed there.
-    pub fn invalid(field: impl Into<String>, value: &Value, why: impl fmt::Display) -> Self {
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, why: impl fmt::Display) -> Self {
         Self::new(FaultReason::Invalid, field, format!("Invalid value: {value}: {why}"))
     }
 
     /// A text that is not allowed there.
-    pub fn invalid_text(field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
+    pub(crate) fn invalid_text(field: impl Into<String>, value: &str, why: impl fmt::Display) -> Self {
         Self::invalid(field, &Value::from(value), why)
     }
 
     /// A missing value.
-    pub fn required(field: impl Into<String>, why: &str) -> Self {
+    pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
         let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
         Self::new(FaultReason::Required, field, message)
     }
 
     /// A value that stands twice.
-    pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::new(FaultReason::Duplicate, field, format!("Duplicate value: {value}"))
     }
 
     /// A value that is none of `known`.
-    pub fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
+    pub(crate) fn unsupported(field: impl Into<String>, value: &Value, known: &[&str]) -> Self {
         let known: Vec<_> = known.iter().map(|item| format!("\"{item}\"")).collect();
         let message = match known.is_empty() {
             true => format!("Unsupported value: {value}"),
@@ -94,25 +94,19 @@ impl FieldFault {
     }
 
     /// A value that may not be there.
-    pub fn forbidden(field: impl Into<String>, why: impl fmt::Display) -> Self {
+    pub(crate) fn forbidden(field: impl Into<String>, why: impl fmt::Display) -> Self {
         Self::new(FaultReason::Forbidden, field, format!("Forbidden: {why}"))
     }
 
     /// Too many bytes.
-    pub fn too_long(field: impl Into<String>, most: usize) -> Self {
+    pub(crate) fn too_long(field: impl Into<String>, most: usize) -> Self {
         Self::new(FaultReason::TooLong, field, format!("Too long: may not be more than {most} bytes"))
     }
 
     /// Too many items.
-    pub fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
+    pub(crate) fn too_many(field: impl Into<String>, count: usize, most: usize) -> Self {
         let items = if most == 1 { "item" } else { "items" };
         Self::new(FaultReason::TooMany, field, format!("Too many: {count}: must have at most {most} {items}"))
-    }
-
-    /// The same fault below another path.
-    pub fn under(mut self, prefix: &str) -> Self {
-        self.field = format!("{prefix}{}", self.field);
-        self
     }
 }
 

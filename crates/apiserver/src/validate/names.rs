@@ -4,7 +4,7 @@ use pintle_meta::label_key_faults;
 
 /// What a kind asks of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameRule {
+pub(crate) enum NameRule {
     /// A DNS subdomain of at most 253 bytes: `a.b-c`.
     Subdomain,
     /// A DNS subdomain of at most so many bytes.
@@ -26,7 +26,7 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const LABEL_PATTERN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 
 /// Why a text is no name under this rule; nothing if it is one. A `prefix` may end where a name may not, in `-`.
-pub fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     let masked;
     let name = match prefix && name.len() > 1 && name.ends_with('-') {
         // The rest of a generated name stands where the dash does.
@@ -52,7 +52,7 @@ pub fn name_faults(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// Why a text is no key of an annotation: as of a label, in any letter case.
-pub fn annotation_key_faults(key: &str) -> Vec<String> {
+pub(crate) fn annotation_key_faults(key: &str) -> Vec<String> {
     label_key_faults(&key.to_lowercase())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pintle_meta::WatchEventType;
 
-use crate::rest::{Selection, Served};
+use crate::registry::{Selection, Served};
 use crate::store::{Change, ChangeKind, Stored};
 
 /// An event as one watch sees it.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::kinds::Kind;
-use crate::rest::{Ordered, Served};
-use crate::serve::Transform;
+use crate::object::Ordered;
+use crate::registry::{Served, Transform};
 
 /// How the frames of a watch look.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Shape {
     /// A bookmark: an object of the kind with nothing but a version.
     pub(crate) fn bookmark(&mut self, revision: u64, end_mark: bool, kind: &Kind) -> Bytes {
         let mut value = bookmark_body(kind);
-        let metadata = crate::rest::metadata_mut(&mut value);
+        let metadata = crate::object::metadata_mut(&mut value);
         metadata.insert("resourceVersion".into(), revision.to_string().into());
         if end_mark {
             let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));

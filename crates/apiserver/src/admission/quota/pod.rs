@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::admission::Amounts;
 use crate::admission::pods::{self, Place};
-use crate::kinds::edit::{integer_at, list, text_at};
+use crate::object::{integer_at, list, text_at};
 use crate::schema::quantity::Quantity;
 use crate::validate::qualified_name_faults;
 
@@ -123,7 +123,7 @@ fn in_effect(pod: &Value, container: &Value, place: Place, side: &str) -> Amount
         Place::Sidecar | Place::Init => "/status/initContainerStatuses",
     };
     let mut of_name = list(pod, statuses).filter(|status| status.get("name") == container.get("name"));
-    let Some(status) = of_name.find(|status| crate::kinds::edit::has(status, "/resources")) else { return asked };
+    let Some(status) = of_name.find(|status| crate::object::has(status, "/resources")) else { return asked };
     let refused = list(pod, "/status/conditions")
         .find(|condition| text_at(condition, "/type") == "PodResizePending")
         .is_some_and(|condition| text_at(condition, "/reason") == "Infeasible");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::pod;
 use crate::admission::Attempt;
-use crate::kinds::edit::{has, list, text_at};
+use crate::object::{has, list, text_at};
 
 /// Whether the quota's scopes all take in the object. Only pods and claims are in any.
 pub(super) fn covers(quota: &Value, attempt: &Attempt<'_>, object: &Value) -> bool {

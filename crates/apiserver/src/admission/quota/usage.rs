@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::pod;
 use crate::admission::{Amounts, Attempt};
-use crate::kinds::edit::{integer_at, list, text_at};
+use crate::object::{integer_at, list, text_at};
 use crate::schema::quantity::Quantity;
 
 /// Resources of the core group that a quota may count by their bare names.

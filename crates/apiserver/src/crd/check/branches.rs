@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::kinds::edit::{is_empty, list, text_at};
+use crate::object::{is_empty, list, text_at};
 use crate::validate::FieldFault;
 
 const BRANCHES: &[&str] = &["allOf", "anyOf", "oneOf"];

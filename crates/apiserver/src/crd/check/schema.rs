@@ -4,7 +4,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use super::{branches, defaults};
-use crate::kinds::edit::{has, list, text_at};
+use crate::object::{has, list, text_at};
 use crate::validate::FieldFault;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
@@ -238,7 +238,7 @@ fn is_structural(schema: &Value, path: &str, place: Place, faults: &mut Vec<Fiel
         faults.push(FieldFault::required(format!("{path}.type"), why));
     }
     if flag("x-kubernetes-embedded-resource") && place != Place::Root {
-        let empty = schema.get("properties").is_none_or(crate::kinds::edit::is_empty);
+        let empty = schema.get("properties").is_none_or(crate::object::is_empty);
         if empty && !flag("x-kubernetes-preserve-unknown-fields") {
             let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
             faults.push(FieldFault::required(format!("{path}.properties"), why));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::schema;
 use crate::crd::path;
-use crate::kinds::edit::{has, list, text_at};
+use crate::object::{has, list, text_at};
 use crate::validate::{FaultReason, FieldFault, NameRule, name_faults};
 
 const COLUMN_TYPES: &[&str] = &["boolean", "date", "integer", "number", "string"];

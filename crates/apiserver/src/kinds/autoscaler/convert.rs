@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::notes::{self, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS};
 use super::read;
-use crate::kinds::edit::{default, is_empty, list, member, remove, set, text_at};
+use crate::object::{default, is_empty, list, member, remove, set, text_at};
 use crate::schema::Schema;
 
 const OLD: &str = "autoscaling/v1";

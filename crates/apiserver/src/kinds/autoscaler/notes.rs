@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fields::{CURRENT, Field, Form, POLICY, RULE, RULES, SOURCES};
-use crate::kinds::edit::{is_empty, list, member, remove, set, text_at};
+use crate::object::{is_empty, list, member, remove, set, text_at};
 
 pub(super) const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 pub(super) const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::fields::{CURRENT, Field, Form, POLICY, RULE, RULES, SOURCES};
-use crate::kinds::edit::{is_empty, member, remove, set, text_at};
+use crate::object::{is_empty, member, remove, set, text_at};
 use crate::schema::quantity::Quantity;
 
 pub(super) fn metrics(text: &str) -> Option<Value> {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::kinds::check::Check;
-use crate::kinds::edit::{has, integer_at, list, text_at};
 use crate::kinds::pods::container_resource_faults;
+use crate::object::{has, integer_at, list, text_at};
 use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule};
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::edit::{doubles, is_empty, items, list, set, text_at};
+use crate::object::{doubles, is_empty, items, list, set, text_at};
 use crate::validate::FieldFault;
 
 const FIELD: &str = "status.conditions";

@@ -3,8 +3,8 @@
 use pintle_meta::{Reason, Status, StatusDetails};
 use serde_json::{Value, json};
 
-use crate::kinds::edit::{default, has, integer_at, member, set, text_at};
 use crate::kinds::{Context, GroupResource};
+use crate::object::{default, has, integer_at, member, set, text_at};
 
 const SYSTEM: &[(&str, i64)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 

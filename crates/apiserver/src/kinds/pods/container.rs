@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::kinds::check::Check;
-use crate::kinds::edit::{doubles, has, integer_at, is_empty, list, text_at};
+use crate::object::{doubles, has, integer_at, is_empty, list, text_at};
 use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule, qualified_name_faults};
 

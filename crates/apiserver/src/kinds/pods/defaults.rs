@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::kinds::edit::{default, has, items, member, present, text_at};
+use crate::object::{default, has, items, member, present, text_at};
 
 /// Fills in a Pod.
 pub(super) fn pod(pod: &mut Value) {

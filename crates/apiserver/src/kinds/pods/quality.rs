@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::kinds::edit::list;
+use crate::object::list;
 
 /// The quality of service that a pod gets from its requests and limits of CPU and memory.
 pub(super) fn class(pod: &Value) -> &'static str {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::{quality, validate};
-use crate::kinds::edit::{has, items, list, put_back, put_back_all_but, set, text_at};
+use crate::object::{has, items, list, put_back, put_back_all_but, set, text_at};
 use crate::validate::{FieldFault, NameRule, name_faults, qualified_name_faults};
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
@@ -40,7 +40,7 @@ pub(super) fn take_ephemeral_containers(pod: &mut Value, old: &Value) {
     if let Some(spec) = pod.get_mut("spec") {
         match containers {
             Some(containers) => set(spec, "ephemeralContainers", containers),
-            None => crate::kinds::edit::remove(spec, "ephemeralContainers"),
+            None => crate::object::remove(spec, "ephemeralContainers"),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::container;
 use crate::kinds::check::Check;
-use crate::kinds::edit::{has, list, text_at};
+use crate::object::{has, list, text_at};
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// The sources of volumes, in the order in which they are looked at.

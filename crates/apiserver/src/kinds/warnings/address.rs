@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
-use crate::kinds::edit::{list, text_at};
+use crate::object::{list, text_at};
 
 /// An address that is not written as it should be. One that is none at all is for validation to tell.
 pub(in crate::kinds) fn ip(text: &str, path: &str) -> Option<String> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 
 use super::fractional_bytes;
-use crate::kinds::edit::{has, integer_at, list, text_at};
+use crate::object::{has, integer_at, list, text_at};
 
 /// A container with the path that leads to it.
 pub(super) type Placed<'a> = (&'a Value, String);

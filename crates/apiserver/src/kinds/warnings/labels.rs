@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::kinds::edit::{list, text_at};
+use crate::object::{list, text_at};
 use crate::validate::label_value_faults;
 
 /// Labels of nodes that are no longer set, or soon will not be, and what to use instead.

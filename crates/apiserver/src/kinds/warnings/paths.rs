@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::kinds::edit::{has, is_empty, list, text_at};
+use crate::object::{has, is_empty, list, text_at};
 
 /// A file in a volume, and what it comes from where there may be several.
 #[derive(Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::containers::{self, Placed};
 use super::{claim, fractional_bytes, ip, ips, is_annotated, node_label, paths, selector_term};
-use crate::kinds::edit::{doubles, has, integer_at, list, text_at};
+use crate::object::{doubles, has, integer_at, list, text_at};
 
 const ANNOTATIONS: [(&str, &str); 3] = [
     ("scheduler.alpha.kubernetes.io/critical-pod", "v1.16+; use the \"priorityClassName\" field instead"),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{is_new, pod};
-use crate::kinds::edit::text_at;
+use crate::object::text_at;
 use crate::validate::{NameRule, name_faults};
 
 /// The name of what makes pods, or of a pod: it ends up in host names.

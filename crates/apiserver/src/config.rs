@@ -1,0 +1,77 @@
+//! How a server runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How an [`ApiServer`](crate::ApiServer) runs.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use pintle_apiserver::{ApiServer, ApiServerConfig};
+///
+/// let config = ApiServerConfig {
+///     tls: true,
+///     seed: Some(7),
+///     bookmark_interval: Duration::from_millis(100),
+///     ..ApiServerConfig::default()
+/// };
+/// let server = ApiServer::start(config).await?;
+/// assert!(server.url().starts_with("https://127.0.0.1:"));
+/// server.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiServerConfig {
+    /// The port of 127.0.0.1 to listen on: 0, which takes a free one.
+    pub port: u16,
+    /// Whether to speak TLS, with a certificate made at the start, and HTTP/2 where the client can: no.
+    pub tls: bool,
+    /// A file of users and their tokens, in the CSV format of the kube-apiserver: `token,user,uid,"group1,group2"`. It is read
+    /// once, at the start. Members of `system:masters` may do everything; others may do what roles grant them. Without a file,
+    /// which is the default, every caller is an administrator.
+    pub token_auth_file: Option<PathBuf>,
+    /// Makes generated names and uids the same in each run: none, which makes them random. Faults that strike with a probability
+    /// follow it too; without a seed they follow 0.
+    pub seed: Option<u64>,
+    /// How often a watch that allows bookmarks gets one: every minute, and at most once a millisecond.
+    pub bookmark_interval: Duration,
+    /// How many changes of its resource a watcher may lag before its stream is cut: 4096. At least 1 counts. They are kept once for
+    /// all watchers; one that is read slowly, or not at all, keeps none of them.
+    pub watch_buffer: usize,
+    /// The resource version of the server before its first write: 1. A server that takes the place of another needs one above
+    /// all that the other gave out: its clients then learn that their versions are too old and list again, where they would
+    /// otherwise wait for versions that they believe to have seen. Half of `u64::MAX` is the most that counts.
+    pub first_revision: u64,
+    /// How many changes are kept for each resource: 100 000. Changes older than five minutes are dropped when the resource is
+    /// written next. Watches and lists from a version before those kept are refused.
+    pub history: usize,
+    /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
+    /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case.
+    pub history_bytes: usize,
+    /// Whether dependents of deleted owners are collected and deleted namespaces emptied: yes. Custom resource definitions and
+    /// the Service `kubernetes` are looked after in any case.
+    pub controllers: bool,
+}
+
+impl Default for ApiServerConfig {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            tls: false,
+            token_auth_file: None,
+            seed: None,
+            bookmark_interval: Duration::from_secs(60),
+            watch_buffer: 4096,
+            first_revision: 1,
+            history: 100_000,
+            history_bytes: 256 << 20,
+            controllers: true,
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The HTTP shell: from a request's head and body to an answer's.
+//!
+//! [`respond`] walks a request through the checks in the order in which a real server makes them, so that the first thing wrong
+//! is what the client is told: path, `timeout=`, authentication, impersonation, authorisation, route and verb, `Accept`, media
+//! type and size of the body, options, decoding. What remains is for [`registry`](crate::registry).
+
+mod body;
+pub(crate) mod decode;
+mod discovery;
+mod encode;
+mod health;
+mod negotiate;
+mod openapi;
+mod resource;
+mod stream;
+mod subresource;
+mod websocket;
+mod write;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use body::{Body, Incoming};
+pub(crate) use encode::Reply;
+use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
+use pintle_meta::FieldSelector;
+use tokio::time::Instant;
+pub(crate) use websocket::Socket;
+
+use crate::auth::{self, Attributes};
+use crate::failure::{Failure, Outcome};
+use crate::faults::{self, Answer, Before};
+use crate::registry::Registry;
+use crate::request::duration::go_duration;
+use crate::request::path::{ResourcePath, Target};
+use crate::request::query::Query;
+use crate::request::user::User;
+
+/// A request on its way through the checks.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Query,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) user: User,
+    /// What to warn the client of, whatever the outcome.
+    pub(crate) warnings: Vec<String>,
+    /// The connection, where the client would have another protocol on it.
+    upgrade: Option<OnUpgrade>,
+    /// What the connection carries after the answer, if that is 101.
+    socket: Option<Socket>,
+}
+
+impl Call {
+    /// A header as text; empty where it is absent.
+    pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn user_agent(&self) -> &str {
+        self.header(USER_AGENT)
+    }
+}
+
+/// Answers one request; and says what is to run on its connection then, where that becomes a WebSocket. Never fails: what goes
+/// wrong is an answer too. Dropping it before it is done leaves each write either whole or undone.
+///
+/// `deadline` is told by when the answer has to be out, unless it goes on for as long as somebody listens.
+pub(crate) async fn respond(
+    registry: Arc<Registry>,
+    request: Request<Incoming>,
+    deadline: impl FnOnce(Instant),
+) -> (Response<Body>, Option<Socket>) {
+    let (mut head, incoming) = request.into_parts();
+    let mut call = Call {
+        upgrade: head.extensions.remove(),
+        socket: None,
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        query: Query::parse(head.uri.query().unwrap_or_default()),
+        headers: head.headers,
+        user: User::default(),
+        warnings: Vec::new(),
+    };
+    let outcome = serve_in_time(&registry, &mut call, incoming, deadline).await;
+    let scheduled = match &outcome {
+        Ok(reply) => !matches!(reply, Reply::TimedOut),
+        Err(failure) => failure.code() != 401 && !failure.early,
+    };
+    let mut response = match outcome {
+        Ok(reply) => encode::reply(&call, reply, registry.clock.now()),
+        Err(failure) => encode::failure(&call, &failure),
+    };
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return (response, call.socket);
+    }
+    add_headers(&registry, &call, scheduled, &mut response);
+    (response, None)
+}
+
+/// Serves the request for as long as it may take.
+async fn serve_in_time(
+    registry: &Arc<Registry>,
+    call: &mut Call,
+    incoming: Incoming,
+    deadline: impl FnOnce(Instant),
+) -> Outcome<Reply> {
+    let target = match Target::parse(&call.path) {
+        Target::Undeterminable => return Err(Failure { text: Some(UNDETERMINABLE), ..Failure::plain(500, "") }),
+        target => target,
+    };
+    let verb = verb(call, &target);
+    let Some(limit) = time_limit(call, &target, &verb)? else {
+        return serve(registry, call, &target, &verb, incoming).await;
+    };
+    let end = Instant::now() + limit;
+    deadline(end);
+    let served = tokio::time::timeout_at(end, serve(registry, call, &target, &verb, incoming)).await;
+    served.unwrap_or_else(|_| Ok(Reply::TimedOut))
+}
+
+async fn serve(
+    registry: &Arc<Registry>,
+    call: &mut Call,
+    target: &Target,
+    verb: &str,
+    incoming: Incoming,
+) -> Outcome<Reply> {
+    call.warnings.extend(auth::warning(&call.headers).map(Into::into));
+    call.user = registry.authenticator.authenticate(&registry.db, &call.headers, registry.clock.now().as_second())?;
+    authorize(registry, call, target, verb)?;
+    let before = scripted_fault(registry, call, target, verb);
+    if !before.delay.is_zero() {
+        tokio::time::sleep(before.delay).await;
+    }
+    if let Some(answer) = before.answer {
+        return Ok(Reply::Fault(answer));
+    }
+    let reply = match target {
+        Target::Resource(path) => resource::serve(registry, call, path, verb, incoming).await,
+        Target::Other(parts) => other(registry, call, parts).await,
+        Target::Undeterminable => Err(Failure::page_not_found()),
+    };
+    match before.lose_answer {
+        Some(answer) => Ok(Reply::Fault(answer)),
+        None => reply,
+    }
+}
+
+const UNDETERMINABLE: &str = "Internal Server Error: \"\": unable to determine kind and namespace from url\n";
+
+/// Health, discovery and the like.
+async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outcome<Reply> {
+    if let Some(reply) = health::serve(registry, call, parts) {
+        return Ok(reply);
+    }
+    discovery::serve(registry, call, parts)
+}
+
+/// What the request does, in the words of rules.
+fn verb(call: &Call, target: &Target) -> String {
+    let Target::Resource(path) = target else { return call.method.as_str().to_lowercase() };
+    let collection = path.name.is_empty();
+    let verb = match call.method.as_str() {
+        _ if path.old_watch && call.method == Method::GET => "watch",
+        "GET" | "HEAD" if collection && call.query.flag("watch") == Some(true) => "watch",
+        "GET" | "HEAD" if collection => "list",
+        "GET" | "HEAD" => "get",
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" if collection => "deletecollection",
+        "DELETE" => "delete",
+        _ => "",
+    };
+    verb.to_owned()
+}
+
+/// Where a list or watch asks for one name, it is about that object.
+fn named(call: &Call, path: &ResourcePath, verb: &str) -> String {
+    if !path.name.is_empty() || !matches!(verb, "list" | "watch") {
+        return path.name.clone();
+    }
+    let fields: FieldSelector = call.query.text("fieldSelector").parse().unwrap_or_default();
+    fields.exact("metadata.name").unwrap_or_default().to_owned()
+}
+
+/// Holds the request against the rules; one that acts as somebody else first against those for that.
+fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: &str) -> Outcome<()> {
+    let (name, path);
+    let attributes = match target {
+        Target::Resource(path) => {
+            name = named(call, path, verb);
+            Attributes::Resource { verb, path, name: &name }
+        }
+        _ => {
+            path = call.path.clone();
+            Attributes::Path { verb, path: &path }
+        }
+    };
+    if let Some(wanted) = auth::impersonated(&call.headers)? {
+        call.user = auth::impersonate(&registry.db, &call.user, wanted, &attributes)?;
+    }
+    auth::authorize(&registry.db, &call.user, &attributes)
+}
+
+/// What the scripted faults do to the request before it is served.
+fn scripted_fault(registry: &Registry, call: &Call, target: &Target, verb: &str) -> Before {
+    let nowhere = ResourcePath::default();
+    let path = match target {
+        Target::Resource(path) => path,
+        _ => &nowhere,
+    };
+    registry.faults.before(&faults::Request {
+        verb,
+        group: &path.group,
+        resource: &path.resource,
+        namespace: &path.namespace,
+        name: &path.name,
+        user_agent: call.user_agent(),
+    })
+}
+
+/// How long a request may take at most; one that asks for less gets less.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How long the request may take: until its end, if what it asks for goes on for as long as somebody listens. `timeout=` has to be
+/// a duration in Go's spelling, on every other path.
+fn time_limit(call: &Call, target: &Target, verb: &str) -> Outcome<Option<Duration>> {
+    let streams = |path: &ResourcePath| resource::is_stream(&path.subresource);
+    if verb == "watch" || matches!(target, Target::Resource(path) if streams(path)) {
+        return Ok(None);
+    }
+    let text = call.query.text("timeout");
+    if text.is_empty() {
+        return Ok(Some(LONGEST));
+    }
+    let asked = go_duration(text).map_err(|why| {
+        let text = crate::failure::quoted(text);
+        Failure::bad_request(format!("invalid timeout specified in the request URL - time: {why} {text}"))
+    })?;
+    Ok(Some(if asked.is_zero() { LONGEST } else { asked.min(LONGEST) }))
+}
+
+fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut Response<Body>) {
+    let audit = match call.header("audit-id") {
+        "" => registry.uuid(),
+        id => id.to_owned(),
+    };
+    let headers = response.headers_mut();
+    if let Ok(audit) = HeaderValue::from_str(&audit) {
+        headers.insert("audit-id", audit);
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    if scheduled {
+        // One flow schema and one priority level serve all requests.
+        headers
+            .insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("3b5d7b35-ff3c-4aa5-a1d0-5a3b1c6f2b01"));
+        headers.insert(
+            "x-kubernetes-pf-prioritylevel-uid",
+            HeaderValue::from_static("8c0e4f1d-2f53-44a5-9e0f-3f4a1b7c9d02"),
+        );
+    }
+    headers.remove(DATE);
+    for value in warning_headers(&call.warnings) {
+        headers.append("warning", value);
+    }
+}
+
+/// So many characters of warnings are sent; where there are more, each is cut to its own share first.
+const LONGEST_WARNINGS: usize = 4 * 1024;
+const LONGEST_CUT_WARNING: usize = 256;
+
+/// Each warning once, in order, as far as a real server sends them.
+fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
+    let mut seen = HashSet::new();
+    let once: Vec<_> = warnings.iter().filter(|text| !text.is_empty() && seen.insert(*text)).collect();
+    let length = once.iter().map(|text| text.chars().count()).sum::<usize>();
+    let most = if length > LONGEST_WARNINGS { LONGEST_CUT_WARNING } else { LONGEST_WARNINGS };
+    let mut sent = 0;
+    let mut headers = Vec::new();
+    for text in once {
+        if sent >= LONGEST_WARNINGS {
+            break;
+        }
+        let cut: String = text.chars().take(most).collect();
+        sent += cut.chars().count();
+        headers.extend(warning_header(&cut));
+    }
+    headers
+}
+
+fn warning_header(text: &str) -> Option<HeaderValue> {
+    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+    HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
+}
+
+impl Reply {
+    /// What a scripted fault answers.
+    pub(super) fn of_fault(answer: &Answer) -> Failure {
+        let message = format!("a scripted fault answered {}", answer.code);
+        let reason = match answer.code {
+            401 => pintle_meta::Reason::Unauthorized,
+            403 => pintle_meta::Reason::Forbidden,
+            409 => pintle_meta::Reason::Conflict,
+            410 => pintle_meta::Reason::Expired,
+            429 => pintle_meta::Reason::TooManyRequests,
+            500 => pintle_meta::Reason::InternalError,
+            503 => pintle_meta::Reason::ServiceUnavailable,
+            504 => pintle_meta::Reason::Timeout,
+            _ => return Failure::plain(answer.code, message),
+        };
+        let mut failure = Failure::new(answer.code, reason, message);
+        if let Some(seconds) = answer.retry_after {
+            let details = pintle_meta::StatusDetails { retry_after_seconds: seconds, ..Default::default() };
+            failure = failure.with(details);
+        }
+        failure
+    }
+}

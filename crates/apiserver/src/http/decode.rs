@@ -1,0 +1,365 @@
+//! Bodies as objects and patches.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use pintle_meta::{FieldValidation, Reason, StatusDetails};
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+use crate::fieldmanager::Writer;
+use crate::kinds::Kind;
+use crate::patch::{Patch, PatchError};
+use crate::protobuf;
+use crate::schema::{self, Finding};
+use crate::validate::FieldFault;
+
+/// A media type that bodies come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyMedia {
+    Json,
+    Yaml,
+    /// For the built-in kinds alone.
+    Protobuf,
+}
+
+/// Longer YAML is read where it holds up no other request: it takes about a microsecond a byte.
+const LONGEST_HERE: usize = 16 << 10;
+
+/// A body, as it came. YAML has been read; what is wrong with it is told once it is its turn.
+#[derive(Clone, Debug)]
+pub(crate) struct RawBody {
+    bytes: Bytes,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Json,
+    Yaml(schema::Yaml),
+    Protobuf,
+}
+
+impl RawBody {
+    /// A body of JSON.
+    pub(crate) fn json(bytes: impl Into<Bytes>) -> Self {
+        Self { bytes: bytes.into(), content: Content::Json }
+    }
+
+    /// A body of a media type.
+    pub(crate) async fn new(bytes: Bytes, media: BodyMedia) -> Outcome<Self> {
+        let content = match media {
+            BodyMedia::Json => Content::Json,
+            BodyMedia::Protobuf => Content::Protobuf,
+            BodyMedia::Yaml if bytes.len() <= LONGEST_HERE => Content::Yaml(schema::read_yaml(&bytes)),
+            BodyMedia::Yaml => {
+                let text = bytes.clone();
+                let read = tokio::task::spawn_blocking(move || schema::read_yaml(&text)).await;
+                Content::Yaml(read.map_err(|error| Failure::internal(format!("the body was not read: {error}")))?)
+            }
+        };
+        Ok(Self { bytes, content })
+    }
+
+    /// The body as a value; the error says what is wrong with it.
+    pub(crate) fn value(&self) -> Result<Value, String> {
+        match &self.content {
+            Content::Json => serde_json::from_slice(&self.bytes).map_err(|error| error.to_string()),
+            Content::Yaml(read) => read.clone().map(|(node, _)| node.into_value()),
+            Content::Protobuf => protobuf::decode(&self.bytes),
+        }
+    }
+}
+
+/// An object from a body.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoded {
+    pub(crate) value: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The kinds of patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl PatchKind {
+    /// By media type. Custom resources know no strategic merge.
+    pub(crate) fn of(media: &str, custom: bool) -> Option<Self> {
+        match media {
+            "application/json-patch+json" => Some(Self::Json),
+            "application/merge-patch+json" => Some(Self::Merge),
+            "application/strategic-merge-patch+json" if !custom => Some(Self::Strategic),
+            "application/apply-patch+yaml" => Some(Self::Apply),
+            _ => None,
+        }
+    }
+
+    /// What its bodies are written in.
+    pub(crate) fn body(self) -> BodyMedia {
+        if self == Self::Apply { BodyMedia::Yaml } else { BodyMedia::Json }
+    }
+}
+
+/// The media type of a body; parameters and letter case do not count, none at all is JSON.
+pub(crate) fn media(content_type: &str) -> Option<BodyMedia> {
+    let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match media.as_str() {
+        "" | "application/json" => Some(BodyMedia::Json),
+        "application/yaml" => Some(BodyMedia::Yaml),
+        "application/vnd.kubernetes.protobuf" => Some(BodyMedia::Protobuf),
+        _ => None,
+    }
+}
+
+/// An object of the kind that the path names.
+pub(crate) fn object(kind: &Arc<Kind>, body: &RawBody, validation: FieldValidation) -> Outcome<Decoded> {
+    let schema = kind.schema().ok_or_else(Failure::no_such_resource)?;
+    let api_version = kind.api_version();
+    let expected = schema::Expected { api_version: &api_version, schema: &schema };
+    let (bytes, format) = match &body.content {
+        Content::Json => (body.bytes.clone(), schema::Format::Json),
+        Content::Yaml(read) => (body.bytes.clone(), schema::Format::Yaml(read.clone())),
+        Content::Protobuf => {
+            let object = protobuf::decode(&body.bytes).map_err(Failure::bad_request)?;
+            (object.to_string().into(), schema::Format::Json)
+        }
+    };
+    let mut decoded =
+        schema::decode(&bytes, format, &expected).map_err(|error| Failure::bad_request(error.to_string()))?;
+    if let Some(why) = malformed(kind, &decoded.object) {
+        return Err(Failure::bad_request(schema::handled(&expected, &why)));
+    }
+    decoded.findings.extend(unknown(kind, &mut decoded.object));
+    if validation == FieldValidation::Strict
+        && let Some(why) = schema::strict_error(&decoded.findings, &expected)
+    {
+        return Err(Failure::bad_request(why));
+    }
+    Ok(Decoded { value: decoded.object, warnings: warnings(&decoded.findings, validation) })
+}
+
+/// Why an object cannot be read by the schema of a custom resource. What calls itself another kind has no schema to be read by.
+fn malformed(kind: &Kind, object: &Value) -> Option<String> {
+    let named = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    kind.strategy.malformed(object).filter(|_| named == kind.kind)
+}
+
+/// Drops what the schema of a custom resource does not know, and tells of it; nulls go untold. What calls itself another kind,
+/// or one of another group, has no schema to be held against.
+fn unknown(kind: &Kind, object: &mut Value) -> Vec<Finding> {
+    let says = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let group = says("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    if kind.custom && (says("kind"), group) != (&kind.kind, &kind.group) {
+        return Vec::new();
+    }
+    let unknown = kind.strategy.prune(object);
+    kind.strategy.drop_nulls(object);
+    unknown.into_iter().map(Finding::Unknown).collect()
+}
+
+fn warnings(findings: &[Finding], validation: FieldValidation) -> Vec<String> {
+    match validation {
+        FieldValidation::Ignore => Vec::new(),
+        _ => findings.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A patch, ready to be laid over objects.
+#[derive(Debug)]
+pub(crate) struct Patcher<'a> {
+    kind: &'a Arc<Kind>,
+    patch: Outcome<Body>,
+    manager: &'a Writer<'a>,
+    subresource: Option<&'a str>,
+    warnings: Mutex<Vec<String>>,
+}
+
+#[derive(Debug)]
+enum Body {
+    Apply { wish: Value, findings: Vec<Finding> },
+    Patch(Patch),
+}
+
+impl<'a> Patcher<'a> {
+    /// Reads a patch. What is wrong with it is told only once there is an object to patch.
+    pub(crate) fn new(
+        kind: &'a Arc<Kind>,
+        patch_kind: PatchKind,
+        body: &RawBody,
+        manager: &'a Writer<'a>,
+        subresource: Option<&'a str>,
+    ) -> Self {
+        let patch = match patch_kind {
+            PatchKind::Json => Patch::json(&body.bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Merge => {
+                let validated = manager.options.field_validation != FieldValidation::Ignore;
+                Patch::merge(&body.bytes, validated).map(Body::Patch).map_err(failed)
+            }
+            PatchKind::Strategic => Patch::strategic(&body.bytes).map(Body::Patch).map_err(failed),
+            PatchKind::Apply => match &body.content {
+                Content::Yaml(Ok((wish, findings))) => {
+                    Ok(Body::Apply { wish: wish.clone().into_value(), findings: findings.clone() })
+                }
+                Content::Yaml(Err(why)) => Err(Failure::bad_request(format!("error decoding YAML: {why}"))),
+                Content::Json | Content::Protobuf => Err(Failure::internal("an apply that is no YAML")),
+            },
+        };
+        Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
+    }
+
+    /// The patched object, with `apiVersion` and `kind`.
+    pub(crate) fn make(&self, live: Option<&Value>) -> Outcome<Value> {
+        match &self.patch {
+            Err(failure) => Err(failure.clone()),
+            Ok(Body::Apply { wish, findings }) => self.apply(live, wish, findings),
+            Ok(Body::Patch(patch)) => {
+                let live = live.ok_or_else(|| Failure::not_found(&self.kind.resource(), ""))?;
+                self.patch(live, patch)
+            }
+        }
+    }
+
+    /// What an apply asks for; of other patches, nothing.
+    pub(crate) fn wish(&self) -> Outcome<&Value> {
+        match &self.patch {
+            Ok(Body::Apply { wish, .. }) => Ok(wish),
+            Ok(Body::Patch(_)) => Ok(&Value::Null),
+            Err(failure) => Err(failure.clone()),
+        }
+    }
+
+    fn apply(&self, live: Option<&Value>, wish: &Value, findings: &[Finding]) -> Outcome<Value> {
+        let applied = self.manager.apply(self.kind, live, wish, self.subresource)?;
+        let validation = self.manager.options.field_validation;
+        if validation == FieldValidation::Strict
+            && let Some(first) = findings.first()
+        {
+            let why = format!(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {first}"
+            );
+            return Err(Failure::bad_request(why));
+        }
+        self.warn(findings);
+        let Some(schema) = self.kind.schema() else { return Ok(applied) };
+        let mut decoded = schema.read(applied).map_err(|why| {
+            let told = format!(
+                "failed to convert new object ({}; {}) to proper version: {why}",
+                self.named(wish),
+                self.kind.gvk()
+            );
+            Failure::plain(500, told)
+        })?;
+        self.kind.strategy.prune(&mut decoded.object);
+        Ok(decoded.object)
+    }
+
+    fn patch(&self, live: &Value, patch: &Patch) -> Outcome<Value> {
+        let Some(schema) = self.kind.schema() else { return Err(Failure::no_such_resource()) };
+        let mut patched = patch.apply(live, &schema).map_err(failed)?;
+        let shown = match patch {
+            Patch::Strategic(_) => patch.told(),
+            Patch::Json(_) | Patch::Merge(_) => patched.to_string(),
+        };
+        let refused =
+            |why: String| Failure::invalid_named("", "", "", vec![FieldFault::invalid_text("patch", &shown, why)]);
+        self.check_types(patch, &mut patched, &refused)?;
+        let mut decoded = schema.read(patched).map_err(|error| refused(error.to_string()))?;
+        if let Some(why) = malformed(self.kind, &decoded.object) {
+            return Err(refused(why));
+        }
+        let mut findings = patch.findings().to_vec();
+        findings.append(&mut decoded.findings);
+        findings.extend(unknown(self.kind, &mut decoded.object));
+        if self.manager.options.field_validation == FieldValidation::Strict
+            && let Some(why) = schema::strict_words(&findings)
+        {
+            return Err(refused(why));
+        }
+        self.warn(&findings);
+        Ok(decoded.object)
+    }
+
+    /// Holds what the patched object says of itself against the path.
+    fn check_types(&self, patch: &Patch, patched: &mut Value, refused: &dyn Fn(String) -> Failure) -> Outcome<()> {
+        let api_version = self.kind.api_version();
+        let Some(members) = patched.as_object_mut() else {
+            return Err(refused(schema::no_type_meta(patched.take())));
+        };
+        let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if self.kind.custom {
+            if kind.is_empty() {
+                return Err(refused("Object 'Kind' is missing in the patched object".into()));
+            }
+            if version.is_empty() {
+                return Err(Failure::internal("apiVersion must be specified in the patched object"));
+            }
+            return Ok(());
+        }
+        let wrong = |found: &str, wanted: &str| !found.is_empty() && found != wanted;
+        let read_by_name = !matches!(patch, Patch::Strategic(_));
+        if read_by_name && (wrong(&version, &api_version) || wrong(&kind, &self.kind.kind)) {
+            return Err(refused(format!("no kind {kind:?} is registered for version {version:?}")));
+        }
+        members.insert("apiVersion".into(), api_version.into());
+        members.insert("kind".into(), self.kind.kind.as_str().into());
+        Ok(())
+    }
+
+    fn warn(&self, findings: &[Finding]) {
+        let warnings = warnings(findings, self.manager.options.field_validation);
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
+    }
+
+    fn named(&self, object: &Value) -> String {
+        let text =
+            |name: &str| object.pointer(&format!("/metadata/{name}")).and_then(Value::as_str).unwrap_or_default();
+        format!("{}/{}", text("namespace"), text("name"))
+    }
+
+    /// What to warn the client of.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn failed(error: PatchError) -> Failure {
+    match error {
+        PatchError::BadRequest(why) => Failure::bad_request(why),
+        PatchError::TooLarge(why) => Failure::new(413, Reason::RequestEntityTooLarge, why),
+        error @ (PatchError::Inapplicable | PatchError::Excessive(_)) => {
+            Failure::new(422, Reason::Invalid, error.to_string()).with(StatusDetails::default())
+        }
+        PatchError::Directive(why) => Failure::plain(500, why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn long_yaml_is_read_on_a_thread_that_no_request_waits_for() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let body = |length: usize| Bytes::from("x".repeat(length));
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        runtime.block_on(async {
+            // The only thread for such work is busy.
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            let short = RawBody::new(body(LONGEST_HERE), BodyMedia::Yaml).now_or_never();
+            assert_eq!(short.unwrap().unwrap().value().unwrap().as_str().map(str::len), Some(LONGEST_HERE));
+            let mut long = Box::pin(RawBody::new(body(LONGEST_HERE + 1), BodyMedia::Yaml));
+            assert!(long.as_mut().now_or_never().is_none(), "it waits for a thread");
+            drop(go);
+            assert_eq!(long.await.unwrap().value().unwrap().as_str().map(str::len), Some(LONGEST_HERE + 1));
+            assert!(busy.await.unwrap().is_err());
+        });
+    }
+}

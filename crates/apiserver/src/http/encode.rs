@@ -1,0 +1,228 @@
+//! Answers as bytes.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, VARY};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use jiff::Timestamp;
+use pintle_meta::Status;
+use serde_json::{Value, json};
+
+use super::Call;
+use super::body::{self, Body};
+use super::negotiate::{self, Format};
+use crate::failure::Failure;
+use crate::faults::Answer;
+use crate::kinds::Kind;
+use crate::object::Ordered;
+use crate::registry::{ListReply, Served, Transform};
+use crate::request::accept::Media;
+use crate::watch::Watcher;
+
+/// What a request is answered with.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// One object. `kind` is what makes a table of it.
+    Object { code: u16, kind: Arc<Kind>, object: Served, format: Format },
+    /// Several.
+    List { kind: Arc<Kind>, list: ListReply, format: Format },
+    /// That it was done.
+    Status { status: Box<Status>, format: Format },
+    /// A stream of events.
+    Watch { watcher: Box<Watcher> },
+    /// Anything else.
+    Raw { code: u16, headers: HeaderMap, body: Bytes },
+    /// What a scripted fault answers.
+    Fault(Answer),
+    /// That it took too long. The outermost layer says so, in JSON whatever was asked for.
+    TimedOut,
+}
+
+impl Reply {
+    /// A text.
+    pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Self {
+        Self::Raw { code, headers: text_headers(), body: text.into() }
+    }
+}
+
+pub(super) fn text_headers() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers
+}
+
+fn text_response(code: u16, text: Bytes) -> Response<Body> {
+    raw(code, text_headers(), text)
+}
+
+fn raw(code: u16, headers: HeaderMap, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(body::full(body));
+    *response.status_mut() = status_code(code);
+    *response.headers_mut() = headers;
+    response
+}
+
+pub(super) fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<Body> {
+    match reply {
+        Reply::Object { code, kind, object, format } => {
+            if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
+                return self::failure(call, &failure);
+            }
+            if format.transform.is_none() && format.media == Media::Json && !format.pretty {
+                let mut json = Vec::new();
+                object.write(true, &mut json);
+                json.push(b'\n');
+                return respond(call, code, Media::Json, json.into());
+            }
+            value(call, code, &format, &format.transform.one(&object, &kind, true, now))
+        }
+        Reply::List { kind, list, format } => {
+            if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
+                return self::failure(call, &failure);
+            }
+            match format.transform.many(&list, &kind, now) {
+                Some(shaped) => value(call, 200, &format, &shaped),
+                None => {
+                    let json = list_json(&kind, &list);
+                    if format.media == Media::Json && !format.pretty {
+                        return respond(call, 200, Media::Json, json.into());
+                    }
+                    let shaped: Value = serde_json::from_slice(&json).unwrap_or_default();
+                    value(call, 200, &format, &shaped)
+                }
+            }
+        }
+        Reply::Status { status, format } => {
+            if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
+                return self::failure(call, &failure);
+            }
+            let code = if status.code == 0 { 200 } else { status.code };
+            value(call, code, &format, &serde_json::to_value(&*status).unwrap_or_default())
+        }
+        Reply::Watch { watcher } => {
+            let mut response = Response::new(body::frames(*watcher));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+        }
+        Reply::Raw { code, headers, body } => raw(code, headers, body),
+        Reply::TimedOut => {
+            let status = json!({
+                "metadata": {},
+                "status": "Failure",
+                "message": "Timeout: request did not complete within the allotted timeout",
+                "reason": "Timeout",
+                "details": {},
+                "code": 504,
+            });
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+            raw(504, headers, format!("{status}\n").into())
+        }
+        Reply::Fault(answer) => {
+            let mut response = match &answer.body {
+                Some(text) => text_response(answer.code, text.clone().into()),
+                None => failure(call, &Reply::of_fault(&answer)),
+            };
+            if let Some(seconds) = answer.retry_after {
+                response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            }
+            response
+        }
+    }
+}
+
+/// A failure, negotiated as far as it can be.
+pub(super) fn failure(call: &Call, failure: &Failure) -> Response<Body> {
+    if let Some(text) = failure.text {
+        return text_response(failure.code(), text.into());
+    }
+    let (media, pretty) = negotiate::for_errors(call);
+    let pretty = pretty || failure.code() == 406;
+    let format = Format { media, pretty, transform: Transform::None };
+    let mut response = value(call, failure.code(), &format, &failure.value());
+    if let Some(seconds) = failure.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    if failure.code() == 403 || failure.early {
+        response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    }
+    response
+}
+
+/// A document in the representation that was chosen.
+pub(super) fn encode(format: &Format, value: &Value) -> Bytes {
+    match format.media {
+        Media::Yaml => serde_yaml::to_string(value).unwrap_or_default().into(),
+        Media::Json if format.pretty => serde_json::to_vec_pretty(&Ordered(value)).unwrap_or_default().into(),
+        Media::Json => {
+            let mut json = serde_json::to_vec(&Ordered(value)).unwrap_or_default();
+            json.push(b'\n');
+            json.into()
+        }
+    }
+}
+
+fn value(call: &Call, code: u16, format: &Format, value: &Value) -> Response<Body> {
+    respond(call, code, format.media, encode(format, value))
+}
+
+fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<Body> {
+    let zipped = (bytes.len() > ZIPPED_FROM && takes_gzip(call)).then(|| gzip(&bytes)).flatten();
+    let is_zipped = zipped.is_some();
+    let mut response = Response::new(body::full(zipped.unwrap_or(bytes)));
+    *response.status_mut() = status_code(code);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media.content_type()));
+    if is_zipped {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    response
+}
+
+/// Answers up to this size are sent as they are.
+const ZIPPED_FROM: usize = 128 * 1024;
+
+/// Whether the client takes gzip, in the one spelling that counts.
+pub(super) fn takes_gzip(call: &Call) -> bool {
+    call.header(ACCEPT_ENCODING).split(',').any(|coding| coding.trim() == "gzip")
+}
+
+/// The same, compressed.
+pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok().map(Bytes::from)
+}
+
+fn status_code(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// A list put together from the objects' own encodings. Those of built-in kinds carry neither version nor kind.
+fn list_json(kind: &Kind, list: &ListReply) -> Vec<u8> {
+    let mut metadata = json!({"resourceVersion": list.revision.to_string()});
+    if kind.custom || !list.continue_token.is_empty() {
+        metadata["continue"] = list.continue_token.as_str().into();
+    }
+    if let Some(remaining) = list.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    let head = json!({"kind": kind.list_kind, "apiVersion": kind.api_version(), "metadata": metadata}).to_string();
+    let mut json = head.into_bytes();
+    json.pop();
+    json.extend_from_slice(b",\"items\":[");
+    for (at, item) in list.items.iter().enumerate() {
+        if at > 0 {
+            json.push(b',');
+        }
+        item.write(kind.custom, &mut json);
+    }
+    json.extend_from_slice(b"]}\n");
+    json
+}

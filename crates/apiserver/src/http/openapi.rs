@@ -1,0 +1,140 @@
+//! `/openapi/v2` and `/openapi/v3`.
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY,
+};
+use http::{HeaderMap, HeaderValue};
+use serde_json::Value;
+
+use super::Call;
+use super::encode::{self, Reply};
+use crate::discovery;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::Kinds;
+use crate::request::accept;
+
+const PROTO_V2: [&str; 2] =
+    ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
+
+pub(super) fn serve(kinds: &Kinds, call: &Call, rest: &[&str]) -> Outcome<Reply> {
+    match rest {
+        ["v2"] => Ok(v2(kinds, call)),
+        ["v3"] if !call.path.ends_with('/') => {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+            Ok(whole(headers, text(&discovery::index(kinds))))
+        }
+        ["v3", "api", version] => Ok(v3(kinds, call, "", version)),
+        ["v3", "apis", group, version] => Ok(v3(kinds, call, group, version)),
+        ["v3", ..] => Ok(nothing(404)),
+        _ => Err(Failure::page_not_found()),
+    }
+}
+
+fn v3(kinds: &Kinds, call: &Call, group: &str, version: &str) -> Reply {
+    let Some(document) = discovery::document(kinds, group, version) else { return nothing(404) };
+    if !accepts(call, &["json"]) {
+        return nothing(406);
+    }
+    let body = text(&document);
+    let hash = discovery::etag(&body);
+    let asked = call.query.text("hash");
+    let mut headers = HeaderMap::new();
+    insert(&mut headers, ETAG, &format!("\"{hash}\""));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if !asked.is_empty() && asked != hash {
+        insert(&mut headers, LOCATION, &format!("{}?hash={hash}", call.path));
+        return Reply::Raw { code: 301, headers, body: Bytes::new() };
+    }
+    if asked == hash {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        headers.insert(EXPIRES, HeaderValue::from_static("Thu, 31 Dec 2099 23:59:59 GMT"));
+    }
+    if matches_tag(call, &hash) {
+        headers.remove(CONTENT_TYPE);
+        return Reply::Raw { code: 304, headers, body: Bytes::new() };
+    }
+    whole(headers, body)
+}
+
+fn v2(kinds: &Kinds, call: &Call) -> Reply {
+    let document = text(&discovery::document_v2(kinds));
+    let proto = accepts(call, &PROTO_V2) && !accepts_first(call, "json");
+    if !proto && !accepts(call, &["json"]) {
+        return nothing(406);
+    }
+    let hash = discovery::etag(&document);
+    let mut headers = HeaderMap::new();
+    insert(&mut headers, ETAG, &format!("\"{hash}\""));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    if matches_tag(call, &hash) {
+        return Reply::Raw { code: 304, headers, body: Bytes::new() };
+    }
+    let (media, body) = match proto {
+        true => ("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", empty_proto()),
+        false => ("application/json", document),
+    };
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    match encode::takes_gzip(call).then(|| encode::gzip(&body)).flatten() {
+        None => whole(headers, body),
+        Some(zipped) => {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            Reply::Raw { code: 200, headers, body: zipped }
+        }
+    }
+}
+
+/// A document that, unlike other long answers, says how long it is.
+fn whole(mut headers: HeaderMap, body: Bytes) -> Reply {
+    headers.insert(CONTENT_LENGTH, body.len().into());
+    Reply::Raw { code: 200, headers, body }
+}
+
+/// A document that describes nothing. A client that finds its kind in none leaves validation to the server.
+fn empty_proto() -> Bytes {
+    let field = |number: u8, bytes: &[u8]| {
+        let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+        [&[number << 3 | 2, length], bytes].concat()
+    };
+    let info = [field(1, b"Kubernetes"), field(2, b"unversioned")].concat();
+    [field(1, b"2.0"), field(2, &info)].concat().into()
+}
+
+fn accepts(call: &Call, subtypes: &[&str]) -> bool {
+    let clauses = accept::clauses(call.header(ACCEPT));
+    clauses.iter().any(|clause| {
+        (clause.kind == "*" || clause.kind == "application")
+            && (clause.subtype == "*" || subtypes.contains(&clause.subtype.as_str()))
+    })
+}
+
+fn accepts_first(call: &Call, subtype: &str) -> bool {
+    let clauses = accept::clauses(call.header(ACCEPT));
+    clauses.first().is_some_and(|clause| clause.subtype == subtype || clause.subtype == "*")
+}
+
+/// `If-None-Match` as RFC 9110 has it: a list, weak tags, or a star.
+fn matches_tag(call: &Call, hash: &str) -> bool {
+    let header = call.header(IF_NONE_MATCH);
+    header
+        .split(',')
+        .map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"'))
+        .any(|tag| tag == hash || tag == "*")
+}
+
+fn nothing(code: u16) -> Reply {
+    Reply::Raw { code, headers: HeaderMap::new(), body: Bytes::new() }
+}
+
+fn text(value: &Value) -> Bytes {
+    value.to_string().into()
+}
+
+fn insert(headers: &mut HeaderMap, name: http::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}

@@ -1,0 +1,59 @@
+//! What only a kubelet serves of a pod: `log`, `exec`, `attach`, `portforward`. Answered as on a cluster whose nodes have none.
+
+use serde_json::Value;
+
+use super::Call;
+use super::encode::Reply;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::{Cluster, GroupResource, Place};
+use crate::object::{list, text_at};
+use crate::registry::Registry;
+
+/// Where a kubelet would listen.
+const PORT: u16 = 10_250;
+/// The kinds of addresses of a node, the best first.
+const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
+
+/// Answers what is wrong first: no such pod, no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
+pub(super) fn serve(registry: &Registry, call: &Call, place: &Place) -> Outcome<Reply> {
+    let stream = place.subresource.as_deref().unwrap_or_default();
+    let pod = registry.get(&Place { subresource: None, ..place.clone() })?.tree();
+    let name = &place.name;
+    if stream != "portforward" {
+        check_container(&pod, name, call.query.text("container"))?;
+    }
+    let node = text_at(&pod, "/spec/nodeName");
+    match (stream, node) {
+        ("log", "") => return Ok(Reply::text(200, "")),
+        (_, "") => return Err(Failure::bad_request(format!("pod {name} does not have a host assigned"))),
+        _ => (),
+    }
+    let nodes = GroupResource::new("", "nodes");
+    let node = registry.db.object(&nodes, "", node).ok_or_else(|| Failure::not_found(&nodes, node))?;
+    let known: Vec<_> = list(&node, "/status/addresses").collect();
+    let address = ADDRESSES.iter().find_map(|kind| known.iter().find(|address| address["type"] == *kind));
+    let Some(address) = address else {
+        let known = Value::from_iter(known.into_iter().cloned());
+        return Err(Failure::plain(500, format!("no preferred addresses found; known addresses: {known}")));
+    };
+    let address = text_at(address, "/address");
+    Err(Failure::plain(500, format!("error dialing backend: dial tcp {address}:{PORT}: connect: connection refused")))
+}
+
+/// A container that is named has to be there; one that is not, the only one.
+fn check_container(pod: &Value, name: &str, container: &str) -> Outcome<()> {
+    let containers = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
+    let mut names = containers.iter().flat_map(|kind| list(pod, kind)).map(|container| text_at(container, "/name"));
+    if !container.is_empty() {
+        return match names.any(|known| known == container) {
+            true => Ok(()),
+            false => Err(Failure::bad_request(format!("container {container} is not valid for pod {name}"))),
+        };
+    }
+    if list(pod, "/spec/containers").count() == 1 {
+        return Ok(());
+    }
+    let names = names.collect::<Vec<_>>().join(" ");
+    let why = format!("a container name must be specified for pod {name}, choose one of: [{names}]");
+    Err(Failure::bad_request(why))
+}

@@ -1,0 +1,163 @@
+//! Table cells of pods.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::since;
+use crate::kinds::table::durations;
+use crate::object::{has, integer_at, list, text_at};
+
+pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
+    let summary = Summary::of(pod);
+    let or_none = |text: &str| Value::from(if text.is_empty() { "<none>" } else { text });
+    let address = list(pod, "/status/podIPs").next().map_or("", |address| text_at(address, "/ip"));
+    let gates: Vec<_> = list(pod, "/spec/readinessGates").map(|gate| text_at(gate, "/conditionType")).collect();
+    let met = gates.iter().filter(|gate| condition(pod, gate, "True")).count();
+    let gates = if gates.is_empty() { "<none>".into() } else { format!("{met}/{}", gates.len()) };
+    let restarts = match summary.last_restart {
+        Some(time) if summary.restarts > 0 => format!("{} ({} ago)", summary.restarts, durations::age(time, now)),
+        _ => summary.restarts.to_string(),
+    };
+    vec![
+        text_at(pod, "/metadata/name").into(),
+        format!("{}/{}", summary.ready, summary.containers).into(),
+        summary.status.into(),
+        restarts.into(),
+        since(pod.pointer("/metadata/creationTimestamp"), now, "<unknown>").into(),
+        or_none(address),
+        or_none(text_at(pod, "/spec/nodeName")),
+        or_none(text_at(pod, "/status/nominatedNodeName")),
+        gates.into(),
+    ]
+}
+
+/// A pod in one line.
+struct Summary {
+    status: String,
+    ready: usize,
+    containers: usize,
+    restarts: i64,
+    last_restart: Option<Timestamp>,
+}
+
+impl Summary {
+    fn of(pod: &Value) -> Self {
+        let phase = text_at(pod, "/status/phase");
+        let mut summary = Self {
+            status: match text_at(pod, "/status/reason") {
+                "" => phase.into(),
+                reason => reason.into(),
+            },
+            ready: 0,
+            containers: list(pod, "/spec/containers").count(),
+            restarts: 0,
+            last_restart: None,
+        };
+        let gated = |condition: &Value| {
+            text_at(condition, "/type") == "PodScheduled" && text_at(condition, "/reason") == "SchedulingGated"
+        };
+        if list(pod, "/status/conditions").any(gated) {
+            summary.status = "SchedulingGated".into();
+        }
+        let sidecar = |name: &str| {
+            list(pod, "/spec/initContainers").any(|container| {
+                text_at(container, "/name") == name && text_at(container, "/restartPolicy") == "Always"
+            })
+        };
+        summary.containers += list(pod, "/spec/initContainers")
+            .filter(|container| text_at(container, "/restartPolicy") == "Always")
+            .count();
+        let initializing = summary.initialize(pod, &sidecar);
+        if !initializing || condition(pod, "Initialized", "True") {
+            summary.run(pod, &sidecar);
+        }
+        if has(pod, "/metadata/deletionTimestamp") {
+            if text_at(pod, "/status/reason") == "NodeLost" {
+                summary.status = "Unknown".into();
+            } else if !matches!(phase, "Failed" | "Succeeded") {
+                summary.status = "Terminating".into();
+            }
+        }
+        summary
+    }
+
+    /// Looks at the init containers; answers whether they are still at work.
+    fn initialize(&mut self, pod: &Value, sidecar: &dyn Fn(&str) -> bool) -> bool {
+        let count = list(pod, "/spec/initContainers").count();
+        for (at, container) in list(pod, "/status/initContainerStatuses").enumerate() {
+            self.count_restarts(container);
+            let name = text_at(container, "/name");
+            if sidecar(name) && container.get("started") == Some(&Value::Bool(true)) {
+                self.ready += usize::from(container.get("ready") == Some(&Value::Bool(true)));
+                continue;
+            }
+            if has(container, "/state/terminated")
+                && integer_at(container, "/state/terminated/exitCode").unwrap_or(0) == 0
+            {
+                continue;
+            }
+            self.status = if has(container, "/state/terminated") {
+                format!("Init:{}", ending(container))
+            } else {
+                match text_at(container, "/state/waiting/reason") {
+                    "" | "PodInitializing" => format!("Init:{at}/{count}"),
+                    reason => format!("Init:{reason}"),
+                }
+            };
+            return true;
+        }
+        false
+    }
+
+    fn run(&mut self, pod: &Value, _: &dyn Fn(&str) -> bool) {
+        // Restarts of init containers count only while those are at work; those of sidecars always do.
+        let sidecars: Vec<_> = list(pod, "/spec/initContainers")
+            .filter(|container| text_at(container, "/restartPolicy") == "Always")
+            .map(|container| text_at(container, "/name"))
+            .collect();
+        self.restarts = 0;
+        self.last_restart = None;
+        let of_sidecars =
+            list(pod, "/status/initContainerStatuses").filter(|it| sidecars.contains(&text_at(it, "/name")));
+        of_sidecars.for_each(|container| self.count_restarts(container));
+        let mut running = false;
+        let statuses: Vec<_> = list(pod, "/status/containerStatuses").collect();
+        for container in statuses.into_iter().rev() {
+            self.count_restarts(container);
+            let waiting = text_at(container, "/state/waiting/reason");
+            if !waiting.is_empty() {
+                self.status = waiting.into();
+            } else if has(container, "/state/terminated") {
+                self.status = ending(container);
+            } else if container.get("ready") == Some(&Value::Bool(true)) && has(container, "/state/running") {
+                running = true;
+                self.ready += 1;
+            }
+        }
+        if self.status == "Completed" && running {
+            let ready = condition(pod, "Ready", "True");
+            self.status = if ready { "Running" } else { "NotReady" }.into();
+        }
+    }
+
+    fn count_restarts(&mut self, container: &Value) {
+        self.restarts += integer_at(container, "/restartCount").unwrap_or(0);
+        let ended = text_at(container, "/lastState/terminated/finishedAt").parse().ok();
+        self.last_restart = self.last_restart.max(ended);
+    }
+}
+
+/// How a container ended.
+fn ending(container: &Value) -> String {
+    let part = |key: &str| integer_at(container, &format!("/state/terminated/{key}")).unwrap_or(0);
+    match (text_at(container, "/state/terminated/reason"), part("signal")) {
+        ("", 0) => format!("ExitCode:{}", part("exitCode")),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.into(),
+    }
+}
+
+fn condition(pod: &Value, kind: &str, status: &str) -> bool {
+    list(pod, "/status/conditions")
+        .any(|condition| text_at(condition, "/type") == kind && text_at(condition, "/status") == status)
+}

@@ -1,0 +1,128 @@
+//! The verbs, for every kind alike: what a request does once it is known what it asks for.
+//!
+//! No function here awaits: each reads the store, works the new object out, and commits it only if the store still holds what
+//! it read. The HTTP shell and the background tasks call the same functions.
+
+mod admission;
+mod binding;
+mod collection;
+mod create;
+mod delete;
+mod eviction;
+mod list;
+mod namespace;
+mod nesting;
+mod review;
+mod rewrite;
+mod scale;
+mod served;
+mod signing;
+mod size;
+mod token;
+mod token_request;
+mod transform;
+mod update;
+mod without_effect;
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub(crate) use delete::{CLEANUP, Deleted};
+pub(crate) use list::{ListReply, Selection, compacted, is_uncached, parse_number, present};
+pub(crate) use served::{Served, Written};
+pub(crate) use transform::Transform;
+pub(crate) use update::Change;
+pub(crate) use without_effect::WITHOUT_EFFECT;
+
+use crate::auth::{Authenticator, Tokens};
+use crate::clock::Clock;
+use crate::config::ApiServerConfig;
+use crate::crd;
+use crate::faults::Faults;
+use crate::kinds::{self, Context, Kinds};
+use crate::request::user::User;
+use crate::store::{Db, Draft, History, Order};
+
+/// How long a request waits for a revision that is yet to come.
+pub(crate) const VERSION_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The API behind the HTTP shell: state, and the verbs as its methods.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    pub(crate) db: Db,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) config: ApiServerConfig,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) faults: Faults,
+    kinds: RwLock<Arc<Kinds>>,
+    random: Mutex<fastrand::Rng>,
+}
+
+impl Registry {
+    pub(crate) fn new(config: ApiServerConfig, tokens: Option<Tokens>) -> Self {
+        let clock = Arc::new(Clock::new());
+        let history = History {
+            max_changes: config.history,
+            max_bytes: config.history_bytes,
+            followed: config.watch_buffer.max(1),
+            ..History::default()
+        };
+        let db = Db::new(config.first_revision, history, draft, clock.clone());
+        let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        Self {
+            db,
+            clock,
+            authenticator: Authenticator::new(tokens),
+            faults: Faults::new(config.seed.unwrap_or(0)),
+            kinds: RwLock::new(Arc::new(crd::builtin())),
+            random: Mutex::new(random),
+            config,
+        }
+    }
+
+    /// The kinds that are served now. The answer does not change while a request works with it.
+    pub(crate) fn kinds(&self) -> Arc<Kinds> {
+        self.kinds.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the kinds that are served; requests that have begun keep the old ones.
+    pub(crate) fn change_kinds(&self, change: impl FnOnce(&mut Kinds)) {
+        let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut kinds));
+    }
+
+    /// What the rules of kinds may look at when `user` asks.
+    pub(crate) fn context<'a>(&'a self, user: &'a User) -> Context<'a> {
+        Context { now: self.clock.now(), cluster: &self.db, user }
+    }
+
+    /// A random UUID, version 4.
+    pub(crate) fn uuid(&self) -> String {
+        let bits = self.with_random(|random| random.u128(..));
+        let bits = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+        let hex = format!("{bits:032x}");
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    }
+
+    /// A name made from a base, as `generateName` asks.
+    pub(crate) fn generated_name(&self, base: &str) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        const LONGEST_BASE: usize = 58;
+        let base = base.char_indices().nth(LONGEST_BASE).map_or(base, |(end, _)| &base[..end]);
+        let suffix: String =
+            self.with_random(|random| (0..5).map(|_| char::from(ALPHABET[random.usize(..ALPHABET.len())])).collect());
+        format!("{base}{suffix}")
+    }
+
+    pub(crate) fn with_random<R>(&self, use_it: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
+        use_it(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What is written of an object: custom resources come in the order of their members' names.
+fn draft(resource: &str, object: &Value) -> Draft {
+    let order = if crd::is_custom(resource) { Order::Sorted } else { Order::Declared };
+    Draft::new(object, order, kinds::claims(resource, object))
+}

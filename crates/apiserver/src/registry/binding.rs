@@ -1,0 +1,67 @@
+//! `/binding`: a pod gets its node.
+
+use serde_json::{Value, json};
+
+use super::Registry;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::{GroupResource, Place};
+use crate::object::metadata::{self, text};
+use crate::object::metadata_mut;
+
+impl Registry {
+    /// Binds the pod at `place` to the node that the binding names.
+    pub(crate) fn bind(&self, place: &Place, binding: &Value, dry_run: bool) -> Outcome<()> {
+        if text(binding, "name") != place.name {
+            return Err(Failure::bad_request("name in URL does not match name in Binding object"));
+        }
+        let target = |field: &str| binding["target"][field].as_str().unwrap_or_default();
+        if !matches!(target("kind"), "" | "Node") {
+            let message = format!(
+                "target.kind: Unsupported value: {:?}: supported values: \"Node\", \"<empty>\"",
+                target("kind")
+            );
+            return Err(Failure::plain(500, message));
+        }
+        if target("name").is_empty() {
+            return Err(Failure::plain(500, "target.name: Required value"));
+        }
+        self.rewrite(place, dry_run, |pod| {
+            check(place, pod, binding)?;
+            pod["spec"]["nodeName"] = target("name").into();
+            for field in ["labels", "annotations"] {
+                let Some(wanted) = metadata::member(binding, field).and_then(Value::as_object) else { continue };
+                let known = metadata_mut(pod).entry(field).or_insert_with(|| json!({}));
+                if let Some(known) = known.as_object_mut() {
+                    known.extend(wanted.clone());
+                }
+            }
+            self.set_condition(pod, json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null}));
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+fn check(place: &Place, pod: &Value, binding: &Value) -> Outcome<()> {
+    let name = &place.name;
+    for field in ["uid", "resourceVersion"] {
+        let (wanted, found) = (text(binding, field), text(pod, field));
+        if !wanted.is_empty() && wanted != found {
+            let why =
+                format!("Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}");
+            return Err(Failure::conflict(&place.kind.resource(), name, &why));
+        }
+    }
+    let refuse = |why: String| Err(Failure::conflict(&GroupResource::new("", "pods/binding"), name, &why));
+    if metadata::is_deleting(pod) {
+        return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    match pod["spec"]["nodeName"].as_str() {
+        None | Some("") => (),
+        Some(node) => return refuse(format!("pod {name} is already assigned to node {node:?}")),
+    }
+    if pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty()) {
+        return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    Ok(())
+}

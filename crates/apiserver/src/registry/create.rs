@@ -1,0 +1,236 @@
+//! POST: creates one object.
+
+use std::sync::Arc;
+
+use pintle_meta::{Reason, StatusCause, StatusDetails};
+use serde_json::Value;
+
+use super::Registry;
+use super::served::{Served, Written};
+use crate::auth;
+use crate::failure::{Failure, Outcome, details};
+use crate::fieldmanager::Writer;
+use crate::kinds::{self, GroupResource, Kind, Place};
+use crate::object::metadata::text;
+use crate::object::metadata_mut;
+use crate::store::{Expect, Refused, Store, Stored};
+
+/// How many generated names are tried.
+const CREATE_TRIES: usize = 8;
+
+/// What kind of request makes an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Post,
+    Put,
+    Apply,
+}
+
+impl Registry {
+    /// Creates an object in `place`, whose own name does not count.
+    pub(crate) fn create(&self, place: &Place, object: Value, manager: &Writer<'_>) -> Outcome<Written> {
+        self.create_with(place, object, manager, Origin::Post)
+    }
+
+    /// Creates an object; one that a PUT makes keeps what a POST would wipe, but for the uid and the time.
+    pub(super) fn create_with(
+        &self,
+        place: &Place,
+        mut object: Value,
+        manager: &Writer<'_>,
+        origin: Origin,
+    ) -> Outcome<Written> {
+        let kind = &place.kind;
+        self.check_place(place, &mut object, manager)?;
+        let version = text(&object, "resourceVersion").to_owned();
+        wipe(&mut object, origin);
+        kind.strategy.defaults(&mut object);
+        if origin != Origin::Apply {
+            manager.track(kind, None, &mut object, place.subresource.as_deref());
+        }
+        self.prepare(kind, &mut object);
+        let generate = text(&object, "name").is_empty() && !text(&object, "generateName").is_empty();
+        let base = text(&object, "generateName").to_owned();
+        let mut names = 0;
+        while names < CREATE_TRIES {
+            let mut object = object.clone();
+            if generate {
+                metadata_mut(&mut object).insert("name".into(), self.generated_name(&base).into());
+            }
+            let name = text(&object, "name").to_owned();
+            let mut warnings = self.complete(place, &mut object, manager)?;
+            super::nesting::check(kind, &object)?;
+            self.check_signing(place, &object, None, manager.user())?;
+            let charges = self.admit(place, &object, None)?;
+            if origin == Origin::Post
+                && !manager.options.dry_run
+                && version.parse().is_ok_and(|version: u64| version > 0)
+            {
+                let why = "resourceVersion should not be set on objects to be created";
+                return Err(Failure::plain(500, why));
+            }
+            let place = Place { name: name.clone(), ..place.clone() };
+            let stored = kind.strategy.to_stored(object);
+            if let Some(found) = self.db.get(&place.resource_key(), &place.key()) {
+                if generate {
+                    names += 1;
+                    continue;
+                }
+                return Err(taken(&kind.resource(), &name, Some(&found)));
+            }
+            if manager.options.dry_run {
+                let mut shown = Value::clone(&kind.shown(&Arc::new(stored)));
+                if !version.is_empty() && version != "0" {
+                    metadata_mut(&mut shown).insert("resourceVersion".into(), version.into());
+                }
+                return Ok(Written { object: Served::value(kind, shown), created: true, warnings });
+            }
+            super::size::check(kind, &place.key(), &stored)?;
+            let told = self.without_effect(&place, &stored);
+            let is_open = |store: &Store| !kind.namespaced() || namespace_is_open(store, &place.namespace);
+            let (resource, key) = (place.resource_key(), place.key());
+            match self.db.commit(&resource, &key, Expect::Absent, stored, charges, is_open) {
+                Ok(change) => {
+                    warnings.extend(told);
+                    return Ok(Written { object: Served::stored(kind, &change.new), created: true, warnings });
+                }
+                Err(Refused::Mismatch(_)) if generate => names += 1,
+                Err(Refused::Mismatch(found)) => {
+                    return Err(taken(&kind.resource(), &name, found.as_deref()));
+                }
+                // Somebody else was quicker, so there is an end to it: what was looked at is looked at anew.
+                Err(Refused::Taken | Refused::Moved) if kind.namespaced() => {
+                    self.check_namespace_is_open(kind, &place.namespace, &name)?;
+                }
+                Err(Refused::Taken | Refused::Moved) => (),
+            }
+        }
+        Err(all_taken(&kind.resource(), &base))
+    }
+
+    /// Whether anything can be created there at all, and this object by this user.
+    fn check_place(&self, place: &Place, object: &mut Value, manager: &Writer<'_>) -> Outcome<()> {
+        let kind = &place.kind;
+        check_namespace(kind, &place.namespace, object)?;
+        if kind.conduct.terminating {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Failure::forbidden(&kind.resource(), text(object, "name"), why));
+        }
+        if kind.namespaced() {
+            self.check_namespace_is_open(kind, &place.namespace, text(object, "name"))?;
+        }
+        if auth::grants_rights(place) {
+            auth::check_grant(&self.db, manager.user(), place, object, None)?;
+        }
+        Ok(())
+    }
+
+    /// Sets what only the server sets.
+    fn prepare(&self, kind: &Kind, object: &mut Value) {
+        let metadata = metadata_mut(object);
+        metadata.insert("uid".into(), self.uuid().into());
+        metadata.insert("creationTimestamp".into(), self.clock.now_text().into());
+        if kind.conduct.generation {
+            metadata.insert("generation".into(), 1.into());
+        }
+    }
+
+    /// Everything between decoding and the store: what the schema does not know goes, defaults come, rules are held.
+    fn complete(&self, place: &Place, object: &mut Value, manager: &Writer<'_>) -> Outcome<Vec<String>> {
+        let kind = &place.kind;
+        let context = self.context(manager.user());
+        kinds::metadata::check_types(kind, object)?;
+        if kind.splits_status() && kind.kind != "Node" {
+            object.as_object_mut().map(|object| object.remove("status"));
+        }
+        self.complete_by_limits(place, object, None);
+        kind.strategy.prepare_for_create(&context, object);
+        kind.strategy.admit(&context, object, None, None)?;
+        super::namespace::label(kind, object);
+        let mut faults = kinds::metadata::faults(kind, object);
+        faults.extend(kind.strategy.validate_create(object));
+        if !faults.is_empty() {
+            return Err(kind.invalid(text(object, "name"), faults));
+        }
+        let mut warnings = crate::object::metadata::drop_repeated_owners(object);
+        warnings.extend(kinds::metadata::warnings(kind, object));
+        warnings.extend(kind.strategy.warnings(object, None, None));
+        kind.normalise(object);
+        Ok(warnings)
+    }
+
+    /// The namespace must be there and not be going away.
+    pub(super) fn check_namespace_is_open(&self, kind: &Kind, namespace: &str, name: &str) -> Outcome<()> {
+        let namespaces = GroupResource::new("", "namespaces");
+        let Some(found) = self.db.get("namespaces", namespace) else {
+            return Err(Failure::not_found(&namespaces, namespace));
+        };
+        if !found.is_deleting() {
+            return Ok(());
+        }
+        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let cause = StatusCause {
+            reason: "NamespaceTerminating".into(),
+            message: format!("namespace {namespace} is being terminated"),
+            field: "metadata.namespace".into(),
+        };
+        let resource = kind.resource();
+        let details = StatusDetails { causes: vec![cause], ..details(&resource.group, &resource.resource, name) };
+        Err(Failure::forbidden(&resource, name, &why).with(details))
+    }
+}
+
+fn namespace_is_open(store: &Store, namespace: &str) -> bool {
+    store.get("namespaces", namespace).is_some_and(|found| !found.is_deleting())
+}
+
+/// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.
+fn wipe(object: &mut Value, origin: Origin) {
+    let metadata = metadata_mut(object);
+    for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    if origin == Origin::Post {
+        metadata.remove("deletionTimestamp");
+        metadata.remove("deletionGracePeriodSeconds");
+    }
+}
+
+/// The namespace in the body must be that of the path; an empty one becomes it. Cluster-scoped objects lose theirs.
+pub(super) fn check_namespace(kind: &Kind, namespace: &str, object: &mut Value) -> Outcome<()> {
+    let metadata = metadata_mut(object);
+    if !kind.namespaced() {
+        metadata.remove("namespace");
+        return Ok(());
+    }
+    match metadata.get("namespace").and_then(Value::as_str).unwrap_or_default() {
+        "" => {
+            metadata.insert("namespace".into(), namespace.into());
+            Ok(())
+        }
+        same if same == namespace => Ok(()),
+        _ => Err(Failure::new(
+            400,
+            Reason::BadRequest,
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )),
+    }
+}
+
+/// No name could be generated.
+fn all_taken(resource: &GroupResource, base: &str) -> Failure {
+    let mut failure = Failure::already_exists(resource, base);
+    failure.status.message = format!("no unique name could be found for {base:?} in {CREATE_TRIES} tries");
+    if let Some(details) = &mut failure.status.details {
+        details.retry_after_seconds = 1;
+    }
+    failure
+}
+
+fn taken(resource: &GroupResource, name: &str, found: Option<&Stored>) -> Failure {
+    let mut failure = Failure::already_exists(resource, name);
+    if found.is_some_and(Stored::is_deleting) {
+        failure.status.message = format!("object is being deleted: {}", failure.status.message);
+    }
+    failure
+}

@@ -1,0 +1,123 @@
+//! `/eviction`: a pod goes, if its disruption budget lets it.
+
+use std::sync::Arc;
+
+use pintle_meta::{Reason, StatusCause, StatusDetails};
+use serde_json::{Value, json};
+
+use super::Registry;
+use crate::failure::{Failure, Outcome};
+use crate::kinds::{Cluster, GroupResource, Place};
+use crate::object::metadata::{self, text};
+use crate::request::options::DeleteOptions;
+use crate::selector::{selects, structured};
+
+impl Registry {
+    /// Evicts the pod at `place`.
+    pub(crate) fn evict(&self, place: &Place, eviction: &Value, options: &DeleteOptions) -> Outcome<()> {
+        if text(eviction, "name") != place.name {
+            return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let pod = self.get(place)?.tree();
+        if !needs_no_budget(&pod) {
+            self.charge_budget(place, &pod, options.dry_run)?;
+        }
+        if !options.dry_run && !metadata::is_deleting(&pod) {
+            self.check_preconditions(place, &pod, options)?;
+            self.rewrite(place, false, |pod| {
+                let condition = json!({
+                    "type": "DisruptionTarget",
+                    "status": "True",
+                    "lastProbeTime": null,
+                    "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting",
+                });
+                self.set_condition(pod, condition);
+                Ok(())
+            })?;
+        }
+        self.delete(place, options)?;
+        Ok(())
+    }
+
+    /// Takes one disruption from the budget that the pod belongs to, if there is one.
+    fn charge_budget(&self, place: &Place, pod: &Value, dry_run: bool) -> Outcome<()> {
+        let budgets = self.db.objects(&GroupResource::new("policy", "poddisruptionbudgets"), Some(&place.namespace));
+        let mine: Vec<_> = budgets.iter().filter(|budget| covers(budget, pod)).collect();
+        let budget = match mine[..] {
+            [] => return Ok(()),
+            [budget] => budget,
+            _ => {
+                let why =
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                return Err(Failure::plain(500, why));
+            }
+        };
+        let number = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+        if !is_ready(pod) {
+            let policy = budget["spec"]["unhealthyPodEvictionPolicy"].as_str().unwrap_or_default();
+            let (healthy, desired) =
+                (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
+            if policy == "AlwaysAllow" || (desired > 0 && healthy >= desired) {
+                return Ok(());
+            }
+        }
+        let kinds = self.kinds();
+        let kind = kinds.kind("policy", "v1", "PodDisruptionBudget").ok_or_else(Failure::no_such_resource)?;
+        let budget = Place::new(Arc::clone(kind), &place.namespace, text(budget, "name"));
+        self.rewrite(&budget, dry_run, |budget| {
+            let name = text(budget, "name").to_owned();
+            let generation = metadata::generation(budget).unwrap_or(0);
+            if number(budget, "/status/observedGeneration") < generation {
+                let why = format!("The disruption budget {name} is still being processed by the server.");
+                return Err(refused(&why, 10));
+            }
+            let allowed = number(budget, "/status/disruptionsAllowed");
+            if allowed <= 0 {
+                return Err(refused(
+                    &format!("The disruption budget {name} does not allow evicting pods currently"),
+                    0,
+                ));
+            }
+            budget["status"]["disruptionsAllowed"] = (allowed - 1).into();
+            budget["status"]["disruptedPods"][&place.name] = self.clock.now_text().into();
+            let (status, reason) = if allowed > 1 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+            let condition = json!({
+                "type": "DisruptionAllowed",
+                "status": status,
+                "observedGeneration": generation,
+                "reason": reason,
+                "message": "",
+            });
+            self.set_condition(budget, condition);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    fn check_preconditions(&self, place: &Place, pod: &Value, options: &DeleteOptions) -> Outcome<()> {
+        super::delete::check_preconditions(&place.kind, &place.name, pod, options)
+    }
+}
+
+fn needs_no_budget(pod: &Value) -> bool {
+    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    matches!(phase, "Pending" | "Succeeded" | "Failed") || metadata::is_deleting(pod)
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Whether a budget's selector selects the pod: an absent one selects nothing, an empty one everything.
+fn covers(budget: &Value, pod: &Value) -> bool {
+    structured(&budget["spec"]["selector"]).is_some_and(|selector| selects(&selector, pod))
+}
+
+fn refused(why: &str, retry_after_seconds: u32) -> Failure {
+    let cause = StatusCause { reason: "DisruptionBudget".into(), message: why.into(), ..StatusCause::default() };
+    let details = StatusDetails { causes: vec![cause], retry_after_seconds, ..StatusDetails::default() };
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    Failure::new(429, Reason::TooManyRequests, message).with(details)
+}

@@ -1,0 +1,34 @@
+//! How deep objects may nest.
+
+use pintle_meta::Reason;
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome, details};
+use crate::kinds::Kind;
+use crate::object::metadata::text;
+
+/// So many lists and objects may stand one in another in a stored object, with its managed fields: these nest deeper than what
+/// they tell of. Readers of JSON, this server among them, often take 127, and a watch of tables lays four around each object.
+const DEEPEST: usize = 120;
+
+/// Refuses an object that would nest too deeply to be read once it is served.
+pub(super) fn check(kind: &Kind, object: &Value) -> Outcome<()> {
+    if fits(object, DEEPEST) {
+        return Ok(());
+    }
+    let (resource, name) = (kind.resource(), text(object, "name"));
+    let message = format!(
+        "{resource} {name:?} is invalid: with its managed fields, which nest deeper than the fields they tell of, it may nest at \
+         most {DEEPEST} lists and objects in one another"
+    );
+    Err(Failure::new(422, Reason::Invalid, message).with(details(&resource.group, &kind.kind, name)))
+}
+
+/// Whether no more than `room` containers stand one in another. It goes no deeper than that.
+fn fits(value: &Value, room: usize) -> bool {
+    match value {
+        Value::Object(members) => room > 0 && members.values().all(|value| fits(value, room - 1)),
+        Value::Array(items) => room > 0 && items.iter().all(|item| fits(item, room - 1)),
+        _ => true,
+    }
+}

@@ -1,0 +1,121 @@
+//! Objects on their way between the store and an answer.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::kinds::Kind;
+use crate::object::Ordered;
+use crate::store::Stored;
+
+/// An object as an answer shows it: in the version that was asked for, without its `apiVersion` and `kind`, which the encoder
+/// adds.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    /// It is a custom resource.
+    custom: bool,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    /// It is shown just as it is stored.
+    Stored(Arc<Stored>),
+    Value(Arc<Value>),
+}
+
+impl Served {
+    /// A stored object as `kind` shows it.
+    pub(crate) fn stored(kind: &Kind, stored: &Arc<Stored>) -> Self {
+        let content = match kind.converted(stored) {
+            Some(value) => return Self::value(kind, value),
+            None => Content::Stored(stored.clone()),
+        };
+        Self { api_version: kind.api_version(), kind: kind.kind.clone(), custom: kind.custom, content }
+    }
+
+    /// An object that is not stored, or not yet.
+    pub(crate) fn value(kind: &Kind, value: Value) -> Self {
+        Self { custom: kind.custom, ..Self::untyped(kind.api_version(), kind.kind.clone(), value) }
+    }
+
+    /// An object of a kind that is known by its name alone.
+    pub(crate) fn untyped(api_version: String, kind: String, mut value: Value) -> Self {
+        if let Some(object) = value.as_object_mut() {
+            object.remove("apiVersion");
+            object.remove("kind");
+        }
+        Self { api_version, kind, custom: false, content: Content::Value(Arc::new(value)) }
+    }
+
+    /// The object as a tree.
+    pub(crate) fn tree(&self) -> Arc<Value> {
+        match &self.content {
+            Content::Stored(stored) => Arc::new(stored.decode()),
+            Content::Value(value) => value.clone(),
+        }
+    }
+
+    /// Its metadata as a tree.
+    pub(crate) fn metadata(&self) -> Value {
+        match &self.content {
+            Content::Stored(stored) => stored.metadata(),
+            Content::Value(value) => value["metadata"].clone(),
+        }
+    }
+
+    /// The object with its `apiVersion` and `kind`.
+    pub(crate) fn typed(&self) -> Value {
+        typed(&self.api_version, &self.kind, Arc::unwrap_or_clone(self.tree()))
+    }
+
+    /// Appends the object as JSON, with or without its `apiVersion` and `kind`.
+    pub(crate) fn write(&self, types: bool, to: &mut Vec<u8>) {
+        let start = to.len();
+        if types {
+            to.extend_from_slice(b"{\"kind\":\"");
+            to.extend_from_slice(self.kind.as_bytes());
+            to.extend_from_slice(b"\",\"apiVersion\":\"");
+            to.extend_from_slice(self.api_version.as_bytes());
+            to.push(b'"');
+        }
+        let joint = to.len();
+        match &self.content {
+            Content::Stored(stored) => stored.write(to),
+            Content::Value(value) if self.custom => write_json(to, &**value),
+            Content::Value(value) => write_json(to, &Ordered(value)),
+        }
+        if joint > start {
+            // The object's own bracket becomes the comma behind the types, or goes if nothing follows.
+            match to.get(joint + 1) {
+                Some(b'}') => drop(to.remove(joint)),
+                _ => to[joint] = b',',
+            }
+        }
+    }
+}
+
+fn write_json(to: &mut Vec<u8>, value: &impl serde::Serialize) {
+    serde_json::to_writer(to, value).expect("memory takes any value, whose keys are texts");
+}
+
+/// A value with `apiVersion` and `kind` added.
+pub(crate) fn typed(api_version: &str, kind: &str, mut value: Value) -> Value {
+    if let Some(object) = value.as_object_mut() {
+        object.insert("apiVersion".into(), api_version.into());
+        object.insert("kind".into(), kind.into());
+    }
+    value
+}
+
+/// The outcome of a write.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) object: Served,
+    /// It was not there before.
+    pub(crate) created: bool,
+    /// What to warn the client of.
+    pub(crate) warnings: Vec<String>,
+}

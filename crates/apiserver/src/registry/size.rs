@@ -1,0 +1,132 @@
+//! How large an object may be where a real server stores it: as protobuf, or, of custom resources, as JSON.
+
+use std::io;
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Outcome};
+use crate::kinds::Kind;
+use crate::schema::{Scalar, Type};
+
+/// What etcd takes in one request, and what a client sends it at all.
+const LARGEST: usize = 1536 * 1024;
+const LARGEST_SENT: usize = 2 * 1024 * 1024;
+/// What a request for a write is besides the object and its key, which stands in it three times: about.
+const FRAME: usize = 96;
+
+/// Fails if an object is larger than what etcd takes, as a real server fails then.
+pub(super) fn check(kind: &Kind, key: &str, object: &Value) -> Outcome<()> {
+    let size = FRAME + 3 * key.len() + stored(kind, object);
+    if size <= LARGEST {
+        return Ok(());
+    }
+    let message = match size > LARGEST_SENT {
+        true => format!(
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({size} vs. {LARGEST_SENT})"
+        ),
+        false => "etcdserver: request is too large".to_owned(),
+    };
+    Err(Failure::plain(500, message))
+}
+
+fn stored(kind: &Kind, object: &Value) -> usize {
+    match kind.schema().filter(|_| !kind.custom) {
+        Some(schema) => content(object, schema.root()),
+        None => json(object),
+    }
+}
+
+/// The length as JSON.
+fn json(value: &Value) -> usize {
+    struct Length(usize);
+    impl io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    // Neither the value nor the counter fails.
+    let _ = serde_json::to_writer(&mut length, value);
+    length.0
+}
+
+/// The length as protobuf, without what stands before it: its field and its length.
+fn content(value: &Value, of: &Type) -> usize {
+    match (of, value) {
+        (_, Value::Null) => 0,
+        (Type::Struct { of, .. }, Value::Object(members)) => {
+            let fields = members.iter().map(|(name, value)| match (of.field(name), value) {
+                (Some(field), Value::Array(items)) => {
+                    items.iter().map(|item| framed(content(item, item_of(&field.of)))).sum()
+                }
+                (Some(field), Value::Object(entries)) if matches!(field.of, Type::Map(_)) => entries
+                    .iter()
+                    .map(|(key, value)| framed(framed(key.len()) + framed(content(value, item_of(&field.of)))))
+                    .sum(),
+                (Some(field), value) => framed(content(value, &field.of)),
+                (None, _) => 0,
+            });
+            fields.sum()
+        }
+        (Type::Scalar(Scalar::Bytes), Value::String(text)) => text.len() / 4 * 3,
+        (Type::Scalar(Scalar::Time | Scalar::MicroTime), _) => 6,
+        (Type::Scalar(scalar), Value::String(text)) if *scalar != Scalar::Raw => text.len(),
+        (Type::Scalar(scalar), Value::Number(number)) if *scalar != Scalar::Raw => {
+            number.as_u64().map_or(10, |number| varint(usize::try_from(number).unwrap_or(usize::MAX)))
+        }
+        (Type::Scalar(scalar), Value::Bool(_)) if *scalar != Scalar::Raw => 1,
+        (_, value) => json(value),
+    }
+}
+
+/// What the parts of a list or a map are.
+fn item_of(of: &Type) -> &Type {
+    match of {
+        Type::List(list) => &list.item,
+        Type::Map(map) => &map.value,
+        other => other,
+    }
+}
+
+/// A field with its content.
+fn framed(content: usize) -> usize {
+    1 + varint(content) + content
+}
+
+fn varint(number: usize) -> usize {
+    (usize::BITS - number.leading_zeros()).div_ceil(7).max(1) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::Kinds;
+
+    #[test]
+    fn built_in_kinds_are_as_large_as_their_protobuf() {
+        let kinds = Kinds::builtin();
+        for (plural, object, size) in [
+            // Fields 1 (metadata with field 1) and 2 (an entry of a key and a value).
+            ("configmaps", json!({"metadata": {"name": "abc"}, "data": {"k": "vw"}}), 2 + 5 + 2 + 3 + 4),
+            ("secrets", json!({"data": {"k": "AAAA"}}), 2 + 3 + 5),
+            ("pods", json!({"spec": {"containers": [{"name": "a"}, {"name": "bc"}]}}), 2 + (2 + 3) + (2 + 4)),
+        ] {
+            let kind = kinds.resource("", "v1", plural).expect("a built-in kind");
+            assert_eq!(stored(kind, &object), size, "{plural}");
+        }
+    }
+
+    #[test]
+    fn a_number_takes_seven_bits_a_byte() {
+        for (number, bytes) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3)] {
+            assert_eq!(varint(number), bytes, "{number}");
+        }
+    }
+}

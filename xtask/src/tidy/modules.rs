@@ -1,0 +1,133 @@
+//! The layers of the API server's modules: each uses only those below. docs/ARCHITECTURE.md has the picture.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{Finding, Source};
+
+const SRC: &str = "crates/apiserver/src";
+
+/// From the bottom up. A module may use those of lower layers alone.
+const LAYERS: &[&[&str]] = &[
+    &["clock", "config", "faults", "object"],
+    &["schema", "selector", "store", "validate"],
+    &["failure", "patch", "protobuf"],
+    &["request"],
+    &["kinds"],
+    &["admission", "auth", "crd"],
+    &["fieldmanager"],
+    &["discovery", "registry"],
+    &["background", "watch"],
+    &["http"],
+    &["server"],
+];
+
+pub(super) fn check(sources: &[Source], findings: &mut Vec<Finding>) {
+    for source in sources.iter().filter(|source| source.is("rs")) {
+        if let Ok(path) = source.path.strip_prefix(SRC) {
+            let wrong = wrong_uses(path, &source.text);
+            findings.extend(wrong.into_iter().map(|(line, what)| Finding::new(&source.path, line, what)));
+        }
+    }
+}
+
+/// What is wrong with the modules that one file uses, with the lines. `path` is that below `src`.
+fn wrong_uses(path: &Path, text: &str) -> Vec<(Option<usize>, String)> {
+    let path = path.with_extension("");
+    let modules: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+    let Some(own_name) = modules.first().filter(|name| modules.len() > 1 || !matches!(**name, "lib" | "main")) else {
+        return Vec::new();
+    };
+    let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
+    let Some(own) = layer(own_name) else {
+        return vec![(None, format!("{own_name} stands in no layer: add it to xtask/src/tidy/modules.rs"))];
+    };
+    let mut wrong = Vec::new();
+    for (number, used) in used_modules(text, modules.len()) {
+        if used != *own_name && layer(&used).is_some_and(|used| used >= own) {
+            wrong.push((Some(number), format!("{own_name} may not use {used}, which is not below it")));
+        }
+    }
+    wrong
+}
+
+/// The modules of the crate's root that a file names in its code, each with the line. `depth` is how far the file's own module is
+/// below the root: as many `super` lead there.
+fn used_modules(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
+    let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let code = code.join("\n");
+    let up = "super::".repeat(depth);
+    let mut used = BTreeSet::new();
+    for root in ["crate::", up.as_str()] {
+        for (at, _) in code.match_indices(root) {
+            if code[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | ':')) {
+                continue;
+            }
+            let line = code[..at].matches('\n').count() + 1;
+            used.extend(first_names(&code[at + root.len()..]).into_iter().map(|name| (line, name)));
+        }
+    }
+    used
+}
+
+/// The names with which a path goes on: one, or those of a group in braces.
+fn first_names(rest: &str) -> Vec<String> {
+    let name = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let Some(group) = rest.strip_prefix('{') else { return vec![name(rest)] };
+    let (mut names, mut depth, mut begins) = (Vec::new(), 1, true);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 1 => break,
+            '}' => depth -= 1,
+            ',' if depth == 1 => begins = true,
+            c if begins && !c.is_whitespace() => {
+                names.push(name(&group[at..]));
+                begins = false;
+            }
+            _ => (),
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, text: &str, expected: &[usize]) {
+        let wrong = wrong_uses(Path::new(path), text);
+        let lines: Vec<_> = wrong.iter().map(|(line, _)| line.unwrap_or(0)).collect();
+        assert_eq!(lines, expected, "{wrong:?}");
+    }
+
+    #[test]
+    fn a_module_uses_only_those_below() {
+        check("kinds.rs", "//! Kinds.\n\nuse crate::object::list;\n", &[]);
+        check("object.rs", "//! Objects.\n\nuse crate::kinds::Kind;\n", &[3]);
+        check("kinds/pods.rs", "use crate::registry;\n", &[1]);
+        check("kinds/pods.rs", "fn f() {\n    crate::registry::Registry::new()\n}\n", &[2]);
+        check("auth.rs", "use crate::{admission, kinds::{Kind, Kinds}, object};\n", &[1]);
+    }
+
+    #[test]
+    fn a_path_from_the_root_may_also_begin_above() {
+        check("object.rs", "use super::http;\n", &[1]);
+        check("object/metadata.rs", "use super::{list, http};\nuse super::super::http;\n", &[2]);
+        check("object/metadata.rs", "use super::super::{list,\n    http};\n", &[1]);
+    }
+
+    #[test]
+    fn what_is_no_code_or_no_module_is_none_of_its_business() {
+        check("object.rs", "// Not as in crate::http.\nuse http::Method;\n", &[]);
+        check("lib.rs", "use crate::server::ApiServer;\n", &[]);
+        check("config.rs", "use crate::ApiServer;\nuse pintle_crate::http;\n", &[]);
+    }
+
+    #[test]
+    fn a_new_module_has_to_have_a_layer() {
+        check("news.rs", "", &[0]);
+        check("news/old.rs", "", &[0]);
+    }
+}
