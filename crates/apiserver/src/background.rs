@@ -22,7 +22,7 @@ pub(crate) use kubernetes::put_right as put_kubernetes_right;
 
 use crate::registry::Registry;
 use crate::request::options::WriteOptions;
-use crate::store::{AllChanges, Change, Stored};
+use crate::store::{AllChanges, Change, Range, Run};
 
 /// Runs the controllers of a server that listens on `address` until `stop`. `quiet` is told each revision up to which nothing is
 /// left to do.
@@ -127,8 +127,7 @@ fn options() -> WriteOptions {
     WriteOptions::default()
 }
 
-/// The objects of one resource, all namespaces together.
-fn all(registry: &Registry, resource: &str) -> Vec<Arc<Stored>> {
-    let range = crate::store::Range::namespace(None);
-    registry.db.read(|store| store.range(resource, &range).map(|(_, stored)| stored.clone()).collect())
+/// The objects of one resource as they are now, all namespaces together.
+fn all(registry: &Registry, resource: &str) -> Run {
+    registry.db.objects_of(resource, &Range::namespace(None))
 }

@@ -9,6 +9,7 @@ pub(crate) mod decode;
 mod discovery;
 mod encode;
 mod health;
+mod list;
 mod negotiate;
 mod openapi;
 mod resource;
@@ -92,7 +93,7 @@ pub(crate) async fn respond(
         Err(failure) => failure.code() != 401 && !failure.early,
     };
     let mut response = match outcome {
-        Ok(reply) => encode::reply(&call, reply, registry.clock.now()),
+        Ok(reply) => encode::reply(&call, reply, registry.clock.now()).await,
         Err(failure) => encode::failure(&call, &failure),
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {

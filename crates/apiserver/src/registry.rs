@@ -30,7 +30,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub(crate) use delete::{CLEANUP, Deleted};
-pub(crate) use list::{ListReply, Selection, compacted, is_uncached, parse_number, present};
+pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number, present};
 pub(crate) use served::{Served, Written};
 pub(crate) use transform::Transform;
 pub(crate) use update::Change;

@@ -10,6 +10,7 @@
 mod body;
 mod db;
 mod object;
+mod objects;
 mod past;
 mod table;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 pub(crate) use body::Order;
 pub(crate) use db::{AllChanges, Charge, Db, Feed, Over, key};
 pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, Stored};
+pub(crate) use objects::{Objects, Run};
 pub(crate) use past::{Past, Range};
 use table::Table;
 
@@ -102,13 +104,9 @@ impl Store {
         self.tables.get(resource)?.get(key)
     }
 
-    /// The objects of `range`, as they are now, in the order of their keys.
-    pub(crate) fn range<'a>(
-        &'a self,
-        resource: &str,
-        range: &Range,
-    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
-        self.tables.get(resource).into_iter().flat_map(|table| table.range(range))
+    /// The objects of a resource as they are now, whatever is written later.
+    pub(crate) fn objects(&self, resource: &str) -> Objects {
+        self.tables.get(resource).map(|table| table.objects().clone()).unwrap_or_default()
     }
 
     /// Writes an object, if what is there is as expected.
@@ -178,7 +176,7 @@ impl Store {
     }
 
     /// A resource as `revision` left it.
-    pub(crate) fn past(&self, resource: &str, revision: u64) -> Result<Past<'_>, Compacted> {
+    pub(crate) fn past(&self, resource: &str, revision: u64) -> Result<Past, Compacted> {
         let oldest = self.oldest(resource);
         if revision < oldest {
             return Err(Compacted { oldest });

@@ -21,9 +21,11 @@ pub(crate) use frame::Shape;
 
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, WatchFault};
-use crate::registry::{Registry, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number, present};
+use crate::registry::{
+    LOOKS, Registry, Selected, Selection, Served, VERSION_PATIENCE, compacted, is_uncached, parse_number, present,
+};
 use crate::request::options::ListOptions;
-use crate::store::{Feed, Over, Stored};
+use crate::store::{Feed, Over};
 
 /// What goes out at once.
 #[derive(Clone, Debug)]
@@ -68,7 +70,7 @@ pub(crate) struct Watcher {
     shape: Shape,
     feed: Feed,
     /// What is there, as far as it has not been sent yet.
-    initial: VecDeque<Arc<Stored>>,
+    initial: Option<Selected>,
     /// The revision of what is there, if a bookmark is to close it.
     end_mark: Option<u64>,
     ready: VecDeque<Bytes>,
@@ -120,7 +122,7 @@ impl Watcher {
         let start = Start::new(options, version);
         let resource = selection.kind.store.to_string().into();
         let ((initial, kept, revision), feed) = registry.db.follow(&resource, |store| {
-            let initial = if start.initial { present(store, &selection) } else { VecDeque::new() };
+            let initial = start.initial.then(|| present(store, &selection));
             let kept = start.after.map_or(Ok(()), |after| store.changes_since(&resource, after).map(|_| ()));
             (initial, kept, store.revision())
         });
@@ -150,7 +152,7 @@ impl Watcher {
                 Some(after) => feed.starting_after(after),
                 None => feed,
             },
-            initial: if wait_for.is_none() { initial } else { VecDeque::new() },
+            initial: initial.filter(|_| wait_for.is_none()),
             end_mark: (start.end_mark && wait_for.is_none()).then_some(revision),
             ready: VecDeque::new(),
             state: State::Live,
@@ -182,7 +184,7 @@ impl Watcher {
             self.wait_for = None;
         }
         loop {
-            self.encode_initial();
+            self.encode_initial().await;
             if self.fault == Some(WatchFault::CutAfter(0)) && !self.ready.is_empty() {
                 // What was sent before reaches the client first.
                 tokio::task::yield_now().await;
@@ -221,15 +223,28 @@ impl Watcher {
     }
 
     /// Makes the next frame of what is there, if none is ready.
-    fn encode_initial(&mut self) {
-        if !self.ready.is_empty() {
-            return;
+    async fn encode_initial(&mut self) {
+        let mut passed = 0;
+        while self.ready.is_empty()
+            && let Some(initial) = &mut self.initial
+        {
+            match initial.look() {
+                Some(Some(stored)) => {
+                    let object = Served::stored(&self.selection.kind, &stored);
+                    let frame = self.shape.object(WatchEventType::Added, &object, &self.selection.kind);
+                    self.ready.push_back(frame);
+                }
+                Some(None) => passed += 1,
+                None => self.initial = None,
+            }
+            if passed == LOOKS {
+                passed = 0;
+                tokio::task::yield_now().await;
+            }
         }
-        if let Some(stored) = self.initial.pop_front() {
-            let object = Served::stored(&self.selection.kind, &stored);
-            let frame = self.shape.object(WatchEventType::Added, &object, &self.selection.kind);
-            self.ready.push_back(frame);
-        } else if let Some(revision) = self.end_mark.take() {
+        if self.ready.is_empty()
+            && let Some(revision) = self.end_mark.take()
+        {
             self.push_bookmark(revision, true);
         }
     }
@@ -276,7 +291,7 @@ impl Watcher {
         let resource = self.selection.kind.store.to_string().into();
         let ((initial, revision), feed) =
             self.registry.db.follow(&resource, |store| (present(store, &self.selection), store.revision()));
-        (self.feed, self.initial) = (feed, initial);
+        (self.feed, self.initial) = (feed, Some(initial));
         self.end_mark = self.bookmarks.as_ref().map(|_| revision);
     }
 

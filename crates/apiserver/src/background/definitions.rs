@@ -106,11 +106,11 @@ impl Definitions {
             self.finish(registry, definition);
             return true;
         };
-        if objects.is_empty() {
+        if objects.left() == 0 {
             self.finish(registry, definition);
             return true;
         }
-        for object in &objects {
+        for (_, object) in objects {
             if !object.is_deleting() {
                 let place = Place::new(kind.clone(), &object.namespace(), &object.name());
                 if let Err(failure) = registry.delete(&place, &DeleteOptions::default()) {
@@ -119,7 +119,7 @@ impl Definitions {
                 tokio::task::yield_now().await;
             }
         }
-        if all(registry, &store.to_string()).is_empty() {
+        if all(registry, &store.to_string()).left() == 0 {
             self.finish(registry, definition);
             return true;
         }
@@ -183,7 +183,7 @@ fn stored(resource: &GroupResource) -> GroupResource {
 
 /// The definitions in the order in which they were made.
 fn present(registry: &Registry) -> Vec<Arc<Value>> {
-    let mut definitions: Vec<_> = all(registry, RESOURCE).iter().map(|stored| Arc::new(stored.decode())).collect();
+    let mut definitions: Vec<_> = all(registry, RESOURCE).map(|(_, stored)| Arc::new(stored.decode())).collect();
     definitions.sort_by(|a, b| {
         let key = |value: &Value| value["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
         key(a).cmp(&key(b))

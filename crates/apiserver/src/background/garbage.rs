@@ -9,13 +9,13 @@ use std::sync::Arc;
 use pintle_meta::{GroupVersion, PropagationPolicy};
 use serde_json::Value;
 
-use super::options;
+use super::{all, options};
 use crate::failure::Outcome;
 use crate::fieldmanager::Writer;
 use crate::kinds::{Kind, Kinds, Place};
 use crate::registry::{Change as Write, Registry};
 use crate::request::options::DeleteOptions;
-use crate::store::{Change, ChangeKind, Key, Range, ResourceKey, Stored, key};
+use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -50,11 +50,7 @@ impl Collector {
         let stores: BTreeSet<String> = kinds.kinds().map(|kind| kind.store.to_string()).collect();
         for resource in stores {
             let resource: ResourceKey = resource.into();
-            let objects: Vec<_> = registry.db.read(|store| {
-                let range = Range::namespace(None);
-                store.range(&resource, &range).map(|(key, stored)| (key.clone(), stored.clone())).collect()
-            });
-            for (key, stored) in objects {
+            for (key, stored) in all(registry, &resource) {
                 self.note(&(resource.clone(), key), None, Some(&stored));
             }
         }

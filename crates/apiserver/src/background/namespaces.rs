@@ -40,7 +40,7 @@ impl Cleaner {
     }
 
     pub(super) fn look_anew(&mut self, registry: &Registry) {
-        for namespace in all(registry, "namespaces") {
+        for (_, namespace) in all(registry, "namespaces") {
             self.note(&namespace);
         }
     }
@@ -121,9 +121,8 @@ async fn delete_all(registry: &Arc<Registry>, kind: &Arc<Kind>, namespace: &str)
 }
 
 fn contents(registry: &Registry, kind: &Kind, namespace: &str) -> Vec<Arc<Stored>> {
-    let range = Range::namespace(Some(namespace));
-    let resource = kind.store.to_string();
-    registry.db.read(|store| store.range(&resource, &range).map(|(_, stored)| stored.clone()).collect())
+    let objects = registry.db.objects_of(&kind.store.to_string(), &Range::namespace(Some(namespace)));
+    objects.map(|(_, stored)| stored).collect()
 }
 
 /// Writes down how far the deletion has come.

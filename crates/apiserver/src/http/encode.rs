@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use super::body::{self, Body};
+use super::list::ListBody;
 use super::negotiate::{self, Format};
 use crate::failure::Failure;
 use crate::faults::Answer;
@@ -67,7 +68,7 @@ fn raw(code: u16, headers: HeaderMap, body: Bytes) -> Response<Body> {
     response
 }
 
-pub(super) fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<Body> {
+pub(super) async fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<Body> {
     match reply {
         Reply::Object { code, kind, object, format } => {
             if let Err(failure) = format.transform.check(call.query.text("includeObject")) {
@@ -87,14 +88,7 @@ pub(super) fn reply(call: &Call, reply: Reply, now: Timestamp) -> Response<Body>
             }
             match format.transform.many(&list, &kind, now) {
                 Some(shaped) => value(call, 200, &format, &shaped),
-                None => {
-                    let json = list_json(&kind, &list);
-                    if format.media == Media::Json && !format.pretty {
-                        return respond(call, 200, Media::Json, json.into());
-                    }
-                    let shaped: Value = serde_json::from_slice(&json).unwrap_or_default();
-                    value(call, 200, &format, &shaped)
-                }
+                None => self::list(call, ListBody::new(kind, list), &format).await,
             }
         }
         Reply::Status { status, format } => {
@@ -171,14 +165,31 @@ fn value(call: &Call, code: u16, format: &Format, value: &Value) -> Response<Bod
     respond(call, code, format.media, encode(format, value))
 }
 
+/// A list of the objects themselves: sent as it is made, unless it is short or has to be laid out anew.
+async fn list(call: &Call, mut list: ListBody, format: &Format) -> Response<Body> {
+    if format.media != Media::Json || format.pretty {
+        let shaped: Value = serde_json::from_slice(&list.whole().await).unwrap_or_default();
+        return value(call, 200, format, &shaped);
+    }
+    let first = list.next().await;
+    if list.is_over() {
+        return respond(call, 200, Media::Json, first);
+    }
+    let zipped = takes_gzip(call);
+    answer(200, Media::Json, zipped, list.stream(first, zipped))
+}
+
 fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<Body> {
     let zipped = (bytes.len() > ZIPPED_FROM && takes_gzip(call)).then(|| gzip(&bytes)).flatten();
-    let is_zipped = zipped.is_some();
-    let mut response = Response::new(body::full(zipped.unwrap_or(bytes)));
+    answer(code, media, zipped.is_some(), body::full(zipped.unwrap_or(bytes)))
+}
+
+fn answer(code: u16, media: Media, zipped: bool, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     *response.status_mut() = status_code(code);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media.content_type()));
-    if is_zipped {
+    if zipped {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
@@ -186,7 +197,7 @@ fn respond(call: &Call, code: u16, media: Media, bytes: Bytes) -> Response<Body>
 }
 
 /// Answers up to this size are sent as they are.
-const ZIPPED_FROM: usize = 128 * 1024;
+pub(super) const ZIPPED_FROM: usize = 128 * 1024;
 
 /// Whether the client takes gzip, in the one spelling that counts.
 pub(super) fn takes_gzip(call: &Call) -> bool {
@@ -202,27 +213,4 @@ pub(super) fn gzip(bytes: &[u8]) -> Option<Bytes> {
 
 fn status_code(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-}
-
-/// A list put together from the objects' own encodings. Those of built-in kinds carry neither version nor kind.
-fn list_json(kind: &Kind, list: &ListReply) -> Vec<u8> {
-    let mut metadata = json!({"resourceVersion": list.revision.to_string()});
-    if kind.custom || !list.continue_token.is_empty() {
-        metadata["continue"] = list.continue_token.as_str().into();
-    }
-    if let Some(remaining) = list.remaining {
-        metadata["remainingItemCount"] = remaining.into();
-    }
-    let head = json!({"kind": kind.list_kind, "apiVersion": kind.api_version(), "metadata": metadata}).to_string();
-    let mut json = head.into_bytes();
-    json.pop();
-    json.extend_from_slice(b",\"items\":[");
-    for (at, item) in list.items.iter().enumerate() {
-        if at > 0 {
-            json.push(b',');
-        }
-        item.write(kind.custom, &mut json);
-    }
-    json.extend_from_slice(b"]}\n");
-    json
 }

@@ -49,10 +49,8 @@ impl Cluster for Db {
     }
 
     fn objects(&self, resource: &GroupResource, namespace: Option<&str>) -> Vec<Arc<Value>> {
-        let range = Range::namespace(namespace);
-        let objects: Vec<_> =
-            self.read(|store| store.range(&resource.to_string(), &range).map(|(_, o)| o.clone()).collect());
-        objects.iter().map(|stored| tree(resource, stored)).collect()
+        let objects = self.objects_of(&resource.to_string(), &Range::namespace(namespace));
+        objects.map(|(_, stored)| tree(resource, &stored)).collect()
     }
 
     fn holder(&self, claim: &str) -> Option<Arc<str>> {

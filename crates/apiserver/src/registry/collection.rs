@@ -18,10 +18,8 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Outcome<ListReply> {
         let listed = self.list(selection, &paged(list))?;
-        for item in &listed.items {
-            let metadata = item.metadata();
-            let text = |name: &str| metadata[name].as_str().unwrap_or_default();
-            let place = Place::new(selection.kind.clone(), text("namespace"), text("name"));
+        for item in listed.objects.clone() {
+            let place = Place::new(selection.kind.clone(), &item.namespace(), &item.name());
             match self.delete(&place, options) {
                 Err(failure) if failure.is_not_found() => (),
                 Err(failure) => return Err(failure),

@@ -1,6 +1,5 @@
 //! GET of one object and of lists.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
@@ -11,7 +10,10 @@ use super::token::Token;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place, selects_fields, unknown_field};
 use crate::request::options::ListOptions;
-use crate::store::{Compacted, Key, Range, Store, Stored};
+use crate::store::{Compacted, Range, Run, Store, Stored};
+
+/// After so many objects that are not meant, who looks through them lets others work.
+pub(crate) const LOOKS: usize = 256;
 
 /// Which objects of a collection are meant.
 #[derive(Clone, Debug)]
@@ -68,10 +70,39 @@ impl Selection {
     }
 }
 
+/// The objects that are meant, as they were at one moment. They are looked for as they are asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Selected {
+    selection: Selection,
+    run: Run,
+}
+
+impl Selected {
+    /// Looks at the next one: whether it is meant. None at the end.
+    pub(crate) fn look(&mut self) -> Option<Option<Arc<Stored>>> {
+        let (_, stored) = self.run.peek()?;
+        let meant = self.selection.matches(stored).then(|| stored.clone());
+        self.run.pass();
+        Some(meant)
+    }
+}
+
+impl Iterator for Selected {
+    type Item = Arc<Stored>;
+
+    fn next(&mut self) -> Option<Arc<Stored>> {
+        loop {
+            if let Some(stored) = self.look()? {
+                return Some(stored);
+            }
+        }
+    }
+}
+
 /// A page of a list.
 #[derive(Debug)]
 pub(crate) struct ListReply {
-    pub(crate) items: Vec<Served>,
+    pub(crate) objects: Selected,
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
@@ -101,16 +132,14 @@ impl Registry {
             None => selection.range(),
         };
         let resource = selection.kind.store.to_string();
-        self.db.read(|store| match at {
-            At::Newest => {
-                let revision = store.revision();
-                Ok(page(selection, store.range(&resource, &range), limit, revision))
-            }
+        let (objects, revision) = match at {
+            At::Newest => self.db.read(|store| (store.objects(&resource), store.revision())),
             At::Exactly(revision) => {
-                let past = store.past(&resource, revision).map_err(|_| too_old(options, start.as_deref()))?;
-                Ok(page(selection, past.range(&range), limit, revision))
+                let past = self.db.read(|store| store.past(&resource, revision));
+                (past.map_err(|_| too_old(options, start.as_deref()))?.objects(), revision)
             }
-        })
+        };
+        Ok(page(selection, objects.run(&range), limit, revision))
     }
 
     /// The revision that a list has to wait for, if it asks for one.
@@ -138,26 +167,20 @@ impl Registry {
 }
 
 /// Takes a page from objects in key order.
-fn page<'a>(
-    selection: &Selection,
-    objects: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
-    limit: Option<usize>,
-    revision: u64,
-) -> ListReply {
-    let mut reply = ListReply { items: Vec::new(), revision, continue_token: String::new(), remaining: None };
-    let only_name = selection.name();
+fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) -> ListReply {
+    let selected = |run| Selected { selection: selection.clone(), run };
+    let mut reply =
+        ListReply { objects: selected(run.clone()), revision, continue_token: String::new(), remaining: None };
+    // Who asks for one name gets no pages.
+    let Some(limit) = limit.filter(|_| selection.name().is_none()) else { return reply };
     let prefix = selection.range().prefix().len();
-    let mut objects = objects.peekable();
-    while let Some((key, stored)) = objects.next() {
-        if selection.matches(stored) {
-            reply.items.push(Served::stored(&selection.kind, stored));
-        }
-        let full = limit.is_some_and(|limit| reply.items.len() >= limit);
-        if full && only_name.is_none() && objects.peek().is_some() {
+    let (mut rest, mut found) = (run.clone(), 0);
+    while let Some((key, stored)) = rest.next() {
+        found += usize::from(selection.matches(&stored));
+        if found >= limit && rest.left() > 0 {
+            reply.objects = selected(run.up_to(&rest));
             reply.continue_token = Token::after(&key[prefix..], revision).encode();
-            if selection.is_everything() {
-                reply.remaining = Some(objects.count());
-            }
+            reply.remaining = selection.is_everything().then(|| rest.left());
             break;
         }
     }
@@ -212,9 +235,7 @@ pub(crate) fn compacted(error: Compacted, asked: u64) -> Failure {
 }
 
 /// The objects that are meant, as they are now.
-pub(crate) fn present(store: &Store, selection: &Selection) -> VecDeque<Arc<Stored>> {
-    let resource = selection.kind.store.to_string();
-    let range = selection.range();
-    let all = store.range(&resource, &range).map(|(_, stored)| stored);
-    all.filter(|stored| selection.matches(stored)).cloned().collect()
+pub(crate) fn present(store: &Store, selection: &Selection) -> Selected {
+    let objects = store.objects(&selection.kind.store.to_string());
+    Selected { run: objects.run(&selection.range()), selection: selection.clone() }
 }

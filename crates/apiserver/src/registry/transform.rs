@@ -77,10 +77,11 @@ impl Transform {
         if let Some(remaining) = list.remaining {
             metadata["remainingItemCount"] = remaining.into();
         }
+        let objects = list.objects.clone().map(|stored| Served::stored(kind, &stored));
         match self {
             Self::None => None,
             Self::Metadata { api_version } => {
-                let items: Vec<_> = list.items.iter().map(|item| partial(api_version, item)).collect();
+                let items: Vec<_> = objects.map(|object| partial(api_version, &object)).collect();
                 Some(json!({
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": api_version,
@@ -89,7 +90,7 @@ impl Transform {
                 }))
             }
             Self::Table { api_version, include } => {
-                let rows: Vec<_> = list.items.iter().map(|item| row(api_version, *include, item, kind, now)).collect();
+                let rows: Vec<_> = objects.map(|object| row(api_version, *include, &object, kind, now)).collect();
                 let bare = rows.is_empty() && kind.columns().is_none();
                 let mut table = table(api_version, kind, true, rows, metadata);
                 if bare {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
 use crate::clock::Clock;
-use crate::store::{Change, Draft, Expect, History, Refused, ResourceKey, Store, Stored};
+use crate::store::{Change, Draft, Expect, History, Range, Refused, ResourceKey, Run, Store, Stored};
 
 /// The changes of all resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
 pub(crate) type AllChanges = broadcast::Receiver<Arc<Change>>;
@@ -139,6 +139,11 @@ impl Db {
     /// The object of that key, as it is now.
     pub(crate) fn get(&self, resource: &str, key: &str) -> Option<Arc<Stored>> {
         self.lock().store.get(resource, key).cloned()
+    }
+
+    /// The objects of a range as they are now, in the order of their keys. What is written meanwhile is not among them.
+    pub(crate) fn objects_of(&self, resource: &str, range: &Range) -> Run {
+        self.read(|store| store.objects(resource)).run(range)
     }
 
     /// Asks the store more than one thing about one moment.

@@ -1,13 +1,10 @@
 //! A resource as an earlier revision left it.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::iter::Peekable;
-use std::ops::Bound;
 use std::sync::Arc;
 
+use super::Change;
+use super::objects::Objects;
 use super::table::Table;
-use super::{Key, Stored};
 
 /// A run of keys: all that begin with `prefix`, from `start` on.
 #[derive(Clone, Debug, Default)]
@@ -36,64 +33,36 @@ impl Range {
     pub(crate) fn start(&self) -> &str {
         &self.start
     }
+
+    /// The first key behind all of them; none if they go on to the last.
+    pub(super) fn end(&self) -> Option<String> {
+        // What follows a slash.
+        self.prefix.strip_suffix('/').map(|namespace| format!("{namespace}0"))
+    }
 }
 
-/// A resource as `revision` left it: what is there now, with every later change undone.
+/// What a resource was at an earlier revision: what is there now, and the changes since.
 #[derive(Debug)]
-pub(crate) struct Past<'a> {
-    table: Option<&'a Table>,
-    /// What stood at the keys that were written since; `None` where nothing did.
-    undone: BTreeMap<&'a str, (&'a Key, Option<&'a Arc<Stored>>)>,
+pub(crate) struct Past {
+    now: Objects,
+    since: Vec<Arc<Change>>,
 }
 
-impl<'a> Past<'a> {
-    pub(super) fn new(table: Option<&'a Table>, revision: u64) -> Self {
-        let mut undone = BTreeMap::new();
-        for change in table.into_iter().flat_map(|table| table.since(revision)) {
-            if let Entry::Vacant(entry) = undone.entry(&*change.key) {
-                entry.insert((&change.key, change.old.as_ref()));
-            }
-        }
-        Self { table, undone }
+impl Past {
+    pub(super) fn new(table: Option<&Table>, revision: u64) -> Self {
+        let now = table.map(|table| table.objects().clone()).unwrap_or_default();
+        Self { now, since: table.into_iter().flat_map(|table| table.since(revision)).cloned().collect() }
     }
 
-    /// The objects of `range`, in the order of their keys.
-    pub(crate) fn range(&self, range: &Range) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
-        let prefix = range.prefix().to_owned();
-        let undone = self
-            .undone
-            .range::<str, _>((Bound::Included(range.start()), Bound::Unbounded))
-            .take_while(move |(key, _)| key.starts_with(&prefix))
-            .map(|(_, &(key, object))| (key, object));
-        let present =
-            self.table.into_iter().flat_map(|table| table.range(range)).map(|(key, object)| (key, Some(object)));
-        Merge { over: undone.peekable(), under: present.peekable() }
-            .filter_map(|(key, object)| object.map(|object| (key, object)))
-    }
-}
-
-/// Two runs in key order as one; where both have a key, `over` wins.
-struct Merge<A: Iterator, B: Iterator> {
-    over: Peekable<A>,
-    under: Peekable<B>,
-}
-
-type Slot<'a> = (&'a Key, Option<&'a Arc<Stored>>);
-
-impl<'a, A: Iterator<Item = Slot<'a>>, B: Iterator<Item = Slot<'a>>> Iterator for Merge<A, B> {
-    type Item = Slot<'a>;
-
-    fn next(&mut self) -> Option<Slot<'a>> {
-        let (Some((over, _)), Some((under, _))) = (self.over.peek(), self.under.peek()) else {
-            return self.over.next().or_else(|| self.under.next());
-        };
-        match over.cmp(under) {
-            std::cmp::Ordering::Less => self.over.next(),
-            std::cmp::Ordering::Greater => self.under.next(),
-            std::cmp::Ordering::Equal => {
-                self.under.next();
-                self.over.next()
+    /// The objects of that time: those of now, with every later change undone.
+    pub(crate) fn objects(self) -> Objects {
+        let mut objects = self.now;
+        for change in self.since.iter().rev() {
+            match &change.old {
+                Some(old) => drop(objects.insert(&change.key, old.clone())),
+                None => drop(objects.remove(&change.key)),
             }
         }
+        objects
     }
 }

@@ -1,16 +1,16 @@
 //! The objects of one resource, and their past.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Change, ChangeKind, History, Key, Range, ResourceKey, Stored};
+use super::objects::Objects;
+use super::{Change, ChangeKind, History, ResourceKey, Stored};
 
 /// The objects of one resource by key, and the changes that made them, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    objects: BTreeMap<Key, Arc<Stored>>,
+    objects: Objects,
     log: VecDeque<Arc<Change>>,
     /// The versions that the objects were written in. There are no more than the resource ever had, and the objects share them.
     versions: Vec<Arc<str>>,
@@ -31,11 +31,8 @@ impl Table {
         self.floor
     }
 
-    pub(super) fn range(&self, range: &Range) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
-        let prefix = range.prefix().to_owned();
-        self.objects
-            .range::<str, _>((Bound::Included(range.start()), Bound::Unbounded))
-            .take_while(move |(key, _)| key.starts_with(&prefix))
+    pub(super) fn objects(&self) -> &Objects {
+        &self.objects
     }
 
     /// A version as all objects that were written in it share it.
@@ -56,18 +53,8 @@ impl Table {
         key: &str,
         new: Arc<Stored>,
     ) -> Arc<Change> {
-        let (key, old, kind) = match self.objects.get_mut(key) {
-            Some(place) => {
-                let old = std::mem::replace(place, new.clone());
-                let shared = old_key(&self.objects, key);
-                (shared, Some(old), ChangeKind::Updated)
-            }
-            None => {
-                let key = Key::from(key);
-                self.objects.insert(key.clone(), new.clone());
-                (key, None, ChangeKind::Created)
-            }
-        };
+        let (key, old) = self.objects.insert(key, new.clone());
+        let kind = if old.is_some() { ChangeKind::Updated } else { ChangeKind::Created };
         self.record(Change { revision, at: now, kind, resource: resource.clone(), key, old, new })
     }
 
@@ -78,7 +65,7 @@ impl Table {
         resource: &ResourceKey,
         key: &str,
     ) -> Option<Arc<Change>> {
-        let (key, old) = self.objects.remove_entry(key)?;
+        let (key, old) = self.objects.remove(key)?;
         let new = Arc::new(old.at(revision));
         Some(self.record(Change {
             revision,
@@ -159,9 +146,4 @@ impl Table {
         self.log.push_back(change.clone());
         change
     }
-}
-
-/// The key as the map holds it, so that all changes of an object share one.
-fn old_key(objects: &BTreeMap<Key, Arc<Stored>>, key: &str) -> Key {
-    objects.get_key_value(key).map_or_else(|| key.into(), |(key, _)| key.clone())
 }

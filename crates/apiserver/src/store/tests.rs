@@ -35,7 +35,7 @@ enum Step {
     Compact { back: u64 },
 }
 
-const KEYS: [&str; 5] = ["a/x", "a/y", "a-b/x", "b/x", "c"];
+const KEYS: [&str; 12] = ["a", "a-b/x", "a/", "a/v", "a/w", "a/x", "a/y", "a/z", "a0", "b/w", "b/x", "c"];
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
@@ -44,7 +44,29 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..2usize, 0..KEYS.len()).prop_map(|(resource, key)| Step::Remove { resource, key }),
         1 => (0..6u64).prop_map(|back| Step::Compact { back }),
     ];
-    prop::collection::vec(step, 1..60)
+    prop::collection::vec(step, 1..80)
+}
+
+/// Keys, revisions and texts of a namespace, as a snapshot shows them. From each place on, as many are left as still come.
+fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Value)> {
+    let mut run = objects.run(&Range::namespace(namespace));
+    let mut read = Vec::new();
+    let mut left = run.left();
+    while let Some((key, stored)) = run.next() {
+        read.push((key.to_string(), stored.revision(), text(&stored)));
+        assert_eq!(objects.get(&key).map(|found| found.revision()), Some(stored.revision()));
+        left -= 1;
+        assert_eq!(run.left(), left);
+    }
+    assert_eq!(left, 0);
+    read
+}
+
+/// The same as the model has it.
+fn expected(world: &World, namespace: Option<&str>) -> Vec<(String, u64, Value)> {
+    let within = |key: &str| namespace.is_none_or(|namespace| key.starts_with(&format!("{namespace}/")));
+    let meant = world.iter().filter(|(key, _)| within(key));
+    meant.map(|(key, (revision, value))| (key.clone(), *revision, value.clone())).collect()
 }
 
 proptest! {
@@ -56,6 +78,7 @@ proptest! {
         let mut store = Store::new(1, History::default());
         let mut worlds: BTreeMap<u64, [World; 2]> = [(1, Default::default())].into();
         let mut compacted = 0;
+        let mut snapshots = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             let mut world = worlds.last_key_value().unwrap().1.clone();
             match step {
@@ -95,19 +118,21 @@ proptest! {
                 }
             }
             prop_assert_eq!(store.revision(), *worlds.last_key_value().unwrap().0);
+            snapshots.push((store.revision(), resources.clone().map(|resource| store.objects(&resource))));
+        }
+        // What was taken at a revision reads as at that revision, whatever was written after.
+        for (revision, snapshot) in &snapshots {
+            for (objects, world) in snapshot.iter().zip(&worlds[revision]) {
+                prop_assert_eq!(read(objects, None), expected(world, None));
+            }
         }
         for (index, resource) in resources.iter().enumerate() {
             for (&revision, world) in &worlds {
                 for namespace in [None, Some("a"), Some("b")] {
-                    let range = Range::namespace(namespace);
                     match store.past(resource, revision) {
                         Ok(past) => {
                             prop_assert!(revision >= compacted);
-                            let read: Vec<_> = past.range(&range).map(|(key, o)| (key.to_string(), o.revision(), text(o))).collect();
-                            let expected: Vec<_> = world[index].iter()
-                                .filter(|(key, _)| namespace.is_none_or(|ns| key.starts_with(&format!("{ns}/"))))
-                                .map(|(key, (revision, value))| (key.clone(), *revision, value.clone())).collect();
-                            prop_assert_eq!(read, expected);
+                            prop_assert_eq!(read(&past.objects(), namespace), expected(&world[index], namespace));
                         }
                         Err(error) => prop_assert!(revision < compacted && error.oldest == compacted),
                     }
@@ -226,7 +251,7 @@ fn history_is_bounded_by_bytes_across_resources() {
     }
     let kept = store.changes_since(&maps, store.oldest(&maps)).expect("they are kept").count();
     assert_eq!(kept, 1, "the oldest go first, and the last of each resource stays");
-    assert_eq!(store.range(&maps, &Range::namespace(None)).count(), 20, "the objects themselves stay");
+    assert_eq!(store.objects(&maps).run(&Range::namespace(None)).count(), 20, "the objects themselves stay");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod definitions;
 mod fuzz;
 mod identity;
 mod kubernetes;
+mod lists;
 mod nesting;
 mod program;
 mod races;

@@ -1,0 +1,73 @@
+//! Lists that are longer than one part of their bodies.
+
+use std::io::Read;
+
+use crate::support::*;
+use flate2::read::GzDecoder;
+use http::Method;
+use http_body_util::BodyExt;
+use pintle_apiserver::{ApiServer, ApiServerConfig};
+use serde_json::{Value, json};
+
+/// More than connections hold between a server and a client that does not read.
+const MAPS: usize = 80;
+const EACH: usize = 250_000;
+
+async fn server() -> ApiServer {
+    let server = ApiServer::start(ApiServerConfig::default()).await.expect("a server");
+    for number in 0..MAPS {
+        let name = format!("m{number:02}");
+        let object = json!({"metadata": {"name": name, "labels": {"n": name}}, "data": {"k": "x".repeat(EACH)}});
+        assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);
+    }
+    server
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().expect("items").iter();
+    items.filter_map(|item| item["metadata"]["name"].as_str()).filter(|name| name.starts_with('m')).collect()
+}
+
+#[tokio::test]
+async fn a_long_list_shows_one_state_whatever_is_written_while_it_is_read() {
+    let server = server().await;
+    let mut body = send(&server, Method::GET, CONFIG_MAPS, &[], "").await.into_body();
+    let first = body.frame().await.expect("a first part").expect("it comes").into_data().expect("data");
+    for number in (0..MAPS).step_by(2) {
+        delete(&server, &format!("{CONFIG_MAPS}/m{number:02}")).await;
+        patch_map(&server, &format!("m{:02}", number + 1), json!({"data": {"k": "short"}})).await;
+        create_map(&server, &format!("m{number:02}a"), json!({})).await;
+    }
+    let rest = body.collect().await.expect("the rest").to_bytes();
+    let list: Value = serde_json::from_slice(&[first, rest].concat()).expect("a list");
+    assert_eq!(names(&list), (0..MAPS).map(|number| format!("m{number:02}")).collect::<Vec<_>>());
+    let of_then = version(&list);
+    for item in list["items"].as_array().expect("items") {
+        assert!(version(item) <= of_then, "{}", item["metadata"]);
+        assert_ne!(item["data"]["k"], "short");
+    }
+}
+
+#[tokio::test]
+async fn a_long_list_is_the_same_compressed_in_pages_and_selected() {
+    let server = server().await;
+    let plain = get(&server, CONFIG_MAPS).await.body;
+    let zipped = send(&server, Method::GET, CONFIG_MAPS, &[("accept-encoding", "gzip")], "").await;
+    assert_eq!(zipped.headers()["content-encoding"], "gzip");
+    let zipped = zipped.into_body().collect().await.expect("a body").to_bytes();
+    let mut text = String::new();
+    GzDecoder::new(&*zipped).read_to_string(&mut text).expect("gzip");
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("a list"), plain);
+    let (mut paged, mut at) = (Vec::new(), String::new());
+    loop {
+        let page = get(&server, &format!("{CONFIG_MAPS}?limit=7&continue={at}")).await.body;
+        paged.extend(names(&page).into_iter().map(str::to_owned));
+        match page["metadata"]["continue"].as_str() {
+            Some(next) => at = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(paged, names(&plain));
+    let selected = get(&server, &format!("{CONFIG_MAPS}?labelSelector=n+in+(m01,m40,m79)")).await.body;
+    assert_eq!(names(&selected), ["m01", "m40", "m79"]);
+}
