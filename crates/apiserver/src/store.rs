@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use body::Order;
-pub(crate) use db::{AllChanges, Charge, Db, Feed, Over, key};
+pub(crate) use db::{AllChanges, Charge, Db, Feed, Over, Scope, key};
 pub(crate) use object::{Change, ChangeKind, Draft, Key, ResourceKey, Stored};
 pub(crate) use objects::{Objects, Run};
 pub(crate) use past::{Past, Range};
@@ -162,17 +162,17 @@ impl Store {
         Ok(self.tables.get(resource).into_iter().flat_map(move |table| table.since(revision)))
     }
 
-    /// At most so many changes of a resource after `revision`, for who follows it and has read all before; none if some of what
-    /// follows is no longer there, or if more than `most` do.
-    pub(crate) fn followed(
-        &self,
-        resource: &str,
-        revision: u64,
-        most: usize,
-    ) -> Option<impl Iterator<Item = &Arc<Change>>> {
+    /// The changes of a resource after `revision`, for who has read all before; none if some of them are no longer there.
+    pub(crate) fn followed(&self, resource: &str, revision: u64) -> Option<impl Iterator<Item = &Arc<Change>>> {
         let table = self.tables.get(resource);
-        let follows = table.is_none_or(|table| table.keeps(revision) && table.since(revision).len() <= most);
+        let follows = table.is_none_or(|table| table.keeps(revision));
         follows.then(|| table.into_iter().flat_map(move |table| table.since(revision)))
+    }
+
+    /// The change that made this revision, if it is kept.
+    pub(crate) fn change(&self, resource: &str, revision: u64) -> Option<&Arc<Change>> {
+        let mut since = self.tables.get(resource)?.since(revision.checked_sub(1)?);
+        since.next().filter(|change| change.revision == revision)
     }
 
     /// A resource as `revision` left it.

@@ -1,7 +1,7 @@
 //! Watches: from the log to the frames of one client.
 //!
-//! A [`Watcher`] reads the changes of its resource from the log that all watchers of the resource share, so a write costs the same
-//! however many watch. What one of them shows is decided here, alone: [`event`] is a pure function. There is no queue for each
+//! A [`Watcher`] reads the changes of its resource from the log that all watchers of the resource share. A write wakes those that
+//! watch its namespace, its object or all of the resource, and costs the same however many watch something else. What one of them shows is decided here, alone: [`event`] is a pure function. There is no queue for each
 //! watcher, and nothing is encoded before it can go out; one that falls too far behind is cut, and its client comes back with the
 //! last version it saw.
 
@@ -121,7 +121,7 @@ impl Watcher {
         };
         let start = Start::new(options, version);
         let resource = selection.kind.store.to_string().into();
-        let ((initial, kept, revision), feed) = registry.db.follow(&resource, |store| {
+        let ((initial, kept, revision), feed) = registry.db.follow(&resource, selection.scope(), |store| {
             let initial = start.initial.then(|| present(store, &selection));
             let kept = start.after.map_or(Ok(()), |after| store.changes_since(&resource, after).map(|_| ()));
             (initial, kept, store.revision())
@@ -289,8 +289,10 @@ impl Watcher {
             return;
         }
         let resource = self.selection.kind.store.to_string().into();
-        let ((initial, revision), feed) =
-            self.registry.db.follow(&resource, |store| (present(store, &self.selection), store.revision()));
+        let ((initial, revision), feed) = self
+            .registry
+            .db
+            .follow(&resource, self.selection.scope(), |store| (present(store, &self.selection), store.revision()));
         (self.feed, self.initial) = (feed, Some(initial));
         self.end_mark = self.bookmarks.as_ref().map(|_| revision);
     }

@@ -10,7 +10,7 @@ use super::token::Token;
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place, selects_fields, unknown_field};
 use crate::request::options::ListOptions;
-use crate::store::{Compacted, Range, Run, Store, Stored};
+use crate::store::{Compacted, Range, Run, Scope, Store, Stored, key};
 
 /// After so many objects that are not meant, who looks through them lets others work.
 pub(crate) const LOOKS: usize = 256;
@@ -62,6 +62,17 @@ impl Selection {
     /// The keys among which the objects are.
     pub(crate) fn range(&self) -> Range {
         Range::namespace((!self.namespace.is_empty()).then_some(&self.namespace))
+    }
+
+    /// What of the resource the objects are in.
+    pub(crate) fn scope(&self) -> Scope {
+        match self.name() {
+            Some(name) if !self.kind.namespaced() || !self.namespace.is_empty() => {
+                Scope::Object(key(&self.namespace, name))
+            }
+            _ if self.namespace.is_empty() => Scope::All,
+            _ => Scope::Namespace(self.namespace.clone()),
+        }
     }
 
     /// The one name that is asked for, if so.

@@ -1,9 +1,13 @@
 //! The store behind a lock, with a clock and the watchers' wake-ups.
 
-use std::collections::{HashMap, VecDeque};
+mod feed;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use feed::Followers;
+pub(crate) use feed::{Feed, Over, Scope};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
@@ -15,10 +19,6 @@ pub(crate) type AllChanges = broadcast::Receiver<Arc<Change>>;
 
 /// How many changes of all resources together the background tasks may lag before they look at everything anew.
 const BACKGROUND_FEED: usize = 16_384;
-
-/// How many changes a feed takes from the log at once, and how many bytes of them, about.
-const BATCH: usize = 64;
-const BATCH_BYTES: usize = 1 << 20;
 
 const QUOTAS: &str = "resourcequotas";
 
@@ -49,77 +49,8 @@ pub(crate) struct Db {
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    /// Tells those who follow a resource the revision of its last change.
-    news: HashMap<ResourceKey, watch::Sender<u64>>,
-}
-
-/// The changes of one resource, read from the log as far as it has come. It keeps none of them alive but those that it is about to
-/// give out, however slowly it is read.
-#[derive(Debug)]
-pub(crate) struct Feed {
-    resource: ResourceKey,
-    /// Up to which revision they have been read from the log.
-    after: u64,
-    /// Whether it has come to the end of the log once. Before, it does not lag: it begins in the past.
-    live: bool,
-    news: watch::Receiver<u64>,
-    ready: VecDeque<Arc<Change>>,
-}
-
-/// Why a feed gives out no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
-    /// It was read so slowly that changes were lost for it.
-    TooSlow,
-    /// The resource is no more, or was made anew.
-    Ended,
-}
-
-impl Feed {
-    /// The same from an earlier revision on.
-    pub(crate) fn starting_after(mut self, revision: u64) -> Self {
-        self.after = revision;
-        self.live = false;
-        self
-    }
-
-    /// The next change. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self, db: &Db) -> Result<Arc<Change>, Over> {
-        loop {
-            if let Some(change) = self.ready.pop_front() {
-                return Ok(change);
-            }
-            let last = *self.news.borrow_and_update();
-            let ended = self.news.has_changed().is_err();
-            let read = self.read(db, if ended { last } else { u64::MAX });
-            if self.ready.is_empty() {
-                if ended {
-                    return Err(Over::Ended);
-                }
-                read?;
-                self.live = true;
-                // If nobody tells any more, there is an end to what is left.
-                let _ = self.news.changed().await;
-            }
-        }
-    }
-
-    /// Takes what comes next from the log, up to that revision.
-    fn read(&mut self, db: &Db, last: u64) -> Result<(), Over> {
-        let most = if self.live { db.longest_lag } else { usize::MAX };
-        let inner = db.lock();
-        let changes = inner.store.followed(&self.resource, self.after, most).ok_or(Over::TooSlow)?;
-        let mut bytes = 0;
-        for change in changes.take_while(|change| change.revision <= last).take(BATCH) {
-            bytes += change.new.weight();
-            self.after = change.revision;
-            self.ready.push_back(change.clone());
-            if bytes > BATCH_BYTES {
-                break;
-            }
-        }
-        Ok(())
-    }
+    /// Who follows what of each resource.
+    followers: HashMap<ResourceKey, Followers>,
 }
 
 impl Db {
@@ -128,7 +59,7 @@ impl Db {
         let store = Store::new(first, history);
         let revision = watch::Sender::new(store.revision());
         let all = broadcast::Sender::new(BACKGROUND_FEED);
-        Self { inner: Mutex::new(Inner { store, news: HashMap::new() }), revision, all, clock, draft, longest_lag }
+        Self { inner: Mutex::new(Inner { store, followers: HashMap::new() }), revision, all, clock, draft, longest_lag }
     }
 
     /// The revision of the last write.
@@ -163,7 +94,7 @@ impl Db {
         drop(value);
         let mut inner = self.lock();
         let change = inner.store.put(self.clock.instant(), resource, key, expect, draft)?;
-        self.tell(&inner, &change);
+        self.tell(&mut inner, &change);
         Ok(change)
     }
 
@@ -193,10 +124,10 @@ impl Db {
         }
         for (key, at, quota) in charges {
             let change = inner.store.put(now, &quotas, &key, Expect::At(at), quota)?;
-            self.tell(&inner, &change);
+            self.tell(&mut inner, &change);
         }
         let change = inner.store.put(now, resource, key, expect, draft)?;
-        self.tell(&inner, &change);
+        self.tell(&mut inner, &change);
         Ok(change)
     }
 
@@ -204,7 +135,7 @@ impl Db {
     pub(crate) fn remove(&self, resource: &ResourceKey, key: &str, at: u64) -> Result<Arc<Change>, Refused> {
         let mut inner = self.lock();
         let change = inner.store.remove(self.clock.instant(), resource, key, at)?;
-        self.tell(&inner, &change);
+        self.tell(&mut inner, &change);
         Ok(change)
     }
 
@@ -217,16 +148,21 @@ impl Db {
     pub(crate) fn renew(&self, resource: &ResourceKey) {
         let mut inner = self.lock();
         inner.store.forget_past(resource);
-        inner.news.remove(resource);
+        inner.followers.remove(resource);
     }
 
-    /// Asks the store something and follows the resource's changes from that very moment on.
-    pub(crate) fn follow<R>(&self, resource: &ResourceKey, question: impl FnOnce(&Store) -> R) -> (R, Feed) {
+    /// Asks the store something and follows what changes of the resource from that very moment on.
+    pub(crate) fn follow<R>(
+        &self,
+        resource: &ResourceKey,
+        scope: Scope,
+        question: impl FnOnce(&Store) -> R,
+    ) -> (R, Feed) {
         let mut inner = self.lock();
         let answer = question(&inner.store);
         let after = inner.store.revision();
-        let news = inner.news.entry(resource.clone()).or_insert_with(|| watch::Sender::new(after)).subscribe();
-        (answer, Feed { resource: resource.clone(), after, live: true, news, ready: VecDeque::new() })
+        let news = inner.followers.entry(resource.clone()).or_default().follow(&scope, after);
+        (answer, Feed::new(resource.clone(), scope, after, news))
     }
 
     /// Follows the changes of all resources.
@@ -243,8 +179,7 @@ impl Db {
     /// The current revision, if all changes up to it have been taken from `feed`.
     pub(crate) fn revision_if_read(&self, feed: &Feed) -> Option<u64> {
         let inner = self.lock();
-        let mut left = inner.store.followed(&feed.resource, feed.after, usize::MAX)?;
-        (feed.ready.is_empty() && left.next().is_none()).then(|| inner.store.revision())
+        feed.is_read(&inner).then(|| inner.store.revision())
     }
 
     /// Waits until the store has come to that revision; false if it has not in time. Dropping it has no effect.
@@ -254,11 +189,11 @@ impl Db {
         tokio::time::timeout(patience, reached).await.is_ok()
     }
 
-    fn tell(&self, inner: &Inner, change: &Arc<Change>) {
-        // Sending fails only where nobody follows.
-        if let Some(news) = inner.news.get(&change.resource) {
-            news.send_replace(change.revision);
+    fn tell(&self, inner: &mut Inner, change: &Arc<Change>) {
+        if let Some(followers) = inner.followers.get_mut(&change.resource) {
+            followers.tell(change, self.longest_lag);
         }
+        // Sending fails only where nobody follows.
         let _ = self.all.send(change.clone());
         self.revision.send_replace(change.revision);
     }
@@ -295,7 +230,7 @@ mod tests {
         let history = History { max_changes: 1, followed: 2, ..History::default() };
         let db = Db::new(1, history, DRAFT, Arc::new(Clock::new()));
         let resource = ResourceKey::from("configmaps");
-        let ((), mut slow) = db.follow(&resource, |_| ());
+        let ((), mut slow) = db.follow(&resource, Scope::All, |_| ());
         let put =
             |number: usize| db.put(&resource, &number.to_string(), Expect::Absent, object(number)).expect("absent");
         let first = Arc::downgrade(&put(0));
@@ -305,7 +240,7 @@ mod tests {
         assert!(first.upgrade().is_none(), "nobody keeps it");
         assert_eq!(slow.next(&db).await.err(), Some(Over::TooSlow));
         // Who is within the lag that is let pass reads on, and one that begins in the past may have more before it.
-        let ((), within) = db.follow(&resource, |_| ());
+        let ((), within) = db.follow(&resource, Scope::All, |_| ());
         put(3);
         let mut past = within.starting_after(second);
         for number in [2, 3] {
@@ -316,10 +251,38 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_follows_a_part_is_told_of_that_alone_and_lags_behind_nothing_else() {
+        let history = History { max_changes: 4, followed: 2, ..History::default() };
+        let db = Db::new(1, history, DRAFT, Arc::new(Clock::new()));
+        let resource = ResourceKey::from("configmaps");
+        let follow = |scope| db.follow(&resource, scope, |_| ()).1;
+        let mut feeds = [Scope::Namespace("a".into()), Scope::Object("a/1".into())].map(follow);
+        for number in 0..9 {
+            db.put(&resource, &format!("b/{number}"), Expect::Absent, object(number)).expect("absent");
+        }
+        for feed in &feeds {
+            assert!(!feed.is_told(), "nothing that it follows has changed");
+            assert_eq!(db.revision_if_read(feed), Some(db.revision()));
+        }
+        db.put(&resource, "a/1", Expect::Absent, object(1)).expect("absent");
+        db.put(&resource, "ab/1", Expect::Absent, object(1)).expect("absent");
+        for feed in &mut feeds {
+            assert_eq!(db.revision_if_read(feed), None);
+            assert_eq!(&*feed.next(&db).await.expect("it is kept").key, "a/1");
+            assert_eq!(db.revision_if_read(feed), Some(db.revision()));
+        }
+        // From the past on, what others wrote is passed over.
+        let before = db.revision() - 2;
+        let mut past = follow(Scope::Namespace("a".into())).starting_after(before);
+        assert_eq!(&*past.next(&db).await.expect("it is kept").key, "a/1");
+        assert_eq!(db.revision_if_read(&past), Some(db.revision()));
+    }
+
+    #[tokio::test]
     async fn a_feed_of_a_resource_that_is_made_anew_ends() {
         let db = Db::new(1, History { followed: 8, ..History::default() }, DRAFT, Arc::new(Clock::new()));
         let resource = ResourceKey::from("configmaps");
-        let ((), mut feed) = db.follow(&resource, |_| ());
+        let ((), mut feed) = db.follow(&resource, Scope::All, |_| ());
         db.put(&"pods".into(), "a", Expect::Absent, object(1)).expect("absent");
         db.renew(&resource);
         db.put(&resource, "a", Expect::Absent, object(1)).expect("absent");

@@ -78,7 +78,7 @@ impl Table {
         }))
     }
 
-    pub(super) fn since(&self, revision: u64) -> impl ExactSizeIterator<Item = &Arc<Change>> {
+    pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &Arc<Change>> {
         let first = self.log.partition_point(|change| change.revision <= revision);
         self.log.range(first..)
     }

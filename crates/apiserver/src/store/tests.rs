@@ -264,7 +264,8 @@ fn who_follows_a_resource_reads_on_though_nobody_may_ask_for_it_any_more() {
     }
     store.compact(store.revision());
     assert!(store.changes_since(&resource, first).is_err());
-    assert_eq!(store.followed(&resource, first, 3).map(Iterator::count), Some(3));
-    assert!(store.followed(&resource, first, 2).is_none(), "who lags too far is cut");
-    assert!(store.followed(&resource, first - 1, 9).is_none(), "what was dropped cannot be read");
+    assert_eq!(store.followed(&resource, first).map(Iterator::count), Some(3));
+    assert!(store.followed(&resource, first - 1).is_none(), "what was dropped cannot be read");
+    assert_eq!(store.change(&resource, first + 1).map(|change| change.revision), Some(first + 1));
+    assert!(store.change(&resource, first).is_none(), "it was dropped");
 }
