@@ -2,24 +2,38 @@
 
 use pintle_meta::FieldSelector;
 
-use super::Kind;
+use super::{Form, Kind};
 use crate::store::Stored;
 
 /// Whether an object, as the kind shows it, fulfils a selector of fields.
 pub(crate) fn selects_fields(selector: &FieldSelector, kind: &Kind, stored: &Stored) -> bool {
-    let mut converted = None;
     selector.matches(|label| match label {
         "metadata.name" => stored.name(),
         "metadata.namespace" => stored.namespace(),
-        label => {
-            let label = canonical(kind, label);
-            let field = match converted.get_or_insert_with(|| kind.converted(stored)) {
-                Some(shown) => kind.strategy.field(shown, label),
-                None => kind.strategy.field(&stored.only(&kind.strategy.field_paths(label)), label),
-            };
-            field.unwrap_or_default().into()
-        }
+        label => field(kind, stored, canonical(kind, label)).into(),
     })
+}
+
+/// A field of an object as the kind shows it. Where that is as it is stored, all that can be selected is read once and kept, for
+/// there may be many who ask.
+fn field(kind: &Kind, stored: &Stored, label: &str) -> String {
+    let strategy = &kind.strategy;
+    if let Some(shown) = kind.converted(stored) {
+        return strategy.field(&shown, label).unwrap_or_default();
+    }
+    let labels = strategy.field_labels().unwrap_or_default();
+    let read = |labels: &[&str]| -> Vec<String> {
+        let paths: Vec<_> = labels.iter().flat_map(|label| strategy.field_paths(label)).collect();
+        let found = stored.only(&paths);
+        labels.iter().map(|label| strategy.field(&found, label).unwrap_or_default()).collect()
+    };
+    let form = match strategy.form() {
+        Form::Checked(form) => form,
+        Form::Stored | Form::Converted => 0,
+    };
+    let at = labels.iter().position(|known| *known == label);
+    let kept = stored.fields(form, || read(&labels)).zip(at).and_then(|(fields, at)| fields.get(at));
+    kept.map_or_else(|| read(&[label]).swap_remove(0), |field| field.to_string())
 }
 
 /// Why the kind does not serve a selector: the first label that it does not have.

@@ -47,11 +47,27 @@ pub(crate) struct Stored {
     fits: AtomicU64,
     /// The tree of what the server itself reads all the time.
     tree: OnceLock<Arc<Value>>,
+    fields: OnceLock<Box<Fields>>,
+}
+
+/// What can be selected of an object, in the order of its kind, in one form.
+#[derive(Debug)]
+struct Fields {
+    form: u64,
+    values: Box<[Box<str>]>,
 }
 
 impl Stored {
     pub(super) fn new(revision: u64, version: Arc<str>, is_first: bool, body: Body) -> Self {
-        Self { revision, version, is_first, body, fits: AtomicU64::new(0), tree: OnceLock::new() }
+        Self {
+            revision,
+            version,
+            is_first,
+            body,
+            fits: AtomicU64::new(0),
+            tree: OnceLock::new(),
+            fields: OnceLock::new(),
+        }
     }
 
     #[cfg(test)]
@@ -63,7 +79,7 @@ impl Stored {
     pub(crate) fn at(&self, revision: u64) -> Self {
         let fits = AtomicU64::new(self.fits.load(Ordering::Relaxed));
         let (version, body) = (self.version.clone(), self.body.clone());
-        Self { revision, version, is_first: false, body, fits, tree: OnceLock::new() }
+        Self { revision, version, is_first: false, body, fits, tree: OnceLock::new(), fields: OnceLock::new() }
     }
 
     /// The revision of the write.
@@ -109,6 +125,13 @@ impl Stored {
     /// A tree of what is at these paths, such as `spec.nodeName`, and of nothing else.
     pub(crate) fn only(&self, paths: &[&str]) -> Value {
         self.body.only(paths)
+    }
+
+    /// What can be selected of it in that form, read once and kept; none if that was done in another form.
+    pub(crate) fn fields(&self, form: u64, read: impl FnOnce() -> Vec<String>) -> Option<&[Box<str>]> {
+        let read = || Fields { form, values: read().into_iter().map(Into::into).collect() };
+        let fields = self.fields.get_or_init(|| Box::new(read()));
+        (fields.form == form).then_some(&*fields.values)
     }
 
     pub(crate) fn name(&self) -> Cow<'_, str> {
