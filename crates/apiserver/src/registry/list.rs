@@ -61,18 +61,24 @@ impl Selection {
 
     /// The keys among which the objects are.
     pub(crate) fn range(&self) -> Range {
-        Range::namespace((!self.namespace.is_empty()).then_some(&self.namespace))
+        match self.place() {
+            Some(name) => Range::object(&self.namespace, name),
+            None => Range::namespace((!self.namespace.is_empty()).then_some(&self.namespace)),
+        }
     }
 
     /// What of the resource the objects are in.
     pub(crate) fn scope(&self) -> Scope {
-        match self.name() {
-            Some(name) if !self.kind.namespaced() || !self.namespace.is_empty() => {
-                Scope::Object(key(&self.namespace, name))
-            }
-            _ if self.namespace.is_empty() => Scope::All,
-            _ => Scope::Namespace(self.namespace.clone()),
+        match self.place() {
+            Some(name) => Scope::Object(key(&self.namespace, name)),
+            None if self.namespace.is_empty() => Scope::All,
+            None => Scope::Namespace(self.namespace.clone()),
         }
+    }
+
+    /// The name of the one object that can be meant, if so.
+    fn place(&self) -> Option<&str> {
+        self.name().filter(|_| !self.kind.namespaced() || !self.namespace.is_empty())
     }
 
     /// The one name that is asked for, if so.

@@ -77,7 +77,7 @@ impl Objects {
     /// Those of a range, in the order of their keys.
     pub(crate) fn run(&self, range: &Range) -> Run {
         let place = |key: &str| self.within(self.find(key).unwrap_or_else(|place| place));
-        let end = range.end().map_or((self.leaves.len(), 0), |end| place(&end));
+        let end = range.end().map_or((self.leaves.len(), 0), place);
         Run { at: place(range.start()), end, objects: self.clone() }
     }
 

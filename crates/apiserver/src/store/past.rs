@@ -6,18 +6,28 @@ use super::Change;
 use super::objects::Objects;
 use super::table::Table;
 
-/// A run of keys: all that begin with `prefix`, from `start` on.
+/// A run of keys: those that begin with `prefix`, from `start` on and before `end`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Range {
     prefix: String,
     start: String,
+    end: Option<String>,
 }
 
 impl Range {
     /// All keys of a namespace; of the whole resource, if there is none.
     pub(crate) fn namespace(namespace: Option<&str>) -> Self {
         let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-        Self { start: prefix.clone(), prefix }
+        // What follows a slash.
+        let end = namespace.map(|namespace| format!("{namespace}0"));
+        Self { start: prefix.clone(), prefix, end }
+    }
+
+    /// The key of one object; `namespace` is empty in cluster scope.
+    pub(crate) fn object(namespace: &str, name: &str) -> Self {
+        let range = Self::namespace((!namespace.is_empty()).then_some(namespace));
+        let start = format!("{}{name}", range.prefix);
+        Self { end: Some(format!("{start}\0")), start, ..range }
     }
 
     /// The same keys, but none below `start`, which is relative to the prefix.
@@ -35,9 +45,8 @@ impl Range {
     }
 
     /// The first key behind all of them; none if they go on to the last.
-    pub(super) fn end(&self) -> Option<String> {
-        // What follows a slash.
-        self.prefix.strip_suffix('/').map(|namespace| format!("{namespace}0"))
+    pub(super) fn end(&self) -> Option<&str> {
+        self.end.as_deref()
     }
 }
 

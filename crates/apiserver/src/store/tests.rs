@@ -53,6 +53,9 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Value)>
     let mut read = Vec::new();
     let mut left = run.left();
     while let Some((key, stored)) = run.next() {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
+        let alone: Vec<_> = objects.run(&Range::object(namespace, name)).map(|(key, _)| key).collect();
+        assert_eq!(alone, std::slice::from_ref(&key));
         read.push((key.to_string(), stored.revision(), text(&stored)));
         assert_eq!(objects.get(&key).map(|found| found.revision()), Some(stored.revision()));
         left -= 1;
