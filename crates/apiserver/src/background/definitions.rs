@@ -13,7 +13,7 @@ use crate::fieldmanager::Writer;
 use crate::kinds::{GroupResource, Place};
 use crate::registry::{Change as Write, Registry};
 use crate::request::options::DeleteOptions;
-use crate::store::Change;
+use crate::store::{Change, Key, Stored};
 
 const RESOURCE: &str = "customresourcedefinitions.apiextensions.k8s.io";
 const GROUP: &str = "apiextensions.k8s.io";
@@ -24,9 +24,20 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     dirty: bool,
-    /// What is in force, by group and plural, and what of the definition that depends on.
-    served: HashMap<GroupResource, Value>,
+    /// What was read of each definition, by its key.
+    known: HashMap<Key, Definition>,
+    /// What is in force, by group and plural, and the definition that says so.
+    served: HashMap<GroupResource, Arc<Stored>>,
 }
+
+/// A definition, and what is looked at of each whenever one has changed: all but the schemas, which are most of it.
+#[derive(Clone, Debug)]
+struct Definition {
+    stored: Arc<Stored>,
+    outline: Arc<Value>,
+}
+
+const OUTLINE: &[&str] = &["metadata", "spec.group", "spec.names", "status"];
 
 impl Definitions {
     pub(super) fn observe(&mut self, change: &Change) {
@@ -42,44 +53,65 @@ impl Definitions {
         if !std::mem::take(&mut self.dirty) {
             return None;
         }
-        let definitions = present(registry);
-        for settled in crd::settle(&definitions, &registry.clock.now_text()) {
+        let outlines: Vec<_> = self.present(registry).into_iter().map(|definition| definition.outline).collect();
+        for settled in crd::settle(&outlines, &registry.clock.now_text()) {
             self.write_status(registry, &settled);
         }
-        let definitions = present(registry);
+        let definitions = self.present(registry);
         self.serve(registry, &definitions);
         let mut waiting = false;
-        for definition in definitions.iter().filter(|definition| crd::is_terminating(definition)) {
+        let outlines = definitions.iter().map(|definition| &definition.outline);
+        for definition in outlines.filter(|definition| crd::is_terminating(definition)) {
             waiting |= !self.let_go(registry, definition).await;
         }
         self.dirty |= waiting;
         waiting.then(|| Instant::now() + AGAIN)
     }
 
+    /// The definitions in the order in which they were made. Only those that have changed are read.
+    fn present(&mut self, registry: &Registry) -> Vec<Definition> {
+        let mut known: HashMap<_, _> = std::mem::take(&mut self.known);
+        let mut definitions = Vec::new();
+        for (key, stored) in all(registry, RESOURCE) {
+            let definition = match known.remove(&key) {
+                Some(Definition { stored: at, outline }) if at.revision() == stored.revision() => {
+                    Definition { stored, outline }
+                }
+                _ => Definition { outline: Arc::new(stored.only(OUTLINE)), stored },
+            };
+            self.known.insert(key, definition.clone());
+            definitions.push(definition);
+        }
+        let made =
+            |definition: &Definition| definition.outline["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
+        definitions.sort_by_cached_key(made);
+        definitions
+    }
+
     /// Makes the registry say what the definitions say.
-    fn serve(&mut self, registry: &Registry, definitions: &[Arc<Value>]) {
-        let mut present: HashMap<GroupResource, &Arc<Value>> = HashMap::new();
-        for definition in definitions.iter().filter(|definition| crd::is_established(definition)) {
-            present.insert(crd::resource(definition), definition);
+    fn serve(&mut self, registry: &Registry, definitions: &[Definition]) {
+        let mut present: HashMap<GroupResource, &Arc<Stored>> = HashMap::new();
+        for definition in definitions.iter().filter(|definition| crd::is_established(&definition.outline)) {
+            present.insert(crd::resource(&definition.outline), &definition.stored);
         }
         let gone: Vec<_> = self.served.keys().filter(|resource| !present.contains_key(resource)).cloned().collect();
         for resource in gone {
             self.withdraw(registry, &resource);
         }
         for (resource, definition) in present {
-            let depends_on = serde_json::json!([
-                definition["spec"],
-                definition["status"]["acceptedNames"],
-                crd::is_terminating(definition)
-            ]);
-            let old = self.served.insert(resource.clone(), depends_on.clone());
-            if old.as_ref() == Some(&depends_on) {
+            let old = self.served.insert(resource.clone(), definition.clone());
+            if old.as_ref().is_some_and(|old| old.revision() == definition.revision()) {
                 continue;
             }
-            let kinds = crd::kinds(definition);
+            let (old, new) = (old.map(|old| old.decode()), definition.decode());
+            let is_same = |path: &str| old.as_ref().is_some_and(|old| old.pointer(path) == new.pointer(path));
+            let still = old.as_ref().is_some_and(|old| crd::is_terminating(old) == crd::is_terminating(&new));
+            if is_same("/spec") && is_same("/status/acceptedNames") && still {
+                continue;
+            }
+            let kinds = crd::kinds(&new);
             registry.change_kinds(|known| known.replace_custom(&resource, kinds));
-            let spec_changed = old.is_none_or(|old| old[0] != depends_on[0]);
-            if spec_changed {
+            if !is_same("/spec") {
                 registry.db.renew(&stored(&resource).to_string().into());
             }
         }
@@ -179,16 +211,6 @@ impl Definitions {
 
 fn stored(resource: &GroupResource) -> GroupResource {
     crd::store(&resource.group, &resource.resource)
-}
-
-/// The definitions in the order in which they were made.
-fn present(registry: &Registry) -> Vec<Arc<Value>> {
-    let mut definitions: Vec<_> = all(registry, RESOURCE).map(|(_, stored)| Arc::new(stored.decode())).collect();
-    definitions.sort_by(|a, b| {
-        let key = |value: &Value| value["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
-        key(a).cmp(&key(b))
-    });
-    definitions
 }
 
 fn finalizers(definition: &Value) -> impl Iterator<Item = &Value> {
