@@ -55,7 +55,7 @@ fn read(objects: &Objects, namespace: Option<&str>) -> Vec<(String, u64, Value)>
     while let Some((key, stored)) = run.next() {
         let (namespace, name) = key.split_once('/').unwrap_or(("", &key));
         let alone: Vec<_> = objects.run(&Range::object(namespace, name)).map(|(key, _)| key).collect();
-        assert_eq!(alone, [key.clone()]);
+        assert_eq!(alone, std::slice::from_ref(&key));
         read.push((key.to_string(), stored.revision(), text(&stored)));
         assert_eq!(objects.get(&key).map(|found| found.revision()), Some(stored.revision()));
         left -= 1;
