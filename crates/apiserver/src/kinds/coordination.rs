@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Context, Strategy};
 use crate::object::{member, remove, text_at};
+use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, qualified_name_faults};
 
 /// The strategy that Kubernetes has built in.
@@ -35,7 +36,7 @@ impl Strategy for Lease {
         self.drop_coordination(object, &Value::Null);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, _: Option<&str>) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, _: Part) {
         self.drop_coordination(new, old);
     }
 
@@ -106,7 +107,7 @@ impl Strategy for LeaseCandidate {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = self.validate_create(new);
         let name = |object: &Value| text_at(object, "/spec/leaseName").to_owned();
         if name(new) != name(old) {
@@ -235,8 +236,8 @@ mod tests {
     fn a_candidate_never_stands_for_another_lease() {
         let candidate =
             |lease: &str| json!({"spec": {"leaseName": lease, "binaryVersion": "1.0.0", "strategy": "example.com/x"}});
-        assert!(LeaseCandidate.validate_update(&candidate("a"), &candidate("a"), None).is_empty());
-        let faults = LeaseCandidate.validate_update(&candidate("b"), &candidate("a"), None);
+        assert!(LeaseCandidate.validate_update(&candidate("a"), &candidate("a"), Part::Object).is_empty());
+        let faults = LeaseCandidate.validate_update(&candidate("b"), &candidate("a"), Part::Object);
         assert_eq!(faults.len(), 1);
         assert!(faults[0].message.ends_with("field is immutable"), "{faults:?}");
     }
