@@ -54,7 +54,7 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Processes that contend for a lease (`crates/bench/tests/fleet.rs`): ours, which the tests have too, and client-go's.
+/// Processes that contend for a lease (`crates/bench/tests/it/fleet.rs`): ours, which the tests have too, and client-go's.
 fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     let folder = sh.create_temp_dir()?;
     let mut env: Vec<(&str, PathBuf)> = Vec::new();
@@ -75,6 +75,7 @@ fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
     };
     env.extend(real.iter().map(|real| ("PINTLE_FLEET_KUBECONFIG", real.kubeconfig())));
     let cargo = crate::cargo();
-    let passed = cmd!(sh, "{cargo} test --quiet --locked --package pintle-bench --test fleet").quiet().envs(env).run();
+    let passed =
+        cmd!(sh, "{cargo} test --quiet --locked --package pintle-bench --test it fleet::").quiet().envs(env).run();
     Ok(if passed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,9 +1,7 @@
 //! A fleet of real processes, killed, stopped, paused by a signal and cut off from the server, with client-go's elector among them where
 //! `PINTLE_FLEET_GO` names its program: `cargo xtask conformance --fleet` builds that. The server is an embedded one, or that of the
 //! kubeconfig `PINTLE_FLEET_KUBECONFIG`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-#[path = "fleet/proxy.rs"]
 mod proxy;
 
 use std::env;
