@@ -1,6 +1,7 @@
-//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the client's scenarios on a real
-//! one.
+//! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the client's scenarios, or a fleet
+//! of electors, on a real one.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -13,8 +14,11 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     if flags.client {
         return client(sh);
     }
+    if flags.fleet {
+        return fleet(sh);
+    }
     if !flags.server && flags.pack.is_none() {
-        bail!("what is to be held against the cases? `cargo xtask conformance --server`, or `--client`");
+        bail!("what is to be held against the cases? `cargo xtask conformance --server`, `--client` or `--fleet`");
     }
     let mut args: Vec<String> = Vec::new();
     let values = [
@@ -44,6 +48,34 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let real = Real::start(sh)?;
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
     let scenarios = cmd!(sh, "{cargo} test --quiet --locked --package pintle --test it handles:: -- --test-threads=1");
-    let passed = scenarios.quiet().env("PINTLE_CONFORMANCE_KUBECONFIG", kubeconfig).run().is_ok();
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let passed = scenarios.quiet().env("PINTLE_CONFORMANCE_KUBECONFIG", &kubeconfig).run().is_ok();
+    let requests = cmd!(sh, "{cargo} test --quiet --locked --package pintle-restreq --test it real:: -- --test-threads=1");
+    let requested = requests.quiet().env("PINTLE_TEST_KUBECONFIG", kubeconfig).run().is_ok();
+    Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Processes that contend for a lease (`crates/bench/tests/it/fleet.rs`): ours, which the tests have too, and client-go's.
+fn fleet(sh: &Shell) -> anyhow::Result<ExitCode> {
+    let folder = sh.create_temp_dir()?;
+    let mut env: Vec<(&str, PathBuf)> = Vec::new();
+    if cmd!(sh, "go version").quiet().ignore_stdout().ignore_stderr().run().is_ok() {
+        let contender = folder.path().join("contender");
+        let _module = sh.push_dir("crates/bench/go");
+        cmd!(sh, "go build -mod=readonly -trimpath -o {contender} ./election/contender").quiet().run()?;
+        env.push(("PINTLE_FLEET_GO", contender));
+    } else {
+        println!("`go` is not installed, so client-go's elector is not in the fleet");
+    }
+    let real = match std::env::var_os("KUBEBUILDER_ASSETS") {
+        Some(_) => Some(Real::start(sh)?),
+        None => {
+            println!("KUBEBUILDER_ASSETS is not set, so the server is the embedded one");
+            None
+        }
+    };
+    env.extend(real.iter().map(|real| ("PINTLE_FLEET_KUBECONFIG", real.kubeconfig())));
+    let cargo = crate::cargo();
+    let passed =
+        cmd!(sh, "{cargo} test --quiet --locked --package pintle-bench --test it fleet::").quiet().envs(env).run();
+    Ok(if passed.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

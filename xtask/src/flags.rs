@@ -47,6 +47,8 @@ xflags::xflags! {
             optional --server
             /// Run the client's scenarios on a real kube-apiserver: that of the folder KUBEBUILDER_ASSETS, with its etcd. Needs openssl.
             optional --client
+            /// Run a fleet of electors, client-go's among them where there is `go`, on that server, or on the embedded one.
+            optional --fleet
             /// Another server than the embedded one.
             optional --url url: String
             /// The token of an administrator of that server.
@@ -117,6 +119,7 @@ pub struct Docs;
 pub struct Conformance {
     pub server: bool,
     pub client: bool,
+    pub fleet: bool,
     pub url: Option<String>,
     pub token: Option<String>,
     pub ca: Option<PathBuf>,

@@ -1,20 +1,24 @@
 //! The works of the area `election`, on a server that all sides share: 15 s, 10 s and 2 s, as the core components have it.
 
+mod contender;
+mod shards;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use pintle::leaderelect::LeaderElectorsConfig;
 use pintle::prelude::*;
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_metrics::Memory;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::Sample;
 use crate::meter::{Tally, measure, sockets};
+use contender::{Contender, next};
 
 /// The variant in which a work is done.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub struct Setting {
     pub client: ClientConfig,
     /// Less of it, to see that all works.
     pub quick: bool,
+    /// Nobody watches.
+    pub polling: bool,
 }
 
 impl Setting {
@@ -31,9 +37,9 @@ impl Setting {
     /// # Panics
     ///
     /// If there is none.
-    pub fn new(kubeconfig: &Path, quick: bool) -> Self {
+    pub fn new(kubeconfig: &Path, quick: bool, polling: bool) -> Self {
         let client = pintle_kubeconfig::infer(Some(kubeconfig.into()), &Overrides::default(), &Environment::default());
-        Self { client: client.expect("a kubeconfig"), quick }
+        Self { client: client.expect("a kubeconfig"), quick, polling }
     }
 
     fn of<T>(&self, full: T, quick: T) -> T {
@@ -45,44 +51,52 @@ impl Setting {
 pub type Work = fn(&Setting) -> Sample;
 
 /// All works, by the names that the command line has for them.
-pub const WORKS: &[(&str, Work)] = &[("release", release), ("crash", crash), ("standbys", standbys), ("many", many)];
+pub const WORKS: &[(&str, Work)] =
+    &[("release", release), ("crash", crash), ("standbys", standbys), ("many", many), ("shards", shards::shards)];
 
 /// Of three contenders the leader stops, again and again: from its stop to the next one's start.
 fn release(how: &Setting) -> Sample {
-    let times = vacancies(how, "release", how.of(30, 3), |leader| leader.stop.cancel());
-    let Vacancies { sample, mut seconds } = times;
-    seconds.sort_by(f64::total_cmp);
-    let at = |share: f64| seconds[((seconds.len() as f64 * share).ceil() as usize).clamp(1, seconds.len()) - 1] * 1e3;
-    sample.with("ms, p50 of the hand-over", at(0.5)).with("ms, p99 of the hand-over", at(0.99))
+    let (sample, seconds) = vacancies(how, "release", how.of(10, 2), how.of(10, 2), |leader| leader.stop.cancel());
+    sample
+        .with("ms, p50 of the hand-over", at(&seconds, 0.5) * 1e3)
+        .with("ms, p99 of the hand-over", at(&seconds, 0.99) * 1e3)
 }
 
 /// Of three contenders the leader dies, again and again: from its death to the next one's start.
 fn crash(how: &Setting) -> Sample {
-    let Vacancies { sample, seconds } = vacancies(how, "crash", how.of(8, 1), |leader| leader.run.abort());
-    let longest = seconds.iter().copied().fold(0.0, f64::max);
+    let (sample, seconds) = vacancies(how, "crash", how.of(12, 2), how.of(2, 1), |leader| leader.run.abort());
     sample
         .with("s, mean until the next leads", seconds.iter().sum::<f64>() / seconds.len() as f64)
-        .with("s, longest", longest)
+        .with("s, longest", at(&seconds, 1.0))
 }
 
-struct Vacancies {
-    sample: Sample,
-    seconds: Vec<f64>,
+/// The value below which that share of the sorted values is.
+fn at(sorted: &[f64], share: f64) -> f64 {
+    sorted[((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len()) - 1]
 }
 
-/// How long nobody leads when `end` ends the leader, so many times, with two standbys.
-fn vacancies(how: &Setting, lease: &str, times: u64, end: impl Fn(&Contender)) -> Vacancies {
+/// How long nobody leads when `end` ends the leader, in seconds, sorted: of so many leases beside each other, with two standbys each,
+/// so many times each.
+fn vacancies(
+    how: &Setting,
+    work: &str,
+    leases: u64,
+    times: u64,
+    end: impl Fn(&Contender) + Copy,
+) -> (Sample, Vec<f64>) {
     let runtime = runtime();
     let mut seconds = Vec::new();
     let sample = measure(|| {
-        runtime.block_on(async {
+        let of_lease = async |index: u64| {
+            let lease = own_name(&format!("{work}-{index}"));
             let (started, mut starts) = mpsc::unbounded_channel();
-            let start = |number: u64| Contender::start(how, lease, number, &started);
+            let start = |number: u64| Contender::start(how, &lease, number, &started);
             let mut contenders: Vec<_> = (0..3).map(start).collect();
             let mut leader = next(&mut starts).await.0;
+            let mut seconds = Vec::new();
             for round in 0..times {
-                // Not always at the same place between two renewals.
-                sleep(Duration::from_millis(3_000 + round * 337 % 2_000)).await;
+                // Not always at the same place between two renewals, nor beside the others.
+                sleep(Duration::from_millis(3_000 + (round * 337 + index * 189) % 2_000)).await;
                 let index = contenders.iter().position(|contender| contender.number == leader).expect("a leader");
                 let ended = Instant::now();
                 end(&contenders[index]);
@@ -91,19 +105,23 @@ fn vacancies(how: &Setting, lease: &str, times: u64, end: impl Fn(&Contender)) -
                 leader = next;
                 contenders[index] = start(3 + round);
             }
-        });
-        Tally::operations(times as usize)
+            seconds
+        };
+        seconds = runtime.block_on(join_all((0..leases).map(of_lease))).concat();
+        Tally::operations(seconds.len())
     });
-    Vacancies { sample, seconds }
+    seconds.sort_by(f64::total_cmp);
+    (sample, seconds)
 }
 
 /// A hundred wait while another one leads: how much they ask.
 fn standbys(how: &Setting) -> Sample {
     let runtime = runtime();
-    let span = Duration::from_secs(how.of(60, 5));
+    let span = Duration::from_secs(how.of(30, 5));
+    let lease = own_name("standbys");
     let (contenders, leader) = runtime.block_on(async {
         let (started, mut starts) = mpsc::unbounded_channel();
-        let contenders: Vec<_> = (0..101).map(|number| Contender::start(how, "standbys", number, &started)).collect();
+        let contenders: Vec<_> = (0..101).map(|number| Contender::start(how, &lease, number, &started)).collect();
         let leader = next(&mut starts).await.0;
         sleep(Duration::from_secs(5)).await;
         (contenders, leader)
@@ -122,21 +140,21 @@ fn standbys(how: &Setting) -> Sample {
 fn many(how: &Setting) -> Sample {
     const LEASES: usize = 100;
     let runtime = runtime();
-    let span = Duration::from_secs(how.of(60, 5));
-    let memory = Memory::new();
-    let (tasks, open) = (Handle::metrics(runtime.handle()).num_alive_tasks(), sockets());
+    let span = Duration::from_secs(how.of(20, 5));
+    let (memory, lease) = (Memory::new(), own_name("many"));
+    let sockets_before = sockets();
     let stop = CancellationToken::new();
     let (started, mut starts) = mpsc::unbounded_channel();
-    let electors = {
-        let _inside = runtime.enter();
-        let labels = [("bench".to_owned(), "many".to_owned())].into();
-        let config = LeaderElectorsConfig { labels, election: election("many"), ..LeaderElectorsConfig::default() };
-        cluster(how, &memory).electors("default", config).expect("a valid configuration")
-    };
+    let (electors, tasks) = runtime.block_on(async {
+        let labels = [("bench".to_owned(), lease.clone())].into();
+        let config = LeaderElectorsConfig { labels, election: election(&lease), ..LeaderElectorsConfig::default() };
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        (cluster(how, &memory).electors("default", config).expect("a valid configuration"), tasks)
+    });
     let stopped = stop.clone();
     // The work of all is in one task, as it would be without an election.
     let run = runtime.spawn(async move {
-        let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("many-{index}"))).collect();
+        let mut electors: Vec<_> = (0..LEASES).map(|index| electors.elector(&format!("{lease}-{index}"))).collect();
         let runs = electors.iter_mut().map(|elector| {
             let started = started.clone();
             let work = move |leadership: Leadership| {
@@ -145,7 +163,7 @@ fn many(how: &Setting) -> Sample {
             };
             elector.run(&stopped, LeaderCallbacks::new(work))
         });
-        futures_util::future::join_all(runs).await;
+        join_all(runs).await;
     });
     runtime.block_on(async {
         for _ in 0..LEASES {
@@ -153,53 +171,43 @@ fn many(how: &Setting) -> Sample {
         }
         sleep(Duration::from_secs(3)).await;
     });
-    let before = requests(&memory);
+    let before = contender::requests(&memory);
     let sample = measure(|| {
         runtime.block_on(async { sleep(span).await });
         Tally::operations(LEASES)
     });
     let renewals = LEASES as f64 * span.as_secs_f64() / 2.0;
-    let asked = requests(&memory) - before;
+    let asked = contender::requests(&memory) - before;
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", asked / renewals).with("CPU us a renewal", cpu);
-    let more_tasks = Handle::metrics(runtime.handle()).num_alive_tasks() - tasks - 1;
-    let sample = sample.with("tasks", more_tasks as f64).with("connections", sockets() - open);
+    let connections = sockets() - sockets_before;
+    // Each request under way has one, so what is there at all times is what there is at the quietest.
+    let quietest = runtime.block_on(async {
+        let mut counts = Vec::new();
+        for _ in 0..100 {
+            sleep(Duration::from_millis(7)).await;
+            counts.push(Handle::current().metrics().num_alive_tasks() - tasks - 1);
+        }
+        counts.into_iter().min().unwrap_or_default()
+    });
+    let sample = sample
+        .with("tasks beside those of connections", quietest as f64 - connections * TASKS_OF_CONNECTION)
+        .with("connections", connections);
     stop.cancel();
     runtime.block_on(run).expect("no panic");
     sample
 }
 
-struct Contender {
-    number: u64,
-    stop: CancellationToken,
-    run: JoinHandle<()>,
-    memory: Memory,
-}
-
-impl Contender {
-    fn start(how: &Setting, lease: &str, number: u64, started: &mpsc::UnboundedSender<(u64, Instant)>) -> Self {
-        let (stop, memory, started) = (CancellationToken::new(), Memory::new(), started.clone());
-        let elector =
-            cluster(how, &memory).elector(format!("default/{lease}").as_str(), election(&format!("{lease}-{number}")));
-        let mut elector = elector.expect("a valid configuration");
-        let stopped = stop.clone();
-        let run = tokio::spawn(async move {
-            let work = LeaderCallbacks::new(move |leadership: Leadership| {
-                let _ = started.send((number, Instant::now()));
-                async move { leadership.cancelled().await }
-            });
-            elector.run(&stopped, work).await;
-        });
-        Self { number, stop, run, memory }
-    }
-
-    fn requests(&self) -> f64 {
-        requests(&self.memory)
-    }
-}
+/// One that drives HTTP/2, and one that answers to whoever sends.
+const TASKS_OF_CONNECTION: f64 = 2.0;
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads")
+}
+
+/// A name that no other process has: what one leaves behind is no other's affair.
+fn own_name(of: &str) -> String {
+    format!("{of}-ours-{}", std::process::id())
 }
 
 /// Each has a client of its own, as a process has.
@@ -215,13 +223,4 @@ fn election(identity: &str) -> LeaderElectionConfig {
         events: Some(Arc::new(|_| {})),
         ..LeaderElectionConfig::default()
     }
-}
-
-fn requests(memory: &Memory) -> f64 {
-    memory.value("rest_client_requests_total", &[]).unwrap_or_default()
-}
-
-async fn next(starts: &mut mpsc::UnboundedReceiver<(u64, Instant)>) -> (u64, Instant) {
-    let next = tokio::time::timeout(Duration::from_secs(60), starts.recv()).await;
-    next.expect("a leader within a minute").expect("contenders")
 }

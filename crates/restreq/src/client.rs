@@ -158,7 +158,7 @@ pub struct RestClientConfig {
     /// Whether a request that is given up before its end takes its connection along, so that the next one begins on another. Over
     /// HTTP/1.1 it is so in any case. Over HTTP/2 others share the connection, and one that has lost its peer is given up only after
     /// 45 s: too late for the few requests that may not be late, such as the renewals of a lease, which want a client of their own
-    /// with this set. Not set by default.
+    /// with this set. Its watches share the connection, as long as that is the newest. Not set by default.
     pub drop_on_timeout: bool,
     /// Whether HTTP/2 is spoken, and when its connections are asked whether they are alive. By default as the environment has it:
     /// [`Http2Config::of_process`].

@@ -45,7 +45,7 @@ pub(crate) struct Transport {
 }
 
 /// Watches and the like have connections of their own, since they hold them for long: on HTTP/2 their streams would be those that
-/// short requests lack.
+/// short requests lack. Where a request that is given up takes its connection along, requests are few, and one connection does.
 struct Lanes {
     short: Arc<Lane>,
     long: Arc<Lane>,
@@ -204,7 +204,9 @@ impl Transport {
 impl Lanes {
     fn new(connector: &Connector, tls: Option<Arc<TlsSettings>>, is_wary: bool) -> Self {
         let lane = || Lane::new(Connector { tls: tls.clone(), ..connector.clone() }, is_wary);
-        Self { short: lane(), long: lane() }
+        let short = lane();
+        let long = if is_wary { short.clone() } else { lane() };
+        Self { short, long }
     }
 }
 

@@ -8,45 +8,58 @@ pub(crate) const AREA: Area = Area {
     name: "election",
     about: "pintle-leaderelect beside client-go's leader election, both with its durations of 15, 10 and 2 s and with release, on one \
             embedded API server over TLS, and without Events. Each contender has a client of its own, as a process has; the hundred leases \
-            of one process share one on both sides. A leader that dies is one whose requests end. Tasks are goroutines on their \
-            side; on ours, the one in which the work is done is not counted, and those of the connections are",
+            of one process share one on both sides. Hand-overs are of several leases beside each other. A leader that dies is one whose \
+            requests end. Tasks are goroutines on their side; on ours, the one in which the work is done is not counted, nor are the two of \
+            each connection",
     works: &[
         Work {
             name: "3 contenders: the leader stops",
-            ours: &[ours(
-                &["release"],
-                &[
-                    (Told("ms, p50 of the hand-over"), &[AtMost(20.0)]),
-                    (Told("ms, p99 of the hand-over"), &[AtMost(100.0)]),
-                ],
-            )],
+            ours: &[
+                ours(
+                    &["release"],
+                    &[
+                        (Told("ms, p50 of the hand-over"), &[AtMost(20.0)]),
+                        (Told("ms, p99 of the hand-over"), &[AtMost(100.0)]),
+                    ],
+                ),
+                polling(
+                    &["release", "--polling"],
+                    &[(Told("ms, p50 of the hand-over"), &[]), (Told("ms, p99 of the hand-over"), &[])],
+                ),
+            ],
             peers: &[client_go(&["release"])],
             around: Around::Cluster,
             runs: 1,
         },
         Work {
             name: "3 contenders: the leader dies",
-            ours: &[ours(
-                &["crash"],
-                &[(Told("s, mean until the next leads"), &[]), (Told("s, longest"), &[AtMost(15.3)])],
-            )],
+            ours: &[
+                ours(&["crash"], &[(Told("s, mean until the next leads"), &[]), (Told("s, longest"), &[AtMost(15.3)])]),
+                polling(
+                    &["crash", "--polling"],
+                    &[(Told("s, mean until the next leads"), &[]), (Told("s, longest"), &[])],
+                ),
+            ],
             peers: &[client_go(&["crash"])],
             around: Around::Cluster,
             runs: 1,
         },
         Work {
             name: "100 standbys",
-            ours: &[ours(&["standbys"], &[(Told("requests a second"), &[AtMost(0.1)])])],
+            ours: &[
+                ours(&["standbys"], &[(Told("requests a second"), &[AtMost(0.1)])]),
+                polling(&["standbys", "--polling"], &[(Told("requests a second"), &[])]),
+            ],
             peers: &[client_go(&["standbys"])],
             around: Around::Cluster,
-            runs: 3,
+            runs: 1,
         },
         Work {
             name: "100 leases led by one process",
             ours: &[ours(
                 &["many"],
                 &[
-                    (Told("tasks"), &[AtMost(1.0)]),
+                    (Told("tasks beside those of connections"), &[AtMost(1.0)]),
                     (Told("connections"), &[AtMost(1.0)]),
                     (Told("requests a renewal"), &[AtMost(1.05)]),
                     (Told("CPU us a renewal"), &[Times(10.0)]),
@@ -56,11 +69,31 @@ pub(crate) const AREA: Area = Area {
             around: Around::Cluster,
             runs: 3,
         },
+        Work {
+            name: "8 shards shared by 3 replicas and a 4th that comes",
+            ours: &[ours(
+                &["shards"],
+                &[
+                    (Told("s that a shard is nobody's, p99, a replica lost"), &[AtMost(15.5)]),
+                    (Told("ms that a shard is nobody's, p99, a replica added"), &[AtMost(100.0)]),
+                    (Told("% of the keys move, a replica added"), &[AtMost(25.0)]),
+                    (Told("shards that move between others"), &[AtMost(0.0)]),
+                    (Told("shards without an owner at the end"), &[AtMost(0.0)]),
+                ],
+            )],
+            peers: &[],
+            around: Around::Cluster,
+            runs: 1,
+        },
     ],
 };
 
 const fn ours(args: &'static [&'static str], rows: Rows) -> Variant {
     Variant { name: "", run: Run { program: Program::Rust("election"), args }, rows }
+}
+
+const fn polling(args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name: "where watches are forbidden", run: Run { program: Program::Rust("election"), args }, rows }
 }
 
 const fn client_go(args: &'static [&'static str]) -> (&'static str, Run) {

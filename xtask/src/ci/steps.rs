@@ -22,6 +22,11 @@ pub(super) const STEPS: &[Step] = &[
         run: alone,
     },
     Step { name: "tests", about: "unit and integration tests, each with a time limit", run: tests },
+    Step {
+        name: "election",
+        about: "electors in 20,000 worlds, and all that two can do within nine moves; PINTLE_WORLDS and PINTLE_DEPTH ask for more",
+        run: election,
+    },
     Step { name: "doctests", about: "every example in the documentation", run: doctests },
     Step { name: "loom", about: "the concurrent cores in all schedules with a few preemptions", run: loom },
     Step { name: "shuttle", about: "the concurrent cores under randomised schedules", run: shuttle },
@@ -81,6 +86,17 @@ fn tests(sh: &Shell) -> anyhow::Result<Done> {
     let run = "nextest run --workspace --all-features --locked --no-fail-fast --cargo-quiet --status-level fail \
                --final-status-level slow --show-progress none";
     tested(Quiet::new(sh, "tests", nextest).args(run).end()?)
+}
+
+/// With optimisation, since it is a matter of numbers.
+fn election(sh: &Shell) -> anyhow::Result<Done> {
+    // Eight fleets have so many worlds each.
+    let asked = |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.to_owned());
+    let (worlds, depth) = (asked("PINTLE_WORLDS", "2500"), asked("PINTLE_DEPTH", "9"));
+    let run =
+        "test --locked --release --package pintle-leaderelect --test it -- simulation:: exhaustive:: shards::no_shard";
+    let run = Quiet::cargo(sh, "election").args(run).env("PINTLE_WORLDS", &worlds).env("PINTLE_DEPTH", &depth);
+    tested(run.end()?)
 }
 
 fn doctests(sh: &Shell) -> anyhow::Result<Done> {

@@ -135,12 +135,12 @@ fn strategy_faults(strategy: &str) -> Vec<FieldFault> {
 struct Version {
     numbers: [u64; 3],
     /// Empty for a release.
-    before_release: Vec<Part>,
+    before_release: Vec<Identifier>,
 }
 
 /// What stands between two dots. Numbers come before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum Identifier {
     Number(u64),
     Word(String),
 }
@@ -157,8 +157,8 @@ impl Version {
         let mut numbers = numbers.split('.').map(number);
         let three = [numbers.next()??, numbers.next()??, numbers.next()??];
         let part = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => number(text).map(Part::Number),
-            false => is_word(text).then(|| Part::Word(text.to_owned())),
+            true => number(text).map(Identifier::Number),
+            false => is_word(text).then(|| Identifier::Word(text.to_owned())),
         };
         let before_release = match parts {
             Some(parts) => parts.split('.').map(part).collect::<Option<Vec<_>>>()?,

@@ -1,4 +1,4 @@
-//! Does one work of the area `election`, once: `election WORK --server KUBECONFIG [--quick]`.
+//! Does one work of the area `election`, once: `election WORK [--polling] --server KUBECONFIG [--quick]`.
 
 use std::process::ExitCode;
 
@@ -6,17 +6,22 @@ use pintle_bench::election::{Setting, WORKS};
 use pintle_bench::{Sample, answer};
 
 fn main() -> ExitCode {
-    answer(run(), "election WORK --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
+    answer(run(), "election WORK [--polling] --server KUBECONFIG [--quick]", WORKS.iter().map(|(work, _)| *work))
 }
 
 /// `None`: there is no such work, or no server.
 fn run() -> Option<Sample> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let (name, kubeconfig, quick) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [name, "--server", kubeconfig] => (name, kubeconfig, false),
-        [name, "--server", kubeconfig, "--quick"] => (name, kubeconfig, true),
-        _ => return None,
-    };
+    let mut args = std::env::args().skip(1);
+    let name = args.next()?;
+    let (mut server, mut quick, mut polling) = (None, false, false);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--server" => server = args.next(),
+            "--quick" => quick = true,
+            "--polling" => polling = true,
+            _ => return None,
+        }
+    }
     let (_, work) = WORKS.iter().find(|(work, _)| *work == name)?;
-    Some(work(&Setting::new(kubeconfig.as_ref(), quick)))
+    Some(work(&Setting::new(server?.as_ref(), quick, polling)))
 }

@@ -8,6 +8,7 @@
 mod client;
 mod cluster;
 mod controller;
+mod coordinated;
 mod custom_resource;
 mod election;
 mod events;

@@ -139,6 +139,23 @@ async fn a_request_that_is_given_up_takes_its_connection_along_where_that_is_wan
     }
 }
 
+#[tokio::test]
+async fn watches_share_the_connection_where_requests_take_it_along() {
+    for (drop_on_timeout, connections) in [(false, 2), (true, 1)] {
+        let authority = Authority::new();
+        let tls = settings(&authority.issue("127.0.0.1"), &["h2"], None);
+        let server = Server::start_with([Reply::watch(&[], End::Stall)], Reply::ok(), Some(tls)).await;
+        let config = RestClientConfig { drop_on_timeout, ..trusting(&server, &authority).into() };
+        let client = RestClient::new(config).unwrap();
+        let watch = soon(client.get().raw_watch()).await.unwrap();
+        for _ in 0..3 {
+            soon(client.get().send()).await.unwrap();
+        }
+        assert_eq!(server.connections(), connections);
+        drop(watch);
+    }
+}
+
 /// What a server of bare frames does once it has seen a request.
 #[derive(Clone, Copy, Debug)]
 enum Move {

@@ -1,0 +1,57 @@
+//! One who contends for a lease, as a process does.
+
+use std::time::{Duration, Instant};
+
+use pintle::leaderelect::{LeaderElector, LockKind, ResourceLock};
+use pintle::prelude::*;
+use pintle_metrics::Memory;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::{Setting, cluster, election};
+
+/// Who began to lead, and when.
+pub(super) type Start = (u64, Instant);
+
+pub(super) struct Contender {
+    pub(super) number: u64,
+    pub(super) stop: CancellationToken,
+    pub(super) run: JoinHandle<()>,
+    memory: Memory,
+}
+
+impl Contender {
+    pub(super) fn start(how: &Setting, lease: &str, number: u64, started: &mpsc::UnboundedSender<Start>) -> Self {
+        let (stop, memory, started) = (CancellationToken::new(), Memory::new(), started.clone());
+        let config = election(&format!("{lease}-{number}"));
+        let lock =
+            cluster(how, &memory).lock(LockKind::Leases, format!("default/{lease}").as_str(), config.renew_deadline);
+        let Ok(ResourceLock::Lease(mut lock)) = lock else { panic!("no lock by a lease") };
+        lock.watch = !how.polling;
+        let mut elector = LeaderElector::new(lock, config).expect("a valid configuration");
+        let stopped = stop.clone();
+        let run = tokio::spawn(async move {
+            let work = LeaderCallbacks::new(move |leadership: Leadership| {
+                let _ = started.send((number, Instant::now()));
+                async move { leadership.cancelled().await }
+            });
+            elector.run(&stopped, work).await;
+        });
+        Self { number, stop, run, memory }
+    }
+
+    pub(super) fn requests(&self) -> f64 {
+        requests(&self.memory)
+    }
+}
+
+/// How many requests were told to `memory`.
+pub(super) fn requests(memory: &Memory) -> f64 {
+    memory.value("rest_client_requests_total", &[]).unwrap_or_default()
+}
+
+/// The next one who leads.
+pub(super) async fn next(starts: &mut mpsc::UnboundedReceiver<Start>) -> Start {
+    let next = tokio::time::timeout(Duration::from_secs(60), starts.recv()).await;
+    next.expect("a leader within a minute").expect("contenders")
+}

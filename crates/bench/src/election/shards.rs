@@ -1,0 +1,137 @@
+//! Replicas that share shards: for how long a shard is nobody's, and how many move.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pintle::leaderelect::{LeaderElectorsConfig, Shard, ShardsConfig};
+use pintle::prelude::*;
+use pintle_metrics::Memory;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::{Setting, at, cluster, election, own_name, runtime};
+use crate::Sample;
+use crate::meter::{Tally, measure};
+
+const SHARDS: u32 = 8;
+
+/// That a replica worked on a shard.
+struct Stretch {
+    fleet: u64,
+    shard: u32,
+    replica: u64,
+    from: Instant,
+    to: Option<Instant>,
+}
+
+#[derive(Clone, Default)]
+struct Ledger(Arc<Mutex<Vec<Stretch>>>);
+
+/// Fleets of three replicas with eight shards each: to each a fourth comes, and then the first one dies.
+pub(super) fn shards(how: &Setting) -> Sample {
+    let runtime = runtime();
+    let fleets: u64 = how.of(12, 2);
+    let ledger = Ledger::default();
+    let [mut added, mut lost, mut end] = [Instant::now(); 3];
+    let sample = measure(|| {
+        runtime.block_on(async {
+            let mut replicas: Vec<Vec<_>> =
+                (0..fleets).map(|fleet| (0..3).map(|replica| start(how, &ledger, fleet, replica)).collect()).collect();
+            sleep(Duration::from_secs(8)).await;
+            added = Instant::now();
+            for (fleet, replicas) in (0..).zip(&mut replicas) {
+                replicas.push(start(how, &ledger, fleet, 3));
+                sleep(Duration::from_millis(170)).await;
+            }
+            sleep(Duration::from_secs(6)).await;
+            lost = Instant::now();
+            for replicas in &mut replicas {
+                replicas.remove(0).abort();
+                sleep(Duration::from_millis(170)).await;
+            }
+            sleep(Duration::from_secs(17)).await;
+            end = Instant::now();
+        });
+        Tally::operations(fleets as usize)
+    });
+    let all = (fleets * u64::from(SHARDS)) as f64;
+    let came = ledger.between(added, lost);
+    let went = ledger.between(lost, end);
+    // Of four replicas, one has a fourth of the keys on average; what else moves, moves for nothing.
+    let needless = came.iter().filter(|moved| moved.to != 3).chain(went.iter().filter(|moved| moved.from != 0));
+    let p99 = |moved: &[Moved]| {
+        let mut seconds: Vec<f64> = moved.iter().map(|moved| moved.nobodys).collect();
+        seconds.sort_by(f64::total_cmp);
+        if seconds.is_empty() { f64::NAN } else { at(&seconds, 0.99) }
+    };
+    sample
+        .with("s that a shard is nobody's, p99, a replica lost", p99(&went))
+        .with("ms that a shard is nobody's, p99, a replica added", p99(&came) * 1e3)
+        .with("% of the keys move, a replica added", came.len() as f64 / all * 100.0)
+        .with("shards that move between others", needless.count() as f64)
+        .with("shards without an owner at the end", all - ledger.owned() as f64)
+}
+
+fn start(how: &Setting, ledger: &Ledger, fleet: u64, replica: u64) -> JoinHandle<()> {
+    let name = own_name(&format!("fleet-{fleet}"));
+    // Who has which shard follows from these names alone.
+    let electors = LeaderElectorsConfig { election: election(&format!("{fleet}-{replica}")), ..Default::default() };
+    let config = ShardsConfig { shards: SHARDS, electors };
+    let shares = cluster(how, &Memory::new()).shards("default", &name, config);
+    let mut shares = shares.expect("a valid configuration");
+    let ledger = ledger.clone();
+    tokio::spawn(async move {
+        let work = async |shard: Shard, leadership: Leadership| {
+            let _works = ledger.works(fleet, shard.index(), replica);
+            leadership.cancelled().await;
+        };
+        shares.run(&CancellationToken::new(), work).await;
+    })
+}
+
+/// A shard that another one works on.
+struct Moved {
+    from: u64,
+    to: u64,
+    nobodys: f64,
+}
+
+impl Ledger {
+    fn works(&self, fleet: u64, shard: u32, replica: u64) -> Works {
+        let mut stretches = self.0.lock().expect("no panic");
+        stretches.push(Stretch { fleet, shard, replica, from: Instant::now(), to: None });
+        Works { ledger: self.clone(), index: stretches.len() - 1 }
+    }
+
+    /// What moved meanwhile. The stretches are in order.
+    fn between(&self, from: Instant, to: Instant) -> Vec<Moved> {
+        let stretches = self.0.lock().expect("no panic");
+        let moved = stretches.iter().enumerate().filter(|(_, stretch)| (from..to).contains(&stretch.from));
+        let before = |index: usize, new: &Stretch| {
+            let of_shard = |old: &&Stretch| old.fleet == new.fleet && old.shard == new.shard;
+            stretches[..index].iter().rev().find(of_shard)
+        };
+        let moved = moved.filter_map(|(index, new)| {
+            let old = before(index, new)?;
+            let nobodys = new.from.saturating_duration_since(old.to?).as_secs_f64();
+            Some(Moved { from: old.replica, to: new.replica, nobodys })
+        });
+        moved.collect()
+    }
+
+    /// How many shards are worked on.
+    fn owned(&self) -> usize {
+        self.0.lock().expect("no panic").iter().filter(|stretch| stretch.to.is_none()).count()
+    }
+}
+
+struct Works {
+    ledger: Ledger,
+    index: usize,
+}
+
+impl Drop for Works {
+    fn drop(&mut self) {
+        self.ledger.0.lock().expect("no panic")[self.index].to = Some(Instant::now());
+    }
+}
