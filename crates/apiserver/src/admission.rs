@@ -15,8 +15,7 @@ pub(crate) use amounts::Amounts;
 pub(crate) struct Attempt<'a> {
     /// What is written.
     pub(crate) resource: &'a crate::kinds::GroupResource,
-    /// Such as `status`; empty for the object itself.
-    pub(crate) subresource: &'a str,
+    pub(crate) part: crate::request::Part,
     /// The object as it is to be stored.
     pub(crate) object: &'a serde_json::Value,
     /// The stored object; none of a new one.

@@ -35,6 +35,7 @@ use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, Before};
 use crate::registry::Registry;
+use crate::request::Verb;
 use crate::request::duration::go_duration;
 use crate::request::path::{ResourcePath, Target};
 use crate::request::query::Query;
@@ -115,12 +116,12 @@ async fn serve_in_time(
         target => target,
     };
     let verb = verb(call, &target);
-    let Some(limit) = time_limit(call, &target, &verb)? else {
-        return serve(registry, call, &target, &verb, incoming).await;
+    let Some(limit) = time_limit(call, &target, verb)? else {
+        return serve(registry, call, &target, verb, incoming).await;
     };
     let end = Instant::now() + limit;
     deadline(end);
-    let served = tokio::time::timeout_at(end, serve(registry, call, &target, &verb, incoming)).await;
+    let served = tokio::time::timeout_at(end, serve(registry, call, &target, verb, incoming)).await;
     served.unwrap_or_else(|_| Ok(Reply::TimedOut))
 }
 
@@ -128,7 +129,7 @@ async fn serve(
     registry: &Arc<Registry>,
     call: &mut Call,
     target: &Target,
-    verb: &str,
+    verb: Option<Verb>,
     incoming: Incoming,
 ) -> Outcome<Reply> {
     call.warnings.extend(auth::warning(&call.headers).map(Into::into));
@@ -162,28 +163,35 @@ async fn other(registry: &Arc<Registry>, call: &Call, parts: &[String]) -> Outco
     discovery::serve(registry, call, parts)
 }
 
-/// What the request does, in the words of rules.
-fn verb(call: &Call, target: &Target) -> String {
-    let Target::Resource(path) = target else { return call.method.as_str().to_lowercase() };
+/// What the request does to a resource, if that is what it is for; nothing that is known, by some methods.
+fn verb(call: &Call, target: &Target) -> Option<Verb> {
+    let Target::Resource(path) = target else { return None };
     let collection = path.name.is_empty();
-    let verb = match call.method.as_str() {
-        _ if path.old_watch && call.method == Method::GET => "watch",
-        "GET" | "HEAD" if collection && call.query.flag("watch") == Some(true) => "watch",
-        "GET" | "HEAD" if collection => "list",
-        "GET" | "HEAD" => "get",
-        "POST" => "create",
-        "PUT" => "update",
-        "PATCH" => "patch",
-        "DELETE" if collection => "deletecollection",
-        "DELETE" => "delete",
-        _ => "",
-    };
-    verb.to_owned()
+    match call.method.as_str() {
+        _ if path.old_watch && call.method == Method::GET => Some(Verb::Watch),
+        "GET" | "HEAD" if collection && call.query.flag("watch") == Some(true) => Some(Verb::Watch),
+        "GET" | "HEAD" if collection => Some(Verb::List),
+        "GET" | "HEAD" => Some(Verb::Get),
+        "POST" => Some(Verb::Create),
+        "PUT" => Some(Verb::Update),
+        "PATCH" => Some(Verb::Patch),
+        "DELETE" if collection => Some(Verb::DeleteCollection),
+        "DELETE" => Some(Verb::Delete),
+        _ => None,
+    }
+}
+
+/// The same in the words of rules; where the request is for no resource, the method.
+fn word(call: &Call, target: &Target, verb: Option<Verb>) -> String {
+    match target {
+        Target::Resource(_) => verb.map_or("", Verb::name).to_owned(),
+        _ => call.method.as_str().to_lowercase(),
+    }
 }
 
 /// Where a list or watch asks for one name, it is about that object.
-fn named(call: &Call, path: &ResourcePath, verb: &str) -> String {
-    if !path.name.is_empty() || !matches!(verb, "list" | "watch") {
+fn named(call: &Call, path: &ResourcePath, verb: Option<Verb>) -> String {
+    if !path.name.is_empty() || !matches!(verb, Some(Verb::List | Verb::Watch)) {
         return path.name.clone();
     }
     let fields: FieldSelector = call.query.text("fieldSelector").parse().unwrap_or_default();
@@ -191,16 +199,17 @@ fn named(call: &Call, path: &ResourcePath, verb: &str) -> String {
 }
 
 /// Holds the request against the rules; one that acts as somebody else first against those for that.
-fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: &str) -> Outcome<()> {
+fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option<Verb>) -> Outcome<()> {
+    let word = word(call, target, verb);
     let (name, path);
     let attributes = match target {
         Target::Resource(path) => {
             name = named(call, path, verb);
-            Attributes::Resource { verb, path, name: &name }
+            Attributes::Resource { verb: &word, path, name: &name }
         }
         _ => {
             path = call.path.clone();
-            Attributes::Path { verb, path: &path }
+            Attributes::Path { verb: &word, path: &path }
         }
     };
     if let Some(wanted) = auth::impersonated(&call.headers)? {
@@ -210,14 +219,14 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: &str) 
 }
 
 /// What the scripted faults do to the request before it is served.
-fn scripted_fault(registry: &Registry, call: &Call, target: &Target, verb: &str) -> Before {
+fn scripted_fault(registry: &Registry, call: &Call, target: &Target, verb: Option<Verb>) -> Before {
     let nowhere = ResourcePath::default();
     let path = match target {
         Target::Resource(path) => path,
         _ => &nowhere,
     };
     registry.faults.before(&faults::Request {
-        verb,
+        verb: &word(call, target, verb),
         group: &path.group,
         resource: &path.resource,
         namespace: &path.namespace,
@@ -231,9 +240,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// How long the request may take: until its end, if what it asks for goes on for as long as somebody listens. `timeout=` has to be
 /// a duration in Go's spelling, on every other path.
-fn time_limit(call: &Call, target: &Target, verb: &str) -> Outcome<Option<Duration>> {
+fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Option<Duration>> {
     let streams = |path: &ResourcePath| resource::is_stream(&path.subresource);
-    if verb == "watch" || matches!(target, Target::Resource(path) if streams(path)) {
+    if verb == Some(Verb::Watch) || matches!(target, Target::Resource(path) if streams(path)) {
         return Ok(None);
     }
     let text = call.query.text("timeout");

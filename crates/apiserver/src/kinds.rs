@@ -10,6 +10,7 @@ use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::request::{Part, Verb};
 use crate::schema::Schema;
 use crate::store::Stored;
 use crate::validate::FieldFault;
@@ -78,7 +79,7 @@ pub(crate) struct Kind {
     /// Whether the objects live in namespaces.
     pub(crate) scope: Scope,
     /// What can be done, in the order that discovery shows.
-    pub(crate) verbs: Vec<String>,
+    pub(crate) verbs: Vec<Verb>,
     /// Where the objects are stored. Kinds that are views of one set of objects share it.
     pub(crate) store: GroupResource,
     /// The version that is stored, for the hash in discovery; `None` where nothing is.
@@ -98,10 +99,10 @@ pub(crate) struct Kind {
 /// A path below an object, such as `status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subresource {
-    /// The path segment.
-    pub(crate) name: String,
+    /// The path below the object.
+    pub(crate) part: Part,
     /// What can be done with it.
-    pub(crate) verbs: Vec<String>,
+    pub(crate) verbs: Vec<Verb>,
     /// What it is read and written as, where that is not the kind of the object itself.
     pub(crate) kind: Option<GroupVersionKind>,
 }
@@ -189,24 +190,24 @@ impl Kind {
     }
 
     /// The verbs that discovery shows: fewer while the definition of a custom resource is being deleted.
-    pub(crate) fn shown_verbs(&self) -> Vec<&str> {
-        let stays = |verb: &&str| !self.conduct.terminating || !matches!(*verb, "create" | "patch" | "update");
-        self.verbs.iter().map(String::as_str).filter(stays).collect()
+    pub(crate) fn shown_verbs(&self) -> Vec<Verb> {
+        let goes = |verb: &Verb| matches!(verb, Verb::Create | Verb::Patch | Verb::Update);
+        self.verbs.iter().copied().filter(|verb| !self.conduct.terminating || !goes(verb)).collect()
     }
 
-    /// Whether the verb (`get`, `list`, …) is served.
-    pub(crate) fn allows(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|known| known == verb)
+    /// Whether the verb is served.
+    pub(crate) fn allows(&self, verb: Verb) -> bool {
+        self.verbs.contains(&verb)
     }
 
-    /// The subresource of this name.
-    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
-        self.subresources.iter().find(|subresource| subresource.name == name)
+    /// The subresource by which that part is served.
+    pub(crate) fn subresource(&self, part: Part) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.part == part)
     }
 
     /// Whether `/status` is a path of its own, so that writes of the object leave the status alone.
     pub(crate) fn splits_status(&self) -> bool {
-        self.subresource("status").is_some()
+        self.subresource(Part::Status).is_some()
     }
 
     /// The columns of its tables; `None` for the name and the time of creation alone.

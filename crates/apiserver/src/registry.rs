@@ -23,6 +23,7 @@ mod token_request;
 mod transform;
 mod update;
 mod without_effect;
+mod write;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub(crate) use delete::{CLEANUP, Deleted};
 pub(crate) use list::{LOOKS, ListReply, Selected, Selection, compacted, is_uncached, parse_number, present};
 pub(crate) use served::{Served, Written};
 pub(crate) use transform::Transform;
-pub(crate) use update::Change;
+pub(crate) use update::Wish;
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
 use crate::auth::{Authenticator, Tokens};

@@ -3,6 +3,11 @@
 pub(crate) mod accept;
 pub(crate) mod duration;
 pub(crate) mod options;
+mod part;
 pub(crate) mod path;
 pub(crate) mod query;
 pub(crate) mod user;
+mod verb;
+
+pub(crate) use part::Part;
+pub(crate) use verb::Verb;

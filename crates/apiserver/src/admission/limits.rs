@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Amounts, Attempt, pods};
 use crate::object::{items, list, member, set, text_at};
+use crate::request::Part;
 use crate::schema::quantity::Quantity;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -15,11 +16,11 @@ const MOST_IN_MILLI: i128 = i64::MAX as i128 / 1000;
 /// Whether limit ranges have a say in it. A stored pod keeps to what it was admitted with, unless it is resized.
 pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
     let deleting = |old: &Value| !text_at(old, "/metadata/deletionTimestamp").is_empty();
-    match (attempt.subresource, attempt.old) {
+    match (attempt.part, attempt.old) {
         (_, Some(old)) if deleting(old) => false,
-        ("", None) => attempt.is_of("pods") || attempt.is_of("persistentvolumeclaims"),
-        ("", Some(_)) => attempt.is_of("persistentvolumeclaims"),
-        ("resize", Some(_)) => attempt.is_of("pods"),
+        (Part::Object, None) => attempt.is_of("pods") || attempt.is_of("persistentvolumeclaims"),
+        (Part::Object, Some(_)) => attempt.is_of("persistentvolumeclaims"),
+        (Part::Resize, Some(_)) => attempt.is_of("pods"),
         _ => false,
     }
 }
@@ -234,7 +235,7 @@ mod tests {
 
     fn found(limit: Value, resource: &str, object: Value) -> Vec<String> {
         let resource = GroupResource::new("", resource);
-        let attempt = Attempt { resource: &resource, subresource: "", object: &object, old: None };
+        let attempt = Attempt { resource: &resource, part: Part::Object, object: &object, old: None };
         faults(&json!({"spec": {"limits": [limit]}}), &attempt)
     }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{Amounts, Attempt};
 use crate::object::text_at;
+use crate::request::Part;
 use crate::schema::quantity::Quantity;
 
 pub(crate) use usage::concern;
@@ -56,7 +57,7 @@ pub(crate) fn charge(quota: &Value, attempt: &Attempt<'_>, now: jiff::Timestamp)
     sum.add(&asked);
     let left = |amounts: &Amounts, resource: &str| amounts.get(resource).map_or(0, Quantity::nanos);
     let exceeded = asked.filtered(|resource, _| left(&sum, resource) > left(&hard, resource));
-    if !exceeded.0.is_empty() && attempt.subresource != "status" {
+    if !exceeded.0.is_empty() && attempt.part != Part::Status {
         let told = |amounts: &Amounts| amounts.filtered(|resource, _| exceeded.get(resource).is_some()).told();
         return Err(format!(
             "exceeded quota: {name}, requested: {}, used: {}, limited: {}",

@@ -11,7 +11,8 @@ use super::{all, options};
 use crate::crd;
 use crate::fieldmanager::Writer;
 use crate::kinds::{GroupResource, Place};
-use crate::registry::{Change as Write, Registry};
+use crate::registry::{Registry, Wish};
+use crate::request::Part;
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, Key, Stored};
 
@@ -177,7 +178,7 @@ impl Definitions {
             new["metadata"]["finalizers"] = finalizers.into();
             Ok(new)
         };
-        self.write(registry, definition, None, &make);
+        self.write(registry, definition, Part::Object, &make);
     }
 
     fn write_status(&self, registry: &Arc<Registry>, settled: &Value) {
@@ -186,24 +187,24 @@ impl Definitions {
             new["status"] = settled["status"].clone();
             Ok(new)
         };
-        self.write(registry, settled, Some("status"), &make);
+        self.write(registry, settled, Part::Status, &make);
     }
 
     fn write(
         &self,
         registry: &Arc<Registry>,
         definition: &Value,
-        subresource: Option<&str>,
+        part: Part,
         make: &dyn Fn(Option<&Value>) -> crate::failure::Outcome<Value>,
     ) {
         let kinds = registry.kinds();
         let Some(kind) = kinds.group_kind(GROUP, "CustomResourceDefinition") else { return };
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         let mut place = Place::new(kind.clone(), "", name);
-        place.subresource = subresource.map(str::to_owned);
+        place.part = part;
         let options = options();
         let manager = Writer::new(&options, MANAGER, registry.clock.now_text());
-        if let Err(failure) = registry.update(&place, &Write::Patch { make, apply: false }, &manager) {
+        if let Err(failure) = registry.update(&place, &Wish::Patch(make), &manager) {
             tracing::debug!(%name, message = failure.status.message, "a definition could not be written");
         }
     }

@@ -13,7 +13,7 @@ use super::{all, options};
 use crate::failure::Outcome;
 use crate::fieldmanager::Writer;
 use crate::kinds::{Kind, Kinds, Place};
-use crate::registry::{Change as Write, Registry};
+use crate::registry::{Registry, Wish};
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 
@@ -317,7 +317,7 @@ fn patch(registry: &Arc<Registry>, place: &Place, change: &dyn Fn(&mut Value)) -
     };
     let options = options();
     let manager = Writer::new(&options, MANAGER, registry.clock.now_text());
-    match registry.update(place, &Write::Patch { make: &make, apply: false }, &manager) {
+    match registry.update(place, &Wish::Patch(&make), &manager) {
         Err(failure) if !failure.is_not_found() => Err(failure),
         _ => Ok(()),
     }

@@ -9,7 +9,7 @@ use super::options;
 use crate::fieldmanager::Writer;
 use crate::kinds::Place;
 use crate::patch::merge;
-use crate::registry::{Change as Write, Registry};
+use crate::registry::{Registry, Wish};
 use crate::store::{Change, key};
 
 const NAMESPACE: &str = "default";
@@ -57,7 +57,7 @@ pub(crate) fn put_right(registry: &Arc<Registry>, address: SocketAddr) {
         let written = match registry.db.get(&place.resource_key(), &place.key()) {
             None => registry.create(&place, wanted.clone(), &manager),
             Some(_) if kind.kind == "Service" => continue,
-            Some(_) => registry.update(&place, &Write::Patch { make: &make, apply: false }, &manager),
+            Some(_) => registry.update(&place, &Wish::Patch(&make), &manager),
         };
         if let Err(failure) = written {
             tracing::error!(

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::all;
 use crate::kinds::{Kind, Place};
 use crate::registry::Registry;
+use crate::request::Verb;
 use crate::request::options::DeleteOptions;
 use crate::store::{Change, ChangeKind, Range, Stored};
 
@@ -85,7 +86,7 @@ struct Remaining {
 async fn empty(registry: &Arc<Registry>, name: &str) -> Vec<Remaining> {
     let kinds = registry.kinds();
     let mut stores: Vec<&Arc<Kind>> = Vec::new();
-    for kind in kinds.kinds().filter(|kind| kind.namespaced() && !kind.conduct.transient && kind.allows("delete")) {
+    for kind in kinds.kinds().filter(|kind| kind.namespaced() && !kind.conduct.transient && kind.allows(Verb::Delete)) {
         if !stores.iter().any(|known| known.store == kind.store) {
             stores.push(kind);
         }

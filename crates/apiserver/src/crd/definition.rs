@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{check, formats};
 use crate::kinds::{Context, Strategy};
 use crate::object::{default, list, member, set, text_at};
+use crate::request::Part;
 use crate::validate::FieldFault;
 
 /// `apiextensions.k8s.io/v1` CustomResourceDefinition.
@@ -34,8 +35,8 @@ impl Strategy for Definition {
         set(object, "status", status);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, subresource: Option<&str>) {
-        if subresource.is_some() && list(new, "/status/storedVersions").next().is_some() {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, part: Part) {
+        if part != Part::Object && list(new, "/status/storedVersions").next().is_some() {
             return;
         }
         let wanted: Vec<String> = storage_versions(new).take(1).map(Into::into).collect();
@@ -58,14 +59,14 @@ impl Strategy for Definition {
         check::definition(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        match subresource {
-            Some(_) => Vec::new(),
-            None => check::definition(new, Some(old)),
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Object => check::definition(new, Some(old)),
+            _ => Vec::new(),
         }
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         if old.is_some_and(|old| old.get("spec") == object.get("spec")) {
             return Vec::new();
         }

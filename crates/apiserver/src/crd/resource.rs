@@ -13,9 +13,11 @@ use super::{RULES, columns, default, embedded, is_established, is_terminating, p
 use crate::kinds::table::Column;
 use crate::kinds::{Conduct, Context, Form, Kind, Scale, Strategy, Subresource, compare_versions};
 use crate::object::{differ_outside, has, list, set, text, text_at};
+use crate::request::{Part, Verb};
 use crate::validate::{FieldFault, NameRule};
 
-const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const VERBS: [Verb; 8] =
+    [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 
 /// The kinds of an established definition, one for each served version; none before.
 pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
@@ -52,7 +54,7 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
             short_names: names("shortNames"),
             categories: names("categories"),
             scope,
-            verbs: VERBS.iter().map(ToString::to_string).collect(),
+            verbs: VERBS.into(),
             store: super::store(group, &plural),
             stored_version: Some(GroupVersion::new(group, stored_name)),
             subresources: subresources(version),
@@ -104,14 +106,14 @@ fn deprecation(definition: &Value, version: &Value) -> Option<String> {
 }
 
 fn subresources(version: &Value) -> Vec<Subresource> {
-    let verbs: Vec<String> = ["get", "patch", "update"].map(Into::into).into();
+    let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
     let mut found = Vec::new();
     if has(version, "/subresources/status") {
-        found.push(Subresource { name: "status".into(), verbs: verbs.clone(), kind: None });
+        found.push(Subresource { part: Part::Status, verbs: verbs.clone(), kind: None });
     }
     if has(version, "/subresources/scale") {
         let kind = GroupVersionKind::new("autoscaling", "v1", "Scale");
-        found.push(Subresource { name: "scale".into(), verbs, kind: Some(kind) });
+        found.push(Subresource { part: Part::Scale, verbs, kind: Some(kind) });
     }
     found
 }
@@ -209,7 +211,7 @@ impl Strategy for Custom {
         default::default(self.schema(), object);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, _: Option<&str>) {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, _: &Value, _: Part) {
         prune::prune(self.schema(), new);
     }
 
@@ -226,8 +228,8 @@ impl Strategy for Custom {
         self.faults(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource != Some("status") {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part != Part::Status {
             return self.faults(new, Some(old));
         }
         let (Some(schema), Some(status)) = (self.schema().properties.get("status"), new.get("status")) else {
@@ -242,9 +244,9 @@ impl Strategy for Custom {
         faults.chain(validate::duplicates(schema, status, old.get("status"), "status")).collect()
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
-        let ruled = match subresource {
-            Some("status") => {
+    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+        let ruled = match part {
+            Part::Status => {
                 let schema = self.schema().properties.get("status");
                 schema.and_then(|schema| schema.ruled(object.get("status")?, At::Start("status")))
             }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::structural::Structural;
 use super::{condition, default, is_established, kinds, path, prune, settle, validate};
 use crate::kinds::{Kind, Strategy as _};
+use crate::request::Part;
 use crate::store::Stored;
 
 /// A definition of widgets with one version of this schema of `spec`.
@@ -160,8 +161,8 @@ fn an_unchanged_fault_passes_an_update() {
         json!({"type": "object", "properties": {"s": {"type": "string", "maxLength": 1}, "n": {"type": "integer"}}}),
     );
     let object = |s: &str, n: i64| json!({"metadata": {"name": "a"}, "spec": {"s": s, "n": n}});
-    assert_eq!(kind.strategy.validate_update(&object("long", 2), &object("long", 1), None), []);
-    assert_eq!(kind.strategy.validate_update(&object("longer", 1), &object("long", 1), None).len(), 1);
+    assert_eq!(kind.strategy.validate_update(&object("long", 2), &object("long", 1), Part::Object), []);
+    assert_eq!(kind.strategy.validate_update(&object("longer", 1), &object("long", 1), Part::Object).len(), 1);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn resources(kind: &Kind) -> Vec<Value> {
     let mut entries = vec![entry];
     for subresource in &kind.subresources {
         let mut entry = json!({
-            "name": format!("{}/{}", kind.plural, subresource.name),
+            "name": format!("{}/{}", kind.plural, subresource.part.name()),
             "singularName": "",
             "namespaced": kind.namespaced(),
             "kind": subresource.kind.as_ref().map_or(&kind.kind, |gvk| &gvk.kind),

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::etag;
 use crate::kinds::{Kind, Kinds};
 use crate::object::set;
+use crate::request::Verb;
 
 const PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
@@ -78,14 +79,14 @@ enum Form {
 
 /// The paths of single objects, with what clients look for there: how PATCH can be asked.
 fn kind_paths(kind: &Kind, form: Form) -> Vec<(String, Value)> {
-    if !kind.allows("patch") {
+    if !kind.allows(Verb::Patch) {
         return Vec::new();
     }
     let root = kind.group_version().path();
     let place = if kind.namespaced() { "/namespaces/{namespace}" } else { "" };
     let object = format!("{root}{place}/{}/{{name}}", kind.plural);
-    let patchable = kind.subresources.iter().filter(|subresource| subresource.verbs.iter().any(|verb| verb == "patch"));
-    let below: Vec<_> = patchable.map(|subresource| format!("{object}/{}", subresource.name)).collect();
+    let patchable = kind.subresources.iter().filter(|subresource| subresource.verbs.contains(&Verb::Patch));
+    let below: Vec<_> = patchable.map(|subresource| format!("{object}/{}", subresource.part.name())).collect();
     let paths = std::iter::once(object).chain(below);
     paths.map(|path| (path, json!({"patch": patch_operation(kind, form)}))).collect()
 }

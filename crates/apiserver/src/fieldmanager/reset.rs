@@ -1,5 +1,7 @@
 //! The fields that a write cannot change, so that no manager comes to own them through it.
 
+use crate::request::Part;
+
 /// The paths that a write of a kind cannot change, through the object itself or through a subresource: nobody comes to own them so.
 ///
 /// `splits_status` tells whether the kind has a `/status` of its own.
@@ -7,22 +9,22 @@ pub(crate) fn reset_fields(
     kind: &str,
     custom: bool,
     splits_status: bool,
-    subresource: &str,
+    part: Part,
 ) -> &'static [&'static [&'static str]] {
     const NONE: &[&[&str]] = &[];
     const STATUS: &[&[&str]] = &[&["status"]];
     const SPEC: &[&[&str]] = &[&["spec"]];
     const ALL_BUT_STATUS: &[&[&str]] = &[&["metadata"], &["spec"]];
-    match (subresource, kind) {
-        ("", "CertificateSigningRequest") if !custom => &[&["spec"], &["status"]],
-        ("", _) if splits_status => STATUS,
-        ("", _) => NONE,
-        ("status", _) if custom => ALL_BUT_STATUS,
-        ("status", "Deployment") => &[&["spec"], &["metadata", "labels"]],
-        ("status", "Pod") => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
-        ("status", "CertificateSigningRequest") => &[&["spec"], &["status", "conditions"]],
+    match (part, kind) {
+        (Part::Object, "CertificateSigningRequest") if !custom => &[&["spec"], &["status"]],
+        (Part::Object, _) if splits_status => STATUS,
+        (Part::Object, _) => NONE,
+        (Part::Status, _) if custom => ALL_BUT_STATUS,
+        (Part::Status, "Deployment") => &[&["spec"], &["metadata", "labels"]],
+        (Part::Status, "Pod") => &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
+        (Part::Status, "CertificateSigningRequest") => &[&["spec"], &["status", "conditions"]],
         (
-            "status",
+            Part::Status,
             "APIService"
             | "DeviceTaintRule"
             | "FlowSchema"
@@ -32,9 +34,9 @@ pub(crate) fn reset_fields(
             | "ValidatingAdmissionPolicy"
             | "VolumeAttachment",
         ) => ALL_BUT_STATUS,
-        ("status", _) => SPEC,
-        ("approval", "CertificateSigningRequest") => &[&["spec"], &["status", "certificate"]],
-        ("finalize" | "ephemeralcontainers" | "resize", _) => STATUS,
+        (Part::Status, _) => SPEC,
+        (Part::Approval, "CertificateSigningRequest") => &[&["spec"], &["status", "certificate"]],
+        (Part::Finalize | Part::EphemeralContainers | Part::Resize, _) => STATUS,
         _ => NONE,
     }
 }

@@ -6,6 +6,7 @@ use super::ApplyError;
 use crate::failure::{Failure, Outcome};
 use crate::fieldmanager;
 use crate::kinds::Kind;
+use crate::request::Part;
 use crate::request::options::WriteOptions;
 use crate::request::user::User;
 use pintle_meta::{Reason, StatusDetails};
@@ -68,20 +69,14 @@ impl<'a> Writer<'a> {
 
     /// Records which fields a write that is no apply set. Both objects are as the client wants them: defaulted, and untouched by
     /// the rules of the kind.
-    pub(crate) fn track(&self, kind: &Kind, old: Option<&Value>, new: &mut Value, subresource: Option<&str>) {
-        self.with_context(kind, subresource, |context| fieldmanager::track_update(old, new, context));
+    pub(crate) fn track(&self, kind: &Kind, old: Option<&Value>, new: &mut Value, part: Part) {
+        self.with_context(kind, part, |context| fieldmanager::track_update(old, new, context));
     }
 
     /// Lays what this manager applies over the live object.
-    pub(crate) fn apply(
-        &self,
-        kind: &Kind,
-        live: Option<&Value>,
-        applied: &Value,
-        subresource: Option<&str>,
-    ) -> Outcome<Value> {
+    pub(crate) fn apply(&self, kind: &Kind, live: Option<&Value>, applied: &Value, part: Part) -> Outcome<Value> {
         let run = |context: &fieldmanager::Context<'_>| fieldmanager::apply(live, applied, self.options.force, context);
-        let outcome = self.with_context(kind, subresource, run);
+        let outcome = self.with_context(kind, part, run);
         let outcome = outcome.ok_or_else(|| Failure::plain(500, "the kind has no schema to apply by"))?;
         let applied = outcome.map_err(|error| match error {
             ApplyError::BadRequest(why) => Failure::bad_request(why),
@@ -94,21 +89,15 @@ impl<'a> Writer<'a> {
         Ok(applied.object)
     }
 
-    fn with_context<R>(
-        &self,
-        kind: &Kind,
-        subresource: Option<&str>,
-        run: impl FnOnce(&fieldmanager::Context<'_>) -> R,
-    ) -> Option<R> {
+    fn with_context<R>(&self, kind: &Kind, part: Part, run: impl FnOnce(&fieldmanager::Context<'_>) -> R) -> Option<R> {
         let schema = kind.schema()?;
-        let subresource = subresource.unwrap_or_default();
         Some(run(&fieldmanager::Context {
             manager: &self.name,
             api_version: &kind.api_version(),
-            subresource,
+            subresource: part.name(),
             now: &self.now,
             schema: &schema,
-            reset: fieldmanager::reset_fields(&kind.kind, kind.custom, kind.splits_status(), subresource),
+            reset: fieldmanager::reset_fields(&kind.kind, kind.custom, kind.splits_status(), part),
             served: &self.served,
             convert: kind.strategy.conversion(),
         }))

@@ -11,6 +11,8 @@ use crate::fieldmanager::Writer;
 use crate::kinds::Kind;
 use crate::patch::{Patch, PatchError};
 use crate::protobuf;
+use crate::request::Part;
+use crate::request::options::How;
 use crate::schema::{self, Finding};
 use crate::validate::FieldFault;
 
@@ -99,6 +101,10 @@ impl PatchKind {
         }
     }
 
+    pub(crate) fn how(self) -> How {
+        if self == Self::Apply { How::Apply } else { How::Patch }
+    }
+
     /// What its bodies are written in.
     pub(crate) fn body(self) -> BodyMedia {
         if self == Self::Apply { BodyMedia::Yaml } else { BodyMedia::Json }
@@ -175,7 +181,7 @@ pub(crate) struct Patcher<'a> {
     kind: &'a Arc<Kind>,
     patch: Outcome<Body>,
     manager: &'a Writer<'a>,
-    subresource: Option<&'a str>,
+    part: Part,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -192,7 +198,7 @@ impl<'a> Patcher<'a> {
         patch_kind: PatchKind,
         body: &RawBody,
         manager: &'a Writer<'a>,
-        subresource: Option<&'a str>,
+        part: Part,
     ) -> Self {
         let patch = match patch_kind {
             PatchKind::Json => Patch::json(&body.bytes).map(Body::Patch).map_err(failed),
@@ -209,7 +215,7 @@ impl<'a> Patcher<'a> {
                 Content::Json | Content::Protobuf => Err(Failure::internal("an apply that is no YAML")),
             },
         };
-        Self { kind, patch, manager, subresource, warnings: Mutex::new(Vec::new()) }
+        Self { kind, patch, manager, part, warnings: Mutex::new(Vec::new()) }
     }
 
     /// The patched object, with `apiVersion` and `kind`.
@@ -234,7 +240,7 @@ impl<'a> Patcher<'a> {
     }
 
     fn apply(&self, live: Option<&Value>, wish: &Value, findings: &[Finding]) -> Outcome<Value> {
-        let applied = self.manager.apply(self.kind, live, wish, self.subresource)?;
+        let applied = self.manager.apply(self.kind, live, wish, self.part)?;
         let validation = self.manager.options.field_validation;
         if validation == FieldValidation::Strict
             && let Some(first) = findings.first()

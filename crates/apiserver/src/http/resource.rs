@@ -15,6 +15,7 @@ use crate::kinds::{Kind, Origin, Place};
 use crate::registry::{Registry, Selection, VERSION_PATIENCE, is_uncached, parse_number};
 use crate::request::options::ListOptions;
 use crate::request::path::ResourcePath;
+use crate::request::{Part, Verb};
 use crate::watch::{Shape, Watcher};
 
 /// Serves a request for a resource.
@@ -22,18 +23,18 @@ pub(super) async fn serve(
     registry: &Arc<Registry>,
     call: &mut Call,
     path: &ResourcePath,
-    verb: &str,
+    verb: Option<Verb>,
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let place = route(registry, call, path)?;
     call.warnings.extend(place.kind.strategy.deprecation().map(Into::into));
-    if is_stream_of_pod(&place.kind, place.subresource.as_deref().unwrap_or_default()) {
+    if streams_of(&place.kind, place.part).is_some() {
         return stream::serve(registry, call, &place);
     }
-    match (verb, place.subresource.is_some()) {
-        ("get", false) => get(registry, call, &place).await,
-        ("list", false) => list(registry, call, &place, path).await,
-        ("watch", false) => watch(registry, call, &place, path),
+    match (verb, place.part) {
+        (Some(Verb::Get), Part::Object) => get(registry, call, &place).await,
+        (Some(Verb::List), Part::Object) => list(registry, call, &place, path).await,
+        (Some(Verb::Watch), Part::Object) => watch(registry, call, &place, path),
         _ => write::serve(registry, call, place, verb, incoming).await,
     }
 }
@@ -58,21 +59,20 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
     let (method, collection) = (&call.method, path.name.is_empty());
     let across = kind.namespaced() && path.namespace.is_empty();
     if across && !(collection && matches!(*method, Method::GET | Method::HEAD)) {
-        let create_only = kind.verbs.iter().all(|verb| verb == "create");
+        let create_only = kind.verbs.iter().all(|verb| *verb == Verb::Create);
         let wrong_method = !kind.custom && collection && !create_only;
         return Err(if wrong_method { Failure::method_not_allowed() } else { absent() });
     }
     if path.old_watch && *method != Method::GET {
         return Err(Failure::method_not_allowed());
     }
-    let subresource = (!path.subresource.is_empty()).then(|| path.subresource.clone());
+    let part = check_method(call, path, kind)?;
     let place = Place {
         kind: kind.clone(),
         namespace: if is_namespace { String::new() } else { path.namespace.clone() },
         name: path.name.clone(),
-        subresource,
+        part,
     };
-    check_method(call, path, kind)?;
     if matches!(place.name.as_str(), "." | "..") {
         let name = &place.name;
         return Err(Failure::bad_request(format!("Name parameter invalid: {name:?}: may not be '{name}'")));
@@ -81,58 +81,62 @@ fn route(registry: &Registry, call: &Call, path: &ResourcePath) -> Outcome<Place
 }
 
 /// What only a kubelet can serve of a pod, and the methods for it. Other methods are refused as any server refuses them.
-const STREAMS: [(&str, &[&str]); 4] =
-    [("attach", &["GET", "POST"]), ("exec", &["GET", "POST"]), ("log", &["GET"]), ("portforward", &["GET", "POST"])];
+const STREAMS: [(Part, &[&str]); 4] = [
+    (Part::Attach, &["GET", "POST"]),
+    (Part::Exec, &["GET", "POST"]),
+    (Part::Log, &["GET"]),
+    (Part::PortForward, &["GET", "POST"]),
+];
 
 /// Whether answers of that path below an object go on for as long as somebody listens.
 pub(super) fn is_stream(subresource: &str) -> bool {
-    subresource == "proxy" || STREAMS.iter().any(|(stream, _)| *stream == subresource)
+    let part = Part::parse(subresource);
+    part.is_some_and(|part| part == Part::Proxy || STREAMS.iter().any(|(stream, _)| *stream == part))
 }
 
-fn is_stream_of_pod(kind: &Kind, subresource: &str) -> bool {
+/// The methods for a part of a pod that only a kubelet can serve.
+fn streams_of(kind: &Kind, part: Part) -> Option<&'static [&'static str]> {
     let is_pod = kind.group.is_empty() && kind.kind == "Pod";
-    is_pod && STREAMS.iter().any(|(stream, _)| *stream == subresource)
+    STREAMS.iter().find(|(stream, _)| *stream == part && is_pod).map(|(_, methods)| *methods)
 }
 
-fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<()> {
-    let verbs: Vec<&str> = match path.subresource.as_str() {
-        "" => kind.verbs.iter().map(String::as_str).collect(),
-        name => {
-            let Some(subresource) = kind.subresource(name) else {
-                let elsewhere = STREAMS.iter().find(|(stream, _)| *stream == name && is_stream_of_pod(kind, name));
-                if let Some((_, methods)) = elsewhere {
-                    let allowed = methods.contains(&call.method.as_str());
-                    return if allowed { Ok(()) } else { Err(Failure::method_not_allowed()) };
-                }
-                return Err(match kind.custom {
-                    true => Failure::not_found(&kind.resource(), &path.name),
-                    false => Failure::no_such_resource(),
-                });
-            };
-            subresource.verbs.iter().map(String::as_str).collect()
-        }
+/// The part that the path names, if the method can be used on it.
+fn check_method(call: &Call, path: &ResourcePath, kind: &Arc<Kind>) -> Outcome<Part> {
+    let absent = || match kind.custom {
+        true => Failure::not_found(&kind.resource(), &path.name),
+        false => Failure::no_such_resource(),
+    };
+    let part = Part::parse(&path.subresource).ok_or_else(absent)?;
+    let verbs = match part {
+        Part::Object => &kind.verbs,
+        part => match (kind.subresource(part), streams_of(kind, part)) {
+            (Some(subresource), _) => &subresource.verbs,
+            (None, Some(methods)) if methods.contains(&call.method.as_str()) => return Ok(part),
+            (None, Some(_)) => return Err(Failure::method_not_allowed()),
+            (None, None) => return Err(absent()),
+        },
     };
     if !path.rest.is_empty() && !kind.custom {
         return Err(Failure::no_such_resource());
     }
     let collection = path.name.is_empty();
-    let wanted: &[&str] = match (call.method.as_str(), collection) {
-        ("HEAD", _) if kind.custom => &["get"],
-        ("GET", true) => &["list"],
-        ("POST", true) => &["create"],
-        ("DELETE", true) => &["deletecollection"],
-        ("GET", false) => &["get"],
-        ("PUT", false) => &["update"],
-        ("PATCH", false) => &["patch"],
-        ("DELETE", false) if path.subresource.is_empty() => &["delete"],
+    let wanted = match (call.method.as_str(), collection) {
+        ("HEAD", _) if kind.custom => Some(Verb::Get),
+        ("GET", true) => Some(Verb::List),
+        ("POST", true) => Some(Verb::Create),
+        ("DELETE", true) => Some(Verb::DeleteCollection),
+        ("GET", false) => Some(Verb::Get),
+        ("PUT", false) => Some(Verb::Update),
+        ("PATCH", false) => Some(Verb::Patch),
+        ("DELETE", false) if part == Part::Object => Some(Verb::Delete),
         // Of custom resources, what the path names does not count for a POST.
-        ("POST", false) if !path.subresource.is_empty() || kind.custom => &["create"],
-        _ => &[],
+        ("POST", false) if part != Part::Object || kind.custom => Some(Verb::Create),
+        _ => None,
     };
-    if verbs.iter().any(|verb| wanted.contains(verb)) {
-        return Ok(());
+    if wanted.is_some_and(|verb| verbs.contains(&verb)) {
+        return Ok(part);
     }
-    if !collection && path.subresource.is_empty() && verbs == ["create"] {
+    if !collection && part == Part::Object && *verbs == [Verb::Create] {
         return Err(Failure::no_such_resource());
     }
     if kind.custom && collection && matches!(call.method, Method::PUT | Method::PATCH) {

@@ -8,6 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::kinds::{Cluster, GroupResource, Place};
 use crate::object::{list, text_at};
 use crate::registry::Registry;
+use crate::request::Part;
 
 /// Where a kubelet would listen.
 const PORT: u16 = 10_250;
@@ -16,15 +17,14 @@ const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "External
 
 /// Answers what is wrong first: no such pod, no such container, no node, no kubelet on it. Of a pod without a node the log is empty.
 pub(super) fn serve(registry: &Registry, call: &Call, place: &Place) -> Outcome<Reply> {
-    let stream = place.subresource.as_deref().unwrap_or_default();
-    let pod = registry.get(&Place { subresource: None, ..place.clone() })?.tree();
+    let pod = registry.get(&Place { part: Part::Object, ..place.clone() })?.tree();
     let name = &place.name;
-    if stream != "portforward" {
+    if place.part != Part::PortForward {
         check_container(&pod, name, call.query.text("container"))?;
     }
     let node = text_at(&pod, "/spec/nodeName");
-    match (stream, node) {
-        ("log", "") => return Ok(Reply::text(200, "")),
+    match (place.part, node) {
+        (Part::Log, "") => return Ok(Reply::text(200, "")),
         (_, "") => return Err(Failure::bad_request(format!("pod {name} does not have a host assigned"))),
         _ => (),
     }

@@ -14,23 +14,24 @@ use super::{Call, write};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place};
 use crate::registry::{Registry, Served};
-use crate::request::options::{DeleteOptions, Write, WriteOptions};
+use crate::request::options::{DeleteOptions, How, WriteOptions};
+use crate::request::{Part, Verb};
 
 /// The reading and writing of `/scale`.
 pub(super) async fn scale(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    verb: &str,
+    verb: Option<Verb>,
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
     let kind = Arc::new(Kind::of_bodies("autoscaling", "v1", "Scale"));
     let written = match verb {
-        "get" => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
-        "update" => {
+        Some(Verb::Get) => return Ok(Reply::Object { code: 200, kind, object: registry.scale(&place)?, format }),
+        Some(Verb::Update) => {
             let body = write::read_object(call, incoming, place.kind.custom).await?;
-            let options = WriteOptions::parse(&call.query, Write::Update)?;
+            let options = WriteOptions::parse(&call.query, How::Put)?;
             let decoded = decode::object(&kind, &body, options.field_validation)?;
             call.warnings.extend(decoded.warnings);
             let manager = write::manager(registry, call, &place, &options);
@@ -39,10 +40,10 @@ pub(super) async fn scale(
         _ => {
             let patch_kind = write::patch_kind(call, place.kind.custom)?;
             let body = decode::RawBody::new(body::read(incoming).await?, patch_kind.body()).await?;
-            let options = WriteOptions::parse(&call.query, Write::Patch { apply: patch_kind == PatchKind::Apply })?;
+            let options = WriteOptions::parse(&call.query, patch_kind.how())?;
             let manager = write::manager(registry, call, &place, &options);
             registry.get(&place)?;
-            let patcher = Patcher::new(&kind, patch_kind, &body, &manager, None);
+            let patcher = Patcher::new(&kind, patch_kind, &body, &manager, Part::Object);
             let written = match patch_kind {
                 PatchKind::Apply => registry.apply_scale(&place, patcher.wish()?, &manager)?,
                 _ => registry.update_scale(&place, &|live| patcher.make(Some(live)), &manager)?,
@@ -64,10 +65,10 @@ pub(super) async fn bind(
     let format = negotiate::negotiate(call, Offer::Transient, false)?;
     let kind = Arc::new(Kind::of_bodies("", "v1", "Binding"));
     let body = write::read_object(call, incoming, false).await?;
-    let options = WriteOptions::parse(&call.query, Write::Create)?;
+    let options = WriteOptions::parse(&call.query, How::Post)?;
     let decoded = decode::object(&kind, &body, options.field_validation)?;
     let place = match place.name.is_empty() {
-        false => Place { subresource: None, ..place },
+        false => Place { part: Part::Object, ..place },
         true => {
             let name = decoded.value["metadata"]["name"].as_str().unwrap_or_default();
             let kinds = registry.kinds();
@@ -90,7 +91,7 @@ pub(super) async fn evict(
 ) -> Outcome<Reply> {
     let format = negotiate::negotiate(call, Offer::Transient, false)?;
     let body = write::read_object(call, incoming, false).await?;
-    let options = WriteOptions::parse(&call.query, Write::Create)?;
+    let options = WriteOptions::parse(&call.query, How::Post)?;
     let sent = body.value().unwrap_or_default();
     let kind = Kind::of_bodies("policy", "v1", "Eviction");
     let kind = Arc::new(if sent["apiVersion"] == "policy/v1beta1" { kind.also_as("v1beta1") } else { kind });
@@ -102,7 +103,7 @@ pub(super) async fn evict(
     };
     delete.dry_run |= options.dry_run;
     call.warnings.extend(decoded.warnings);
-    registry.evict(&Place { subresource: None, ..place }, &decoded.value, &delete)?;
+    registry.evict(&Place { part: Part::Object, ..place }, &decoded.value, &delete)?;
     Ok(created(format))
 }
 
@@ -116,10 +117,10 @@ pub(super) async fn token(
     let format = negotiate::negotiate(call, Offer::Transient, false)?;
     let kind = Arc::new(Kind::of_bodies("authentication.k8s.io", "v1", "TokenRequest"));
     let body = write::read_object(call, incoming, false).await?;
-    let options = WriteOptions::parse(&call.query, Write::Create)?;
+    let options = WriteOptions::parse(&call.query, How::Post)?;
     let decoded = decode::object(&kind, &body, options.field_validation)?;
     call.warnings.extend(decoded.warnings);
-    let place = Place { subresource: None, ..place };
+    let place = Place { part: Part::Object, ..place };
     let answer = registry.request_token(&place, &decoded.value)?;
     Ok(Reply::Object { code: 201, object: Served::value(&kind, answer), kind, format })
 }

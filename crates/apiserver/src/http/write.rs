@@ -14,34 +14,37 @@ use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::fieldmanager::Writer;
 use crate::kinds::{Kind, Place};
-use crate::registry::{Change, Deleted, Registry, Selection, Written};
-use crate::request::options::{DeleteOptions, ListOptions, Write, WriteOptions};
+use crate::registry::{Deleted, Registry, Selection, Wish, Written};
+use crate::request::options::{DeleteOptions, How, ListOptions, WriteOptions};
 use crate::request::path::ResourcePath;
+use crate::request::{Part, Verb};
 
 /// Serves a write, or a read of a subresource.
 pub(super) async fn serve(
     registry: &Arc<Registry>,
     call: &mut Call,
     place: Place,
-    verb: &str,
+    verb: Option<Verb>,
     incoming: Incoming,
 ) -> Outcome<Reply> {
     let is_binding = place.kind.kind == "Binding" && place.kind.group.is_empty();
-    match (verb, place.subresource.as_deref()) {
-        (verb, Some("scale")) => return subresource::scale(registry, call, place, verb, incoming).await,
-        ("create", Some("binding")) => return subresource::bind(registry, call, place, incoming).await,
-        ("create", None) if is_binding => return subresource::bind(registry, call, place, incoming).await,
-        ("create", Some("token")) => return subresource::token(registry, call, place, incoming).await,
-        ("create", Some("eviction")) => return subresource::evict(registry, call, place, incoming).await,
+    match (verb, place.part) {
+        (verb, Part::Scale) => return subresource::scale(registry, call, place, verb, incoming).await,
+        (Some(Verb::Create), Part::Binding) => return subresource::bind(registry, call, place, incoming).await,
+        (Some(Verb::Create), Part::Object) if is_binding => {
+            return subresource::bind(registry, call, place, incoming).await;
+        }
+        (Some(Verb::Create), Part::Token) => return subresource::token(registry, call, place, incoming).await,
+        (Some(Verb::Create), Part::Eviction) => return subresource::evict(registry, call, place, incoming).await,
         _ => (),
     }
     match verb {
-        "create" if place.subresource.is_none() => create(registry, call, place, incoming).await,
-        "update" => update(registry, call, place, incoming).await,
-        "patch" => patch(registry, call, place, incoming).await,
-        "delete" => delete(registry, call, place, incoming).await,
-        "deletecollection" => delete_collection(registry, call, place, incoming).await,
-        "get" => {
+        Some(Verb::Create) if place.part == Part::Object => create(registry, call, place, incoming).await,
+        Some(Verb::Update) => update(registry, call, place, incoming).await,
+        Some(Verb::Patch) => patch(registry, call, place, incoming).await,
+        Some(Verb::Delete) => delete(registry, call, place, incoming).await,
+        Some(Verb::DeleteCollection) => delete_collection(registry, call, place, incoming).await,
+        Some(Verb::Get) => {
             let format = negotiate::negotiate(call, Offer::Object, place.kind.custom)?;
             let object = registry.get(&place)?;
             Ok(Reply::Object { code: 200, kind: place.kind.clone(), object, format })
@@ -54,7 +57,7 @@ async fn create(registry: &Arc<Registry>, call: &mut Call, place: Place, incomin
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
     let body = read_object(call, incoming, kind.custom).await?;
-    let options = WriteOptions::parse(&call.query, Write::Create)?;
+    let options = WriteOptions::parse(&call.query, How::Post)?;
     let object = decoded(call, &place, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
     if kind.conduct.transient {
@@ -69,10 +72,10 @@ async fn update(registry: &Arc<Registry>, call: &mut Call, place: Place, incomin
     let kind = place.kind.clone();
     let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
     let body = read_object(call, incoming, kind.custom).await?;
-    let options = WriteOptions::parse(&call.query, Write::Update)?;
+    let options = WriteOptions::parse(&call.query, How::Put)?;
     let object = decoded(call, &place, &body, &options)?;
     let manager = manager(registry, call, &place, &options);
-    let written = registry.update(&place, &Change::Put(&object), &manager)?;
+    let written = registry.update(&place, &Wish::Put(&object), &manager)?;
     Ok(written_reply(call, kind, written, format))
 }
 
@@ -81,12 +84,15 @@ async fn patch(registry: &Arc<Registry>, call: &mut Call, place: Place, incoming
     let format = negotiate::negotiate(call, offer(&place), kind.custom)?;
     let patch_kind = patch_kind(call, kind.custom)?;
     let body = decode::RawBody::new(body::read(incoming).await?, patch_kind.body()).await?;
-    let options = WriteOptions::parse(&call.query, Write::Patch { apply: patch_kind == decode::PatchKind::Apply })?;
+    let options = WriteOptions::parse(&call.query, patch_kind.how())?;
     let manager = manager(registry, call, &place, &options);
-    let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, place.subresource.as_deref());
+    let patcher = decode::Patcher::new(&kind, patch_kind, &body, &manager, place.part);
     let make = |live: Option<&Value>| patcher.make(live);
-    let apply = patch_kind == decode::PatchKind::Apply;
-    let written = registry.update(&place, &Change::Patch { make: &make, apply }, &manager);
+    let wish = match patch_kind.how() {
+        How::Apply => Wish::Apply(&make),
+        _ => Wish::Patch(&make),
+    };
+    let written = registry.update(&place, &wish, &manager);
     call.warnings.extend(patcher.warnings());
     let written = written?;
     Ok(written_reply(call, kind, written, format))
@@ -204,7 +210,7 @@ pub(super) fn manager<'a>(registry: &Registry, call: &Call, place: &Place, optio
         name: place.name.clone(),
         ..ResourcePath::default()
     };
-    let create = Attributes::Resource { verb: "create", path: &path, name: &place.name };
+    let create = Attributes::Resource { verb: Verb::Create.name(), path: &path, name: &place.name };
     let manager = manager.creating(auth::authorize(&registry.db, &call.user, &create));
     if !place.kind.custom {
         return manager;

@@ -6,6 +6,7 @@ use super::check::Check;
 use super::pods::{claim_spec, pod_template, validate_template};
 use super::{Context, Scale, Strategy, warnings};
 use crate::object::{default, integer_at, list, member, present, set, set_metadata, text_at};
+use crate::request::Part;
 use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults};
 
@@ -18,7 +19,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(super) struct Deployment;
 
 impl Strategy for Deployment {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old {
             None => warnings::maker_of_pods(object, TEMPLATE),
             Some(old) => warnings::changed_template(object, old, TEMPLATE),
@@ -60,8 +61,8 @@ impl Strategy for Deployment {
         set(object, "status", json!({}));
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
-        if subresource == Some("status") {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        if part == Part::Status {
             let labels = old.pointer("/metadata/labels").cloned();
             match labels {
                 Some(labels) => set_metadata(new, "labels", labels),
@@ -105,9 +106,9 @@ impl Strategy for Deployment {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        match subresource {
-            Some("status") => status_faults(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => status_faults(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
                 let mut faults = self.validate_create(new);
                 faults.extend(selector_changed(new, old));
@@ -122,7 +123,7 @@ impl Strategy for Deployment {
 pub(super) struct ReplicaSet;
 
 impl Strategy for ReplicaSet {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old {
             None => warnings::maker_of_pods(object, TEMPLATE),
             Some(old) => warnings::changed_template(object, old, TEMPLATE),
@@ -150,9 +151,9 @@ impl Strategy for ReplicaSet {
         workload_faults(object, "deployment")
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        match subresource {
-            Some("status") => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => {
                 let mut faults = self.validate_create(new);
                 faults.extend(selector_changed(new, old));
@@ -167,7 +168,7 @@ impl Strategy for ReplicaSet {
 pub(super) struct ReplicationController;
 
 impl Strategy for ReplicationController {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old {
             None => warnings::maker_of_pods(object, TEMPLATE),
             // The kube-apiserver looks at the template that is being replaced.
@@ -220,9 +221,9 @@ impl Strategy for ReplicationController {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        match subresource {
-            Some("status") => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
             _ => self.validate_create(new),
         }
     }
@@ -237,9 +238,9 @@ impl Strategy for ReplicationController {
 pub(super) struct StatefulSet;
 
 impl Strategy for StatefulSet {
-    fn warnings(&self, object: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
         let (mut found, path) = match old {
-            _ if subresource == Some("status") => return Vec::new(),
+            _ if part == Part::Status => return Vec::new(),
             None => (warnings::template(object, TEMPLATE), ""),
             // The path has this in an update, and only there.
             Some(old) => (warnings::changed_template(object, old, TEMPLATE), ".Spec"),
@@ -319,8 +320,8 @@ impl Strategy for StatefulSet {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource == Some("status") {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status {
             return status_faults(new, &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]);
         }
         let mut faults = self.validate_create(new);
@@ -357,7 +358,7 @@ impl Strategy for StatefulSet {
 pub(super) struct DaemonSet;
 
 impl Strategy for DaemonSet {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old.is_some_and(|old| old.pointer(TEMPLATE) == object.pointer(TEMPLATE)) {
             true => Vec::new(),
             false => warnings::template(object, TEMPLATE),
@@ -396,8 +397,8 @@ impl Strategy for DaemonSet {
         set_template_generation(object, 1);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
-        if subresource.is_none() {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        if part == Part::Object {
             let pointer = format!("/metadata/annotations/{TEMPLATE_GENERATION}");
             let generation: i64 = text_at(old, &pointer).parse().unwrap_or(0);
             let changed = new.pointer("/spec/template") != old.pointer("/spec/template");
@@ -429,8 +430,8 @@ impl Strategy for DaemonSet {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource == Some("status") {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status {
             return status_faults(new, &[]);
         }
         let mut faults = self.validate_create(new);

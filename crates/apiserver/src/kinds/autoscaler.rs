@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::check::Check;
 use super::{Context, Convert, Form, Strategy};
 use crate::object::{default, is_empty, member, set};
+use crate::request::Part;
 use crate::validate::FieldFault;
 
 /// `autoscaling/v2` HorizontalPodAutoscaler.
@@ -55,9 +56,9 @@ impl Strategy for New {
         validate::spec(object, None)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        match subresource {
-            Some("status") => Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done(),
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => Check::of(new).not_negative(&["status.currentReplicas", "status.desiredReplicas"]).done(),
             _ => validate::spec(new, Some(old)),
         }
     }
@@ -81,8 +82,8 @@ impl Strategy for Old {
         notes::OF_STATUS.iter().for_each(|name| notes::drop(object, name));
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
-        let kept = if subresource == Some("status") { notes::OF_SPEC } else { notes::OF_STATUS };
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        let kept = if part == Part::Status { notes::OF_SPEC } else { notes::OF_STATUS };
         kept.iter().for_each(|name| notes::put_back(new, old, name));
     }
 
@@ -90,8 +91,8 @@ impl Strategy for Old {
         New.validate_create(&convert::to_new(object))
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        New.validate_update(&convert::to_new(new), &convert::to_new(old), subresource)
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        New.validate_update(&convert::to_new(new), &convert::to_new(old), part)
     }
 
     fn to_stored(&self, object: Value) -> Value {

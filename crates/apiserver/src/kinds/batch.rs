@@ -6,6 +6,7 @@ use super::check::Check;
 use super::pods::{pod_template, validate_template};
 use super::{Context, Strategy, warnings};
 use crate::object::{default, has, integer_at, items, list, member, present, set, text_at};
+use crate::request::Part;
 use crate::selector::{selects_labels, structured};
 use crate::validate::{FieldFault, NameRule, name_faults};
 
@@ -17,7 +18,7 @@ const GENERATED: [&str; 4] =
 pub(super) struct Job;
 
 impl Strategy for Job {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         job_warnings(object, old, "/spec")
     }
 
@@ -67,8 +68,8 @@ impl Strategy for Job {
         [generated_faults(object), job_spec_faults(object), job_name_faults(object)].concat()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource == Some("status") {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status {
             return status_faults(new);
         }
         // The rules for the spec are among those for any Job, and again among those for a change.
@@ -137,9 +138,9 @@ impl Strategy for Job {
 pub(super) struct CronJob;
 
 impl Strategy for CronJob {
-    fn warnings(&self, object: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
         let mut found = job_warnings(object, old, "/spec/jobTemplate/spec");
-        if old.is_some() && subresource.is_none() && text_at(object, "/spec/schedule").contains("TZ") {
+        if old.is_some() && part == Part::Object && text_at(object, "/spec/schedule").contains("TZ") {
             let see = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
             found.push(format!(
                 "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see {see} for more details"
@@ -187,8 +188,8 @@ impl Strategy for CronJob {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource.is_some() { Vec::new() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        if part != Part::Object { Vec::new() } else { self.validate_create(new) }
     }
 
     fn name_rule(&self) -> NameRule {

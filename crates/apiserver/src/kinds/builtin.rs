@@ -8,9 +8,9 @@ use super::{
     Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, autoscaler, batch, certificates,
     cluster, core, events, limits, networking, pods, policy, rbac, services, storage,
 };
+use crate::request::{Part, Verb};
 
 const TABLE: &str = include_str!("builtin.txt");
-const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 /// Every built-in kind, in the order of discovery.
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
@@ -23,7 +23,7 @@ fn read(line: &str) -> Option<Kind> {
     let (kind, plural, scope, verbs) = (columns.next()?, columns.next()?, columns.next()?, columns.next()?);
     let (short, categories, conduct) = (columns.next()?, columns.next()?, columns.next()?);
     let subresources = columns.next().unwrap_or_default();
-    let verbs = if verbs == "all" { strings(ALL) } else { list(verbs) };
+    let verbs = if verbs == "all" { Verb::ALL.into() } else { verbs_of(verbs) };
     let conduct = list(conduct);
     let says = |word: &str| conduct.iter().any(|known| known == word);
     let stored: Option<GroupVersion> = conduct.iter().find_map(|word| word.strip_prefix("stored=")?.parse().ok());
@@ -44,7 +44,7 @@ fn read(line: &str) -> Option<Kind> {
         verbs,
         store,
         stored_version,
-        subresources: subresources.split_whitespace().map(|text| subresource(text, &version)).collect(),
+        subresources: subresources.split_whitespace().filter_map(|text| subresource(text, &version)).collect(),
         conduct: Conduct {
             generation: says("generation"),
             creates_on_update: says("upsert"),
@@ -127,10 +127,9 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
 }
 
 /// Reads `name[:verb][=kind]`.
-fn subresource(text: &str, version: &GroupVersion) -> Subresource {
+fn subresource(text: &str, version: &GroupVersion) -> Option<Subresource> {
     let (path, kind) = text.split_once('=').map_or((text, None), |(path, kind)| (path, Some(kind)));
-    let (name, verbs) =
-        path.split_once(':').map_or((path, strings(&["get", "patch", "update"])), |(name, verb)| (name, list(verb)));
+    let (name, verbs) = path.split_once(':').unwrap_or((path, "get,patch,update"));
     let kind = kind.map(|kind| match kind.rsplit_once('/') {
         Some((version, kind)) => {
             let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -138,13 +137,13 @@ fn subresource(text: &str, version: &GroupVersion) -> Subresource {
         }
         None => version.with_kind(kind),
     });
-    Subresource { name: name.into(), verbs, kind }
+    Some(Subresource { part: Part::parse(name)?, verbs: verbs_of(verbs), kind })
+}
+
+fn verbs_of(text: &str) -> Vec<Verb> {
+    text.split(',').filter_map(Verb::parse).collect()
 }
 
 fn list(text: &str) -> Vec<String> {
     text.split(',').filter(|item| *item != "-" && !item.is_empty()).map(Into::into).collect()
-}
-
-fn strings(items: &[&str]) -> Vec<String> {
-    items.iter().map(ToString::to_string).collect()
 }

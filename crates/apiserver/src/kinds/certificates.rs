@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Context, Strategy};
 use crate::object::{doubles, integer_at, list, member, put_back, remove, set, text_at};
+use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, name_faults};
 
 /// The purposes that a certificate may be asked for.
@@ -68,11 +69,11 @@ impl Strategy for SigningRequest {
         set(object, "status", Value::Object(Map::new()));
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
         put_back(new, old, "spec");
-        match subresource {
-            None => put_back(new, old, "status"),
-            Some("approval") => {
+        match part {
+            Part::Object => put_back(new, old, "status"),
+            Part::Approval => {
                 conditions::date(new, old, &context.time());
                 let conditions = new.pointer("/status/conditions").cloned();
                 put_back(new, old, "status");
@@ -83,7 +84,7 @@ impl Strategy for SigningRequest {
                     }
                 }
             }
-            Some(_) => {
+            _ => {
                 conditions::keep_decisions(new, old);
                 conditions::date(new, old, &context.time());
             }
@@ -101,16 +102,16 @@ impl Strategy for SigningRequest {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
         let certificate = |object| text_at(object, "/status/certificate");
         let (is_new, had_one) = (certificate(new) != certificate(old), !certificate(old).is_empty());
         let mut faults = spec_faults(new, text_at(old, "/spec/signerName"));
         faults.extend(conditions::faults(new, Some(old)));
         faults.extend(certificate_fault(new).filter(|_| is_new));
-        faults.extend(conditions::changes(new, old, subresource == Some("approval")));
-        let why = match subresource {
-            Some("status") if had_one => "updates may not modify existing certificate content",
-            Some("status") => return faults,
+        faults.extend(conditions::changes(new, old, part == Part::Approval));
+        let why = match part {
+            Part::Status if had_one => "updates may not modify existing certificate content",
+            Part::Status => return faults,
             _ => "updates may not set certificate content",
         };
         faults.extend(is_new.then(|| FieldFault::forbidden("status.certificate", why)));

@@ -8,6 +8,7 @@ use super::check::Check;
 use super::core::add_finalizer;
 use super::{Context, Strategy, warnings};
 use crate::object::{default, doubles, has, list, member, set, text_at};
+use crate::request::Part;
 use crate::validate::{FaultReason, FieldFault, NameRule};
 
 /// `v1` Node.
@@ -28,8 +29,8 @@ const NODE_INFO: &[&str] = &[
 ];
 
 impl Strategy for Node {
-    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
-        if subresource.is_some() {
+    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+        if part != Part::Object {
             return Vec::new();
         }
         let mut found = Vec::new();
@@ -69,7 +70,7 @@ impl Strategy for Node {
         _: &Context<'_>,
         object: &mut Value,
         old: Option<&Value>,
-        _: Option<&str>,
+        _: Part,
     ) -> Result<(), Box<pintle_meta::Status>> {
         let taint = "node.kubernetes.io/not-ready";
         let there = list(object, "/spec/taints").any(|known| text_at(known, "/key") == taint);
@@ -123,8 +124,8 @@ pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 pub(super) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
-    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
-        if subresource.is_some() {
+    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+        if part != Part::Object {
             return Vec::new();
         }
         let mut found = Vec::new();
@@ -172,8 +173,8 @@ impl Strategy for PersistentVolume {
         set(object, "status", json!({"phase": "Pending", "lastPhaseTransitionTime": context.time()}));
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
-        if subresource == Some("status")
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        if part == Part::Status
             && text_at(new, "/status/phase") != text_at(old, "/status/phase")
             && let Some(status) = new.get_mut("status")
         {
@@ -211,8 +212,8 @@ impl Strategy for PersistentVolume {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource.is_some() {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part != Part::Object {
             return Vec::new();
         }
         let mut faults = self.validate_create(new);
@@ -232,7 +233,7 @@ impl Strategy for PersistentVolume {
         _: &Context<'_>,
         object: &mut Value,
         old: Option<&Value>,
-        _: Option<&str>,
+        _: Part,
     ) -> Result<(), Box<pintle_meta::Status>> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/pv-protection");

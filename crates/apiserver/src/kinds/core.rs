@@ -10,6 +10,7 @@ use super::networking::{is_of_this_server, special_address};
 use super::pods::{claim_spec, pod_template, validate_template};
 use super::{Context, Strategy, warnings};
 use crate::object::{default, has, items, list, member, put_back, remove, set, set_metadata, text_at};
+use crate::request::Part;
 use crate::schema::quantity;
 use crate::validate::{FieldFault, NameRule};
 
@@ -49,7 +50,7 @@ impl Strategy for ConfigMap {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = immutable(new, old, &["data", "binaryData"]);
         faults.extend(self.validate_create(new));
         faults
@@ -130,7 +131,7 @@ impl Strategy for Secret {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = Vec::new();
         if new.get("type") != old.get("type") {
             faults.push(FieldFault::invalid("type", new.get("type").unwrap_or(&Value::Null), "field is immutable"));
@@ -140,7 +141,7 @@ impl Strategy for Secret {
         faults
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
         match text_at(object, "/type") {
             "kubernetes.io/tls" => warnings::key_pair(object).into_iter().collect(),
             _ => Vec::new(),
@@ -161,7 +162,7 @@ impl Strategy for Endpoints {
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
         let labels = object.pointer("/metadata/labels");
         let controller = labels.and_then(|labels| labels.get("endpoints.kubernetes.io/managed-by"));
         if controller.is_some_and(|controller| controller == "endpoint-controller") {
@@ -234,7 +235,7 @@ impl Strategy for ComponentStatus {
 pub(super) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
         let had = old.is_some_and(|old| warnings::is_annotated(old, KEY));
         let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
@@ -284,9 +285,9 @@ impl Strategy for Namespace {
         }
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
-        match subresource {
-            None => {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        match part {
+            Part::Object => {
                 put_back(new, old, "status");
                 let finalizers = old.pointer("/spec/finalizers").cloned();
                 if let Some(spec) = member(new, "spec") {
@@ -296,8 +297,8 @@ impl Strategy for Namespace {
                     }
                 }
             }
-            Some("finalize") => put_back(new, old, "status"),
-            Some(_) => {}
+            Part::Finalize => put_back(new, old, "status"),
+            _ => {}
         }
         Self::label(new);
     }
@@ -313,9 +314,9 @@ impl Strategy for Namespace {
             .collect()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        match subresource {
-            Some("status") => {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => {
                 let phase = text_at(new, "/status/phase");
                 let terminating = has(old, "/metadata/deletionTimestamp");
                 let (wrong, why) = match terminating {
@@ -324,7 +325,7 @@ impl Strategy for Namespace {
                 };
                 if wrong { vec![FieldFault::invalid_text("status.Phase", phase, why)] } else { Vec::new() }
             }
-            Some("finalize") => {
+            Part::Finalize => {
                 let names = list(new, "/spec/finalizers").filter_map(Value::as_str).enumerate();
                 let plain = names.filter(|(_, name)| !name.contains('/') && *name != "kubernetes");
                 let fault = |(at, name): (usize, &str)| {
@@ -351,8 +352,8 @@ impl Strategy for Namespace {
 pub(super) struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
-    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
-        if subresource.is_some() {
+    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+        if part != Part::Object {
             return Vec::new();
         }
         let mut found = Vec::new();
@@ -389,7 +390,7 @@ impl Strategy for PersistentVolumeClaim {
         _: &Context<'_>,
         object: &mut Value,
         old: Option<&Value>,
-        _: Option<&str>,
+        _: Part,
     ) -> Result<(), Box<pintle_meta::Status>> {
         if old.is_none() {
             add_finalizer(object, "kubernetes.io/pvc-protection");
@@ -422,8 +423,8 @@ impl Strategy for PersistentVolumeClaim {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource.is_some() {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part != Part::Object {
             return Vec::new();
         }
         let mut faults = self.validate_create(new);
@@ -458,7 +459,7 @@ pub(super) fn add_finalizer(object: &mut Value, name: &str) {
 pub(super) struct PodTemplate;
 
 impl Strategy for PodTemplate {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old {
             None => warnings::template(object, "/template"),
             Some(old) => warnings::changed_template(object, old, "/template"),

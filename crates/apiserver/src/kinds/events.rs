@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::check::Check;
 use super::{Form, Strategy};
 use crate::object::{default, has, integer_at, member, text, text_at};
+use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, qualified_name_faults};
 
 /// `v1` Event.
@@ -70,7 +71,7 @@ impl Strategy for Core {
         core_faults(event)
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, _: &Value, _: Part) -> Vec<FieldFault> {
         namespace_faults(new)
     }
 
@@ -112,7 +113,7 @@ impl Strategy for New {
         new_faults(event)
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = new_faults(new);
         faults.extend(fixed_faults(new, old));
         faults

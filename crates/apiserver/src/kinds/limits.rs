@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::check::Check;
 use super::{Context, Strategy};
 use crate::object::{items, list, member, set, text_at};
+use crate::request::Part;
 use crate::schema::quantity;
 use crate::validate::{FieldFault, qualified_name_faults};
 
@@ -147,7 +148,7 @@ fn more_than_allowed(quota: &Value, resource: &str) -> Option<String> {
 pub(super) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         match old {
             None => REQUESTED.iter().filter_map(|resource| more_than_allowed(object, resource)).collect(),
             Some(_) => Vec::new(),
@@ -193,7 +194,7 @@ impl Strategy for ResourceQuota {
         faults
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource.is_some() { Vec::new() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        if part != Part::Object { Vec::new() } else { self.validate_create(new) }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::check::{Check, immutable};
 use super::{Context, Strategy, warnings};
 use crate::object::{default, differ_outside, doubles, has, is_empty, items, list, member, text_at};
+use crate::request::Part;
 use crate::validate::{FieldFault, NameRule};
 
 const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
@@ -17,14 +18,14 @@ const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 pub(super) struct Ingress;
 
 impl Strategy for Ingress {
-    fn warnings(&self, object: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
         const KEY: &str = "kubernetes.io/ingress.class";
         let annotated = warnings::is_annotated(object, KEY) && !has(object, "/spec/ingressClassName");
         match old {
             None if annotated => {
                 vec![format!("annotation {KEY:?} is deprecated, please use 'spec.ingressClassName' instead")]
             }
-            Some(_) if subresource.is_some() => warnings::load_balancer(object),
+            Some(_) if part != Part::Object => warnings::load_balancer(object),
             _ => Vec::new(),
         }
     }
@@ -40,8 +41,8 @@ impl Strategy for Ingress {
         crate::object::set(object, "status", json!({"loadBalancer": {}}));
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource.is_some() { Vec::new() } else { self.validate_create(new) }
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        if part != Part::Object { Vec::new() } else { self.validate_create(new) }
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
@@ -94,7 +95,7 @@ impl Strategy for IngressClass {
         Check::of(object).required("spec.controller").done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["spec.controller"]));
         faults
@@ -106,7 +107,7 @@ impl Strategy for IngressClass {
 pub(super) struct NetworkPolicy;
 
 impl Strategy for NetworkPolicy {
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
         for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
             for (at, rule) in list(object, &format!("/spec/{rules}")).enumerate() {
@@ -181,7 +182,7 @@ const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslice
 pub(super) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
         if old.is_none() && text_at(object, "/addressType") == "FQDN" {
             found.push("spec.addressType: FQDN endpoints are deprecated".into());
@@ -248,7 +249,7 @@ impl Strategy for EndpointSlice {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["addressType"]));
         faults

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Kind;
+use crate::request::Part;
 use crate::store::{ResourceKey, key};
 
 /// Where a request works: a kind and, but for collections, an object or one of its subresources.
@@ -13,13 +14,12 @@ pub(crate) struct Place {
     pub(crate) namespace: String,
     /// Empty for a collection.
     pub(crate) name: String,
-    /// Such as `status`.
-    pub(crate) subresource: Option<String>,
+    pub(crate) part: Part,
 }
 
 impl Place {
     pub(crate) fn new(kind: Arc<Kind>, namespace: &str, name: &str) -> Self {
-        Self { kind, namespace: namespace.into(), name: name.into(), subresource: None }
+        Self { kind, namespace: namespace.into(), name: name.into(), part: Part::Object }
     }
 
     pub(crate) fn resource_key(&self) -> ResourceKey {

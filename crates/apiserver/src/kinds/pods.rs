@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Strategy, warnings};
 use crate::object::{list, put_back, set, set_metadata, text_at};
+use crate::request::Part;
 use crate::validate::FieldFault;
 
 pub(super) use container::{port_name_faults, resource_faults as container_resource_faults};
@@ -52,9 +53,9 @@ impl Strategy for Pod {
         set(pod, "status", status);
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Value, old: &Value, subresource: Option<&str>) {
-        match subresource {
-            Some("status") => {
+    fn prepare_for_update(&self, _: &Context<'_>, pod: &mut Value, old: &Value, part: Part) {
+        match part {
+            Part::Status => {
                 {
                     let key = "ownerReferences";
                     let value = old.pointer(&format!("/metadata/{key}")).cloned();
@@ -65,8 +66,8 @@ impl Strategy for Pod {
                 }
                 update::keep_class(pod, old);
             }
-            Some("ephemeralcontainers") => update::take_ephemeral_containers(pod, old),
-            Some("resize") => update::take_resources(pod, old),
+            Part::EphemeralContainers => update::take_ephemeral_containers(pod, old),
+            Part::Resize => update::take_resources(pod, old),
             _ => put_back(pod, old, "status"),
         }
     }
@@ -76,11 +77,11 @@ impl Strategy for Pod {
         context: &Context<'_>,
         pod: &mut Value,
         old: Option<&Value>,
-        subresource: Option<&str>,
+        part: Part,
     ) -> Result<(), Box<Status>> {
-        match subresource {
-            None => admit::pod(context, pod, old),
-            Some(_) => Ok(()),
+        match part {
+            Part::Object => admit::pod(context, pod, old),
+            _ => Ok(()),
         }
     }
 
@@ -97,18 +98,18 @@ impl Strategy for Pod {
         faults
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        update::faults(new, old, subresource)
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        update::faults(new, old, part)
     }
 
-    fn warnings(&self, pod: &Value, old: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
+    fn warnings(&self, pod: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
         let mut found = Vec::new();
         if old.is_none() {
             found.extend(warnings::name(pod, "the Pod's hostname"));
             found.extend(warnings::pod(pod, ""));
         }
         // What a Pod may change is too little to warn of it once more.
-        if subresource == Some("status") {
+        if part == Part::Status {
             for key in ["podIPs", "hostIPs"] {
                 for (at, entry) in list(pod, &format!("/status/{key}")).enumerate() {
                     found.extend(warnings::ip(text_at(entry, "/ip"), &format!("status.{key}[{at}].ip")));

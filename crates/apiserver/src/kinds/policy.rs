@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::check::{Check, immutable};
 use super::{Context, Strategy, warnings};
 use crate::object::{default, has, integer_at, member, set, text_at};
+use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, label_value_faults};
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
@@ -53,9 +54,9 @@ impl Strategy for PodDisruptionBudget {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, _: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        match subresource {
-            Some("status") => {
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => {
                 let fields = [
                     "status.disruptionsAllowed",
                     "status.currentHealthy",
@@ -117,7 +118,7 @@ impl Strategy for PriorityClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = Vec::new();
         if new.get("value") != old.get("value") {
             faults.push(FieldFault::forbidden("value", "may not be changed in an update."));
@@ -132,7 +133,7 @@ impl Strategy for PriorityClass {
 pub(super) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
         let selector = object.pointer("/scheduling/nodeSelector").and_then(Value::as_object);
         let keys = selector.into_iter().flat_map(|selector| selector.keys());
         keys.filter_map(|key| warnings::node_label(key)).map(|why| format!("scheduling.nodeSelector: {why}")).collect()
@@ -143,7 +144,7 @@ impl Strategy for RuntimeClass {
         check.required("handler").done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         immutable(new, old, &["handler"])
     }
 }
@@ -168,7 +169,7 @@ impl Strategy for ControllerRevision {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = self.validate_create(new);
         faults.extend(immutable(new, old, &["data"]));
         faults

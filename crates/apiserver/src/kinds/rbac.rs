@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::check::Check;
 use super::{Context, Strategy};
 use crate::object::{default, is_empty, items, list, member, set, text_at};
+use crate::request::Part;
 use crate::selector::structured;
 use crate::validate::{FieldFault, NameRule};
 
@@ -23,7 +24,7 @@ impl Strategy for Role {
         }
     }
 
-    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, _: &Value, _: Option<&str>) {
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, _: &Value, _: Part) {
         self.prepare_for_create(context, new);
     }
 
@@ -101,7 +102,7 @@ impl Strategy for RoleBinding {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = self.validate_create(new);
         if new.get("roleRef") != old.get("roleRef") {
             let said = |name: &str| text_at(new, &format!("/roleRef/{name}"));

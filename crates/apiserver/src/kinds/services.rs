@@ -9,6 +9,7 @@ use super::check::Check;
 use super::{Cluster, Context, Strategy, warnings};
 use crate::failure::Failure;
 use crate::object::{default, has, integer_at, is_empty, items, list, member, remove, set, text_at};
+use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
@@ -57,8 +58,8 @@ impl Strategy for Service {
         set(object, "status", json!({"loadBalancer": {}}));
     }
 
-    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, subresource: Option<&str>) {
-        if subresource.is_some() {
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        if part != Part::Object {
             return;
         }
         let was = text_at(old, "/spec/type").to_owned();
@@ -117,9 +118,9 @@ impl Strategy for Service {
         context: &Context<'_>,
         object: &mut Value,
         old: Option<&Value>,
-        subresource: Option<&str>,
+        part: Part,
     ) -> Result<(), Box<pintle_meta::Status>> {
-        if subresource.is_some() {
+        if part != Part::Object {
             return Ok(());
         }
         let taken = taken(context.cluster, object, old);
@@ -129,7 +130,7 @@ impl Strategy for Service {
         }
         let otherwise = match old {
             None => self.validate_create(object),
-            Some(old) => self.validate_update(object, old, subresource),
+            Some(old) => self.validate_update(object, old, part),
         };
         if !otherwise.is_empty() {
             // The caller finds them too, and they come first.
@@ -146,8 +147,8 @@ impl Strategy for Service {
         if found.is_empty() { allocation_faults(object) } else { found }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-        if subresource == Some("status") {
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status {
             return Vec::new();
         }
         let mut found = faults(new);
@@ -160,10 +161,10 @@ impl Strategy for Service {
         found
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>, subresource: Option<&str>) -> Vec<String> {
-        match subresource {
-            Some(_) => warnings::load_balancer(object),
-            None => fields_to_warn_of(object),
+    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+        match part {
+            Part::Object => fields_to_warn_of(object),
+            _ => warnings::load_balancer(object),
         }
     }
 

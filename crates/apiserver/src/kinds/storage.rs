@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::check::{Check, immutable};
 use super::{Context, Strategy, warnings};
 use crate::object::{default, has, list, member, text_at};
+use crate::request::Part;
 use crate::validate::FieldFault;
 
 /// `storage.k8s.io/v1` StorageClass.
@@ -12,7 +13,7 @@ use crate::validate::FieldFault;
 pub(super) struct StorageClass;
 
 impl Strategy for StorageClass {
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
         let mut found = Vec::new();
         for (at, topology) in list(object, "/allowedTopologies").enumerate() {
             for (nth, expression) in list(topology, "/matchLabelExpressions").enumerate() {
@@ -36,7 +37,7 @@ impl Strategy for StorageClass {
             .done()
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
         let mut faults = Vec::new();
         if new.get("parameters") != old.get("parameters") {
             faults.push(FieldFault::forbidden("parameters", "updates to parameters are forbidden."));
@@ -51,7 +52,7 @@ impl Strategy for StorageClass {
 pub(super) struct CsiDriver;
 
 impl Strategy for CsiDriver {
-    fn warnings(&self, object: &Value, old: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
         const TOKENS: &str = "/spec/tokenRequests";
         let asks = list(object, TOKENS).next().is_some() && !has(object, "/spec/serviceAccountTokenInSecrets");
         let as_before = old.is_some_and(|old| old.pointer(TOKENS) == object.pointer(TOKENS));
@@ -79,7 +80,7 @@ impl Strategy for CsiDriver {
 pub(super) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
-    fn warnings(&self, object: &Value, _: Option<&Value>, _: Option<&str>) -> Vec<String> {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
         let selector = object.get("nodeTopology");
         selector.map(|selector| warnings::node_selector(selector, "nodeTopology")).unwrap_or_default()
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::GroupResource;
 use super::table::Column;
+use crate::request::Part;
 use crate::request::user::User;
 use crate::store::{Db, Range, Stored, key};
 use crate::validate::FieldFault;
@@ -106,7 +107,7 @@ pub(crate) trait Strategy: Send + Sync {
     fn prepare_for_create(&self, _context: &Context<'_>, _object: &mut Value) {}
 
     /// Puts back what this request may not change.
-    fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Value, _old: &Value, _subresource: Option<&str>) {}
+    fn prepare_for_update(&self, _context: &Context<'_>, _new: &mut Value, _old: &Value, _part: Part) {}
 
     /// What admission does on a real server: changes the object, or refuses the request. `old` is the stored object of an update.
     fn admit(
@@ -114,7 +115,7 @@ pub(crate) trait Strategy: Send + Sync {
         _context: &Context<'_>,
         _object: &mut Value,
         _old: Option<&Value>,
-        _subresource: Option<&str>,
+        _part: Part,
     ) -> Result<(), Box<Status>> {
         Ok(())
     }
@@ -125,12 +126,12 @@ pub(crate) trait Strategy: Send + Sync {
     }
 
     /// The faults of a changed object, those of its metadata aside.
-    fn validate_update(&self, new: &Value, _old: &Value, _subresource: Option<&str>) -> Vec<FieldFault> {
+    fn validate_update(&self, new: &Value, _old: &Value, _part: Part) -> Vec<FieldFault> {
         self.validate_create(new)
     }
 
     /// What to warn of in a valid object. `old` is the stored object of an update.
-    fn warnings(&self, _object: &Value, _old: Option<&Value>, _subresource: Option<&str>) -> Vec<String> {
+    fn warnings(&self, _object: &Value, _old: Option<&Value>, _part: Part) -> Vec<String> {
         Vec::new()
     }
 

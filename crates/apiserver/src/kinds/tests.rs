@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Cluster, Context, GroupResource, Kind, Kinds};
+use crate::request::Part;
 use crate::request::user::User;
 
 /// A cluster without objects.
@@ -259,7 +260,7 @@ fn a_service_gets_the_first_free_address_and_port() {
         json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.strategy.defaults(&mut service);
-    kind.strategy.admit(&context(&cluster), &mut service, None, None).expect("nothing refuses it");
+    kind.strategy.admit(&context(&cluster), &mut service, None, Part::Object).expect("nothing refuses it");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.3");
     assert_eq!(service["spec"]["clusterIPs"], json!(["10.0.0.3"]));
     assert_eq!(service["spec"]["ports"][0]["nodePort"], 30001);
@@ -270,7 +271,7 @@ fn no_service_gets_the_address_of_the_service_kubernetes_by_chance() {
     let mut service = json!({"metadata": {"name": "a", "namespace": "n"}, "spec": {"ports": [{"port": 80}]}});
     let kind = kind("", "v1", "services");
     kind.strategy.defaults(&mut service);
-    kind.strategy.admit(&context(&Empty), &mut service, None, None).expect("nothing refuses it");
+    kind.strategy.admit(&context(&Empty), &mut service, None, Part::Object).expect("nothing refuses it");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.2");
 }
 
@@ -281,7 +282,7 @@ fn a_pod_gets_the_priority_of_its_class() {
     let kind = kind("", "v1", "pods");
     let admitted = |spec: Value| {
         let mut pod = json!({"metadata": {"name": "a"}, "spec": pod_spec(spec)});
-        kind.strategy.admit(&context(&cluster), &mut pod, None, None).map(|()| pod["spec"]["priority"].clone())
+        kind.strategy.admit(&context(&cluster), &mut pod, None, Part::Object).map(|()| pod["spec"]["priority"].clone())
     };
     assert_eq!(admitted(json!({})).ok(), Some(json!(0)));
     assert_eq!(admitted(json!({"priorityClassName": "high"})).ok(), Some(json!(10)));
@@ -347,15 +348,15 @@ fn no_rule_panics_on_odd_json() {
             let mut made = object.clone();
             kind.strategy.defaults(&mut made);
             kind.strategy.prepare_for_create(&context(&Empty), &mut made);
-            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, None);
-            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Some("status"));
-            let _ = kind.strategy.admit(&context(&Empty), &mut made, None, None).is_ok();
+            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Part::Object);
+            kind.strategy.prepare_for_update(&context(&Empty), &mut made, object, Part::Status);
+            let _ = kind.strategy.admit(&context(&Empty), &mut made, None, Part::Object).is_ok();
             kind.strategy.validate_create(&made);
-            kind.strategy.validate_update(&made, object, None);
-            kind.strategy.validate_update(object, &made, Some("status"));
-            kind.strategy.warnings(object, None, None);
-            kind.strategy.warnings(object, Some(&made), None);
-            kind.strategy.warnings(object, Some(&made), Some("status"));
+            kind.strategy.validate_update(&made, object, Part::Object);
+            kind.strategy.validate_update(object, &made, Part::Status);
+            kind.strategy.warnings(object, None, Part::Object);
+            kind.strategy.warnings(object, Some(&made), Part::Object);
+            kind.strategy.warnings(object, Some(&made), Part::Status);
             kind.shown(&Arc::new(kind.strategy.to_stored(made)));
         }
     }

@@ -7,70 +7,48 @@ use serde_json::Value;
 
 use super::Registry;
 use super::served::{Served, Written};
+use super::write::{Complete, Write};
 use crate::auth;
 use crate::failure::{Failure, Outcome, details};
 use crate::fieldmanager::Writer;
-use crate::kinds::{self, GroupResource, Kind, Place};
+use crate::kinds::{GroupResource, Kind, Place};
 use crate::object::metadata::text;
 use crate::object::metadata_mut;
+use crate::request::options::How;
 use crate::store::{Expect, Refused, Store, Stored};
 
 /// How many generated names are tried.
 const CREATE_TRIES: usize = 8;
 
-/// What kind of request makes an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    Post,
-    Put,
-    Apply,
-}
-
 impl Registry {
     /// Creates an object in `place`, whose own name does not count.
-    pub(crate) fn create(&self, place: &Place, object: Value, manager: &Writer<'_>) -> Outcome<Written> {
-        self.create_with(place, object, manager, Origin::Post)
+    pub(crate) fn create(&self, place: &Place, object: Value, by: &Writer<'_>) -> Outcome<Written> {
+        self.create_by(How::Post, place, object, by)
     }
 
     /// Creates an object; one that a PUT makes keeps what a POST would wipe, but for the uid and the time.
-    pub(super) fn create_with(
-        &self,
-        place: &Place,
-        mut object: Value,
-        manager: &Writer<'_>,
-        origin: Origin,
-    ) -> Outcome<Written> {
+    pub(super) fn create_by(&self, how: How, place: &Place, mut object: Value, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
-        self.check_place(place, &mut object, manager)?;
+        self.check_place(place, &mut object, by)?;
         let version = text(&object, "resourceVersion").to_owned();
-        wipe(&mut object, origin);
-        kind.strategy.defaults(&mut object);
-        if origin != Origin::Apply {
-            manager.track(kind, None, &mut object, place.subresource.as_deref());
-        }
-        self.prepare(kind, &mut object);
-        let generate = text(&object, "name").is_empty() && !text(&object, "generateName").is_empty();
+        wipe(&mut object, how);
         let base = text(&object, "generateName").to_owned();
+        let generate = text(&object, "name").is_empty() && !base.is_empty();
         let mut names = 0;
         while names < CREATE_TRIES {
-            let mut object = object.clone();
+            let mut new = object.clone();
             if generate {
-                metadata_mut(&mut object).insert("name".into(), self.generated_name(&base).into());
+                metadata_mut(&mut new).insert("name".into(), self.generated_name(&base).into());
             }
-            let name = text(&object, "name").to_owned();
-            let mut warnings = self.complete(place, &mut object, manager)?;
-            super::nesting::check(kind, &object)?;
-            self.check_signing(place, &object, None, manager.user())?;
-            let charges = self.admit(place, &object, None)?;
-            if origin == Origin::Post
-                && !manager.options.dry_run
-                && version.parse().is_ok_and(|version: u64| version > 0)
-            {
+            let name = text(&new, "name").to_owned();
+            let Complete { object: new, mut warnings, charges } =
+                self.complete(Write { place, old: None, new, by, how })?;
+            if how == How::Post && !by.options.dry_run && version.parse().is_ok_and(|version: u64| version > 0) {
                 let why = "resourceVersion should not be set on objects to be created";
                 return Err(Failure::plain(500, why));
             }
             let place = Place { name: name.clone(), ..place.clone() };
-            let stored = kind.strategy.to_stored(object);
+            let stored = kind.strategy.to_stored(new);
             if let Some(found) = self.db.get(&place.resource_key(), &place.key()) {
                 if generate {
                     names += 1;
@@ -78,7 +56,7 @@ impl Registry {
                 }
                 return Err(taken(&kind.resource(), &name, Some(&found)));
             }
-            if manager.options.dry_run {
+            if by.options.dry_run {
                 let mut shown = Value::clone(&kind.shown(&Arc::new(stored)));
                 if !version.is_empty() && version != "0" {
                     metadata_mut(&mut shown).insert("resourceVersion".into(), version.into());
@@ -109,7 +87,7 @@ impl Registry {
     }
 
     /// Whether anything can be created there at all, and this object by this user.
-    fn check_place(&self, place: &Place, object: &mut Value, manager: &Writer<'_>) -> Outcome<()> {
+    fn check_place(&self, place: &Place, object: &mut Value, by: &Writer<'_>) -> Outcome<()> {
         let kind = &place.kind;
         check_namespace(kind, &place.namespace, object)?;
         if kind.conduct.terminating {
@@ -120,43 +98,9 @@ impl Registry {
             self.check_namespace_is_open(kind, &place.namespace, text(object, "name"))?;
         }
         if auth::grants_rights(place) {
-            auth::check_grant(&self.db, manager.user(), place, object, None)?;
+            auth::check_grant(&self.db, by.user(), place, object, None)?;
         }
         Ok(())
-    }
-
-    /// Sets what only the server sets.
-    fn prepare(&self, kind: &Kind, object: &mut Value) {
-        let metadata = metadata_mut(object);
-        metadata.insert("uid".into(), self.uuid().into());
-        metadata.insert("creationTimestamp".into(), self.clock.now_text().into());
-        if kind.conduct.generation {
-            metadata.insert("generation".into(), 1.into());
-        }
-    }
-
-    /// Everything between decoding and the store: what the schema does not know goes, defaults come, rules are held.
-    fn complete(&self, place: &Place, object: &mut Value, manager: &Writer<'_>) -> Outcome<Vec<String>> {
-        let kind = &place.kind;
-        let context = self.context(manager.user());
-        kinds::metadata::check_types(kind, object)?;
-        if kind.splits_status() && kind.kind != "Node" {
-            object.as_object_mut().map(|object| object.remove("status"));
-        }
-        self.complete_by_limits(place, object, None);
-        kind.strategy.prepare_for_create(&context, object);
-        kind.strategy.admit(&context, object, None, None)?;
-        super::namespace::label(kind, object);
-        let mut faults = kinds::metadata::faults(kind, object);
-        faults.extend(kind.strategy.validate_create(object));
-        if !faults.is_empty() {
-            return Err(kind.invalid(text(object, "name"), faults));
-        }
-        let mut warnings = crate::object::metadata::drop_repeated_owners(object);
-        warnings.extend(kinds::metadata::warnings(kind, object));
-        warnings.extend(kind.strategy.warnings(object, None, None));
-        kind.normalise(object);
-        Ok(warnings)
     }
 
     /// The namespace must be there and not be going away.
@@ -185,12 +129,12 @@ fn namespace_is_open(store: &Store, namespace: &str) -> bool {
 }
 
 /// Wipes what a client may not set. A deletion that a PUT or an apply claims to be under way stays.
-fn wipe(object: &mut Value, origin: Origin) {
+fn wipe(object: &mut Value, how: How) {
     let metadata = metadata_mut(object);
     for field in ["uid", "creationTimestamp", "selfLink", "resourceVersion"] {
         metadata.remove(field);
     }
-    if origin == Origin::Post {
+    if how == How::Post {
         metadata.remove("deletionTimestamp");
         metadata.remove("deletionGracePeriodSeconds");
     }

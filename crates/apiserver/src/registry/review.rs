@@ -4,25 +4,21 @@ use serde_json::{Value, json};
 
 use super::Registry;
 use super::served::Served;
+use super::write::Write;
 use crate::auth::{self, Attributes, Decision};
 use crate::failure::{Failure, Outcome};
 use crate::fieldmanager::Writer;
 use crate::kinds::{Cluster, Place};
 use crate::object::metadata::text;
 use crate::object::metadata_mut;
+use crate::request::options::How;
 use crate::request::path::ResourcePath;
 use crate::request::user::User;
 use crate::validate::FieldFault;
 
 impl Registry {
     /// Answers a review that `user` sends.
-    pub(crate) fn review(
-        &self,
-        place: &Place,
-        mut object: Value,
-        user: &User,
-        manager: &Writer<'_>,
-    ) -> Outcome<Served> {
+    pub(crate) fn review(&self, place: &Place, mut object: Value, user: &User, by: &Writer<'_>) -> Outcome<Served> {
         let kind = &place.kind;
         if let Some(object) = object.as_object_mut() {
             object.remove("status");
@@ -45,11 +41,11 @@ impl Registry {
                 if token.is_empty() {
                     return Err(Failure::bad_request("token is required for TokenReview in authentication"));
                 }
-                manager.track(kind, None, &mut object, None);
+                object = tracked(place, object, by);
                 object["status"] = self.token_status(&token, &object["spec"]["audiences"]);
             }
             _ => {
-                manager.track(kind, None, &mut object, None);
+                object = tracked(place, object, by);
                 if kind.namespaced() {
                     metadata_mut(&mut object).insert("namespace".into(), place.namespace.as_str().into());
                 } else if named {
@@ -146,6 +142,13 @@ impl Registry {
 }
 
 /// Whom a review asks about.
+/// A review with its owners, which is all that it has in common with what is stored.
+fn tracked(place: &Place, new: Value, by: &Writer<'_>) -> Value {
+    let mut write = Write { place, old: None, new, by, how: How::Post };
+    write.track();
+    write.new
+}
+
 fn subject(spec: &Value) -> Outcome<User> {
     let groups = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let user = User {

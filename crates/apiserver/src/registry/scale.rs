@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 
 use super::Registry;
 use super::served::{Served, Written};
-use super::update::Change;
+use super::update::Wish;
 use crate::failure::{Failure, Outcome};
 use crate::fieldmanager::{self, Writer};
 use crate::kinds::{GroupResource, Kind, Place, Scale};
 use crate::object::metadata::text;
 use crate::object::metadata_mut;
+use crate::request::Part;
 use crate::validate::FieldFault;
 
 impl Registry {
@@ -38,11 +39,11 @@ impl Registry {
             check(place, &scale, live)?;
             let present = with_owners(present, live, paths);
             metadata_mut(&mut scale).remove("managedFields");
-            manager.track(&Kind::of_bodies("autoscaling", "v1", "Scale"), Some(&present), &mut scale, Some("scale"));
+            manager.track(&Kind::of_bodies("autoscaling", "v1", "Scale"), Some(&present), &mut scale, Part::Scale);
             Ok(scaled(kind, paths, live, &scale))
         };
         // The owners of the field are recorded here.
-        let written = self.update(place, &Change::Patch { make: &change, apply: true }, manager)?;
+        let written = self.update(place, &Wish::Apply(&change), manager)?;
         let object = served(read(kind, &written.object.typed())?);
         Ok(Written { object, ..written })
     }
@@ -56,7 +57,7 @@ impl Registry {
             let live = live.ok_or_else(|| Failure::not_found(&kind.resource(), &place.name))?;
             let present = paths.read(kind, live).unwrap_or_else(|| without_replicas(paths, kind, live));
             let present = with_owners(present, live, paths);
-            let mut scale = manager.apply(&scale_kind, Some(&present), applied, Some("scale"))?;
+            let mut scale = manager.apply(&scale_kind, Some(&present), applied, Part::Scale)?;
             if kind.custom && scale.get("spec") != present.get("spec") {
                 return Err(Failure::plain(
                     500,
@@ -73,7 +74,7 @@ impl Registry {
             check(place, &scale, live)?;
             Ok(scaled(kind, paths, live, &scale))
         };
-        let written = self.update(place, &Change::Patch { make: &change, apply: true }, manager)?;
+        let written = self.update(place, &Wish::Apply(&change), manager)?;
         let object = served(read(kind, &written.object.typed())?);
         Ok(Written { object, ..written })
     }

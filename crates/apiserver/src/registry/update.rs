@@ -5,47 +5,55 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Registry;
-use super::create::Origin;
 use super::served::{Served, Written, typed};
+use super::write::{Complete, Write, keep_member};
 use crate::auth;
 use crate::failure::{Failure, Outcome};
 use crate::fieldmanager::Writer;
-use crate::kinds::{self, Kind, Place};
+use crate::kinds::Place;
 use crate::object::metadata::{self, text};
 use crate::object::metadata_mut;
+use crate::request::Part;
+use crate::request::options::How;
 use crate::store::{Charge, Expect, Refused, Stored};
 use crate::validate::FieldFault;
 
 /// How often a write without a version of its own is worked out anew because another came between.
 const TRIES: usize = 64;
 
-/// How the new object comes from the old.
-pub(crate) enum Change<'a> {
-    /// It is the request's body.
+/// Makes an object of the stored one, which it is given with `apiVersion` and `kind`.
+pub(crate) type Make<'a> = &'a dyn Fn(Option<&Value>) -> Outcome<Value>;
+
+/// What a request would have an object be.
+pub(crate) enum Wish<'a> {
+    /// Its body.
     Put(&'a Value),
-    /// It is made of the stored object, which it is given with `apiVersion` and `kind`; of none, if an apply creates.
-    Patch {
-        make: &'a dyn Fn(Option<&Value>) -> Outcome<Value>,
-        /// An absent object is created.
-        apply: bool,
-    },
+    /// What a patch makes of it.
+    Patch(Make<'a>),
+    /// What an apply makes of it, or of nothing: an absent object is created.
+    Apply(Make<'a>),
 }
 
 impl Registry {
     /// Changes the object at `place`.
-    pub(crate) fn update(&self, place: &Place, change: &Change<'_>, manager: &Writer<'_>) -> Outcome<Written> {
+    pub(crate) fn update(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
-        if let Change::Put(body) = change {
+        let how = match wish {
+            Wish::Put(_) => How::Put,
+            Wish::Patch(_) => How::Patch,
+            Wish::Apply(_) => How::Apply,
+        };
+        if let Wish::Put(body) = wish {
             check_identity(place, body)?;
         }
         for _ in 0..TRIES {
             let Some(stored) = self.db.get(&place.resource_key(), &place.key()) else {
-                return self.update_absent(place, change, manager);
+                return self.update_absent(place, wish, by);
             };
             let old = typed(&kind.api_version(), &kind.kind, kind.shown_stored(&stored));
-            let mut new = match change {
-                Change::Put(body) => Value::clone(body),
-                Change::Patch { make, .. } => {
+            let mut new = match wish {
+                Wish::Put(body) => Value::clone(body),
+                Wish::Patch(make) | Wish::Apply(make) => {
                     let new = make(Some(&old))?;
                     check_identity(place, &new)?;
                     new
@@ -53,21 +61,15 @@ impl Registry {
             };
             super::create::check_namespace(kind, &place.namespace, &mut new)?;
             if auth::grants_rights(place) {
-                auth::check_grant(&self.db, manager.user(), place, &new, Some(&old))?;
+                auth::check_grant(&self.db, by.user(), place, &new, Some(&old))?;
             }
-            let is_put = matches!(change, Change::Put(_));
-            let unconditional = self.check_versions(place, &mut new, &old, is_put)?;
-            let (mut warnings, charges) = self.complete_update(
-                place,
-                &mut new,
-                &old,
-                manager,
-                matches!(change, Change::Patch { apply: true, .. }),
-            )?;
-            let told = self.without_effect(place, &new);
-            match self.commit(place, &stored, &old, new, charges, manager)? {
+            let unconditional = self.check_versions(place, &mut new, &old, how)?;
+            let Complete { object, mut warnings, charges } =
+                self.complete(Write { place, old: Some(&old), new, by, how })?;
+            let told = self.without_effect(place, &object);
+            match self.replace(place, &stored, &old, object, charges, by)? {
                 Ok(object) => {
-                    if !manager.options.dry_run {
+                    if !by.options.dry_run {
                         warnings.extend(told);
                     }
                     return Ok(Written { object, created: false, warnings });
@@ -80,11 +82,10 @@ impl Registry {
     }
 
     /// PUT of an absent object creates it where the kind allows, be it through a subresource; so does apply.
-    fn update_absent(&self, place: &Place, change: &Change<'_>, manager: &Writer<'_>) -> Outcome<Written> {
+    fn update_absent(&self, place: &Place, wish: &Wish<'_>, by: &Writer<'_>) -> Outcome<Written> {
         let kind = &place.kind;
-        let absent = || Failure::not_found(&kind.resource(), &place.name);
-        match change {
-            Change::Put(body) if kind.conduct.creates_on_update => {
+        match wish {
+            Wish::Put(body) if kind.conduct.creates_on_update => {
                 if !text(body, "uid").is_empty() {
                     let why = format!(
                         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
@@ -94,10 +95,10 @@ impl Registry {
                     );
                     return Err(Failure::conflict(&kind.resource(), &place.name, &why));
                 }
-                manager.check_may_create()?;
-                self.create_with(place, Value::clone(body), manager, Origin::Put)
+                by.check_may_create()?;
+                self.create_by(How::Put, place, Value::clone(body), by)
             }
-            Change::Patch { make, apply: true } if place.subresource.is_none() => {
+            Wish::Apply(make) if place.part == Part::Object => {
                 let object = make(None)?;
                 if !text(&object, "uid").is_empty() {
                     let why = format!(
@@ -107,17 +108,17 @@ impl Registry {
                     return Err(Failure::conflict(&kind.resource(), &place.name, &why));
                 }
                 check_identity(place, &object)?;
-                manager.check_may_create()?;
-                self.create_with(place, object, manager, Origin::Apply)
+                by.check_may_create()?;
+                self.create_by(How::Apply, place, object, by)
             }
-            _ => Err(absent()),
+            _ => Err(Failure::not_found(&kind.resource(), &place.name)),
         }
     }
 
     /// Holds the uid and the resource version of the new object against the old one. Answers whether the write may be worked
     /// out anew if another comes between.
-    fn check_versions(&self, place: &Place, new: &mut Value, old: &Value, is_put: bool) -> Outcome<bool> {
-        let kind = &place.kind;
+    fn check_versions(&self, place: &Place, new: &mut Value, old: &Value, how: How) -> Outcome<bool> {
+        let (kind, is_put) = (&place.kind, how == How::Put);
         let (uid, stored_uid) = (text(new, "uid"), text(old, "uid"));
         if is_put && !uid.is_empty() && uid != stored_uid {
             let why = format!(
@@ -144,60 +145,15 @@ impl Registry {
         Ok(number == 0 || !is_put)
     }
 
-    /// Everything between the request and the store, for a changed object. Answers what to warn of, and what quotas are charged.
-    pub(super) fn complete_update(
-        &self,
-        place: &Place,
-        new: &mut Value,
-        old: &Value,
-        manager: &Writer<'_>,
-        applied: bool,
-    ) -> Outcome<(Vec<String>, Vec<Charge>)> {
-        let kind = &place.kind;
-        let subresource = place.subresource.as_deref();
-        let context = self.context(manager.user());
-        kinds::metadata::check_types(kind, new)?;
-        kind.strategy.defaults(new);
-        if !applied {
-            manager.track(kind, Some(old), new, subresource);
-        }
-        keep_identity(new, old);
-        if let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) {
-            match subresource {
-                Some("status") => keep_all_but_status(new, old, kind.custom),
-                None if kind.splits_status() => keep_member(new, old, "status"),
-                _ => (),
-            }
-        }
-        self.complete_by_limits(place, new, Some(old));
-        kind.strategy.prepare_for_update(&context, new, old, subresource);
-        kind.strategy.admit(&context, new, Some(old), subresource)?;
-        super::namespace::label(kind, new);
-        keep_generation(kind, subresource, new, old);
-        let mut faults = kinds::metadata::faults_of_change(kind, new, old);
-        faults.extend(kind.strategy.validate_update(new, old, subresource));
-        if !faults.is_empty() {
-            return Err(kind.invalid(&place.name, faults));
-        }
-        let mut warnings = metadata::drop_repeated_owners(new);
-        warnings.extend(kinds::metadata::warnings(kind, new));
-        warnings.extend(kind.strategy.warnings(new, Some(old), subresource));
-        kind.normalise(new);
-        super::nesting::check(kind, new)?;
-        self.check_signing(place, new, Some(old), manager.user())?;
-        let charges = self.admit(place, new, Some(old))?;
-        Ok((warnings, charges))
-    }
-
     /// Stores the new object in place of `stored`, unless something that it follows from has changed.
-    fn commit(
+    fn replace(
         &self,
         place: &Place,
         stored: &Arc<Stored>,
         old: &Value,
         new: Value,
         charges: Vec<Charge>,
-        manager: &Writer<'_>,
+        by: &Writer<'_>,
     ) -> Outcome<Result<Served, Refused>> {
         let kind = &place.kind;
         let settles = stored.is_first() && kind.strategy.settles_late(old);
@@ -208,7 +164,7 @@ impl Registry {
             && metadata::finalizers(&new).is_empty()
             && metadata::grace_seconds(&new).unwrap_or(0) == 0
             && super::namespace::may_go(kind, &new);
-        if manager.options.dry_run {
+        if by.options.dry_run {
             return Ok(Ok(Served::value(kind, new)));
         }
         if finished {
@@ -218,7 +174,7 @@ impl Registry {
         let expect = Expect::At(stored.revision());
         let mut new = kind.strategy.to_stored(new);
         if kind.splits_status() && kind.strategy.conversion().is_some() {
-            keep_other_half(place.subresource.as_deref(), &mut new, &stored.decode());
+            keep_other_half(place.part, &mut new, &stored.decode());
         }
         super::size::check(kind, &place.key(), &new)?;
         let written = self.db.commit(&place.resource_key(), &place.key(), expect, new, charges, |_| true);
@@ -240,71 +196,10 @@ fn check_identity(place: &Place, object: &Value) -> Outcome<()> {
     }
 }
 
-/// What no update changes, and what it may leave out.
-fn keep_identity(new: &mut Value, old: &Value) {
-    let metadata = metadata_mut(new);
-    metadata.remove("selfLink");
-    let stored = |field: &str| metadata::member(old, field).cloned();
-    if metadata.get("uid").and_then(Value::as_str).unwrap_or_default().is_empty()
-        && let Some(uid) = stored("uid")
-    {
-        metadata.insert("uid".into(), uid);
-    }
-    if let Some(time) = stored("creationTimestamp") {
-        metadata.insert("creationTimestamp".into(), time);
-    }
-    if let Some(time) = stored("deletionTimestamp") {
-        metadata.insert("deletionTimestamp".into(), time);
-    }
-    // Another grace period than the present one is refused by validation.
-    if let Some(seconds) = stored("deletionGracePeriodSeconds")
-        && metadata.get("deletionGracePeriodSeconds").is_none_or(Value::is_null)
-    {
-        metadata.insert("deletionGracePeriodSeconds".into(), seconds);
-    }
-}
-
-fn keep_generation(kind: &Kind, subresource: Option<&str>, new: &mut Value, old: &Value) {
-    let stored = metadata::generation(old);
-    let bump = kind.conduct.generation && subresource != Some("status") && kind.strategy.changes_generation(new, old);
-    let metadata = metadata_mut(new);
-    match stored {
-        Some(generation) => metadata.insert("generation".into(), (generation + i64::from(bump)).into()),
-        None => metadata.remove("generation"),
-    };
-}
-
-type Members = serde_json::Map<String, Value>;
-
-fn keep_member(new: &mut Members, old: &Members, name: &str) {
-    match old.get(name) {
-        Some(value) => new.insert(name.into(), value.clone()),
-        None => new.remove(name),
-    };
-}
-
 /// What a write cannot change stays as it is stored, whatever became of it on the way through another version.
-fn keep_other_half(subresource: Option<&str>, new: &mut Value, old: &Value) {
-    let kept = if subresource == Some("status") { "spec" } else { "status" };
+fn keep_other_half(part: Part, new: &mut Value, old: &Value) {
+    let kept = if part == Part::Status { "spec" } else { "status" };
     if let (Some(new), Some(old)) = (new.as_object_mut(), old.as_object()) {
         keep_member(new, old, kept);
-    }
-}
-
-/// A write of `/status` takes the status alone; of built-in kinds, and the metadata that their strategies let through.
-fn keep_all_but_status(new: &mut Members, old: &Members, custom: bool) {
-    let names: Vec<String> = new.keys().chain(old.keys()).cloned().collect();
-    for name in names.iter().filter(|name| !matches!(name.as_str(), "status" | "metadata" | "apiVersion" | "kind")) {
-        keep_member(new, old, name);
-    }
-    if custom {
-        let managed = new.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
-        keep_member(new, old, "metadata");
-        if let Some(Value::Object(metadata)) = new.get_mut("metadata") {
-            match managed {
-                Some(managed) => metadata.insert("managedFields".into(), managed),
-                None => metadata.remove("managedFields"),
-            };
-        }
     }
 }

@@ -7,6 +7,7 @@ use crate::crd;
 use crate::kinds::{Cluster, GroupResource, Kind, Kinds, Place};
 use crate::object::metadata::text;
 use crate::object::{has, list, text_at};
+use crate::request::Part;
 
 /// What is taken and has no effect, and why.
 pub(crate) const WITHOUT_EFFECT: &[(&str, &str)] = &[
@@ -48,7 +49,7 @@ const RUNTIME_CLASSES: (&str, &str) = (
 impl Registry {
     /// What to warn of in an object that is about to be written: what of it has no effect here, and would elsewhere.
     pub(super) fn without_effect(&self, place: &Place, object: &Value) -> Vec<String> {
-        if place.subresource.is_some() || place.kind.custom {
+        if place.part != Part::Object || place.kind.custom {
             return Vec::new();
         }
         let kinds = self.kinds();

@@ -18,29 +18,28 @@ pub(crate) struct WriteOptions {
     pub(crate) force: bool,
 }
 
-/// Which options of a write the rules are for.
+/// How a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Write {
-    Create,
-    Update,
-    Patch { apply: bool },
+pub(crate) enum How {
+    Post,
+    Put,
+    Patch,
+    Apply,
 }
 
 impl WriteOptions {
-    pub(crate) fn parse(query: &Query, write: Write) -> Outcome<Self> {
+    pub(crate) fn parse(query: &Query, how: How) -> Outcome<Self> {
         let mut faults = Vec::new();
         let force = query.flag("force");
         let manager = query.text("fieldManager");
-        if let Write::Patch { apply } = write {
-            match apply {
-                true if manager.is_empty() => {
-                    faults.push(FieldFault::required("fieldManager", "is required for apply patch"));
-                }
-                false if force.is_some() => {
-                    faults.push(FieldFault::forbidden("force", "may not be specified for non-apply patch"));
-                }
-                _ => (),
+        match how {
+            How::Apply if manager.is_empty() => {
+                faults.push(FieldFault::required("fieldManager", "is required for apply patch"));
             }
+            How::Patch if force.is_some() => {
+                faults.push(FieldFault::forbidden("force", "may not be specified for non-apply patch"));
+            }
+            _ => (),
         }
         faults.extend(manager_faults(manager));
         let (dry_run, fault) = dry_run(query.all("dryRun"));
@@ -55,10 +54,10 @@ impl WriteOptions {
             }
         };
         if !faults.is_empty() {
-            let kind = match write {
-                Write::Create => "CreateOptions",
-                Write::Update => "UpdateOptions",
-                Write::Patch { .. } => "PatchOptions",
+            let kind = match how {
+                How::Post => "CreateOptions",
+                How::Put => "UpdateOptions",
+                How::Patch | How::Apply => "PatchOptions",
             };
             return Err(Failure::invalid_options(kind, faults));
         }
@@ -355,12 +354,12 @@ mod tests {
     #[test]
     fn apply_needs_a_manager_and_only_apply_may_force() {
         let parse = |query: &str, write| WriteOptions::parse(&Query::parse(query), write);
-        let failure = parse("", Write::Patch { apply: true }).unwrap_err();
+        let failure = parse("", How::Apply).unwrap_err();
         assert_eq!(causes(&failure), [("fieldManager", "FieldValueRequired")]);
-        let failure = parse("force=false", Write::Patch { apply: false }).unwrap_err();
+        let failure = parse("force=false", How::Patch).unwrap_err();
         assert_eq!(causes(&failure), [("force", "FieldValueForbidden")]);
-        assert!(parse("force=true", Write::Create).is_ok());
-        assert!(parse("fieldManager=m&force=1", Write::Patch { apply: true }).unwrap().force);
+        assert!(parse("force=true", How::Post).is_ok());
+        assert!(parse("fieldManager=m&force=1", How::Apply).unwrap().force);
     }
 
     #[test]

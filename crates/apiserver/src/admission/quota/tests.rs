@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kinds::GroupResource;
+use crate::request::Part;
 
 fn quota(hard: &[(&str, &str, &str)], spec: Value) -> Value {
     let side = |amount: fn(&(&str, &str, &str)) -> String| -> Value {
@@ -18,7 +19,7 @@ fn quota(hard: &[(&str, &str, &str)], spec: Value) -> Value {
 fn charged(quota: &Value, resource: &str, object: &Value, old: Option<&Value>) -> Result<String, String> {
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
     let resource = GroupResource::new(group, resource);
-    let attempt = Attempt { resource: &resource, subresource: "", object, old };
+    let attempt = Attempt { resource: &resource, part: Part::Object, object, old };
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     check(quota, &attempt)
         .and_then(|()| charge(quota, &attempt, now))

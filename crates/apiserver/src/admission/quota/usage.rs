@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::pod;
 use crate::admission::{Amounts, Attempt};
 use crate::object::{integer_at, list, text_at};
+use crate::request::Part;
 use crate::schema::quantity::Quantity;
 
 /// Resources of the core group that a quota may count by their bare names.
@@ -21,13 +22,13 @@ pub(crate) fn concern(attempt: &Attempt<'_>) -> bool {
     if attempt.resource.resource == "events" && matches!(attempt.resource.group.as_str(), "" | "events.k8s.io") {
         return false;
     }
-    let Some(old) = attempt.old else { return attempt.subresource.is_empty() };
-    match attempt.subresource {
-        "" if attempt.is_of("pods") => pod::has_deadline(old) != pod::has_deadline(attempt.object),
-        "" => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
-        "resize" => attempt.is_of("pods"),
+    let Some(old) = attempt.old else { return attempt.part == Part::Object };
+    match attempt.part {
+        Part::Object if attempt.is_of("pods") => pod::has_deadline(old) != pod::has_deadline(attempt.object),
+        Part::Object => attempt.is_of("services") || attempt.is_of("persistentvolumeclaims"),
+        Part::Resize => attempt.is_of("pods"),
         // What is set aside for a claim may outgrow what it asks for.
-        "status" => attempt.is_of("persistentvolumeclaims"),
+        Part::Status => attempt.is_of("persistentvolumeclaims"),
         _ => false,
     }
 }

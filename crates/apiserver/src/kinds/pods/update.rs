@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{quality, validate};
 use crate::object::{has, items, list, put_back, put_back_all_but, set, text_at};
+use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, name_faults, qualified_name_faults};
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
@@ -64,13 +65,13 @@ pub(super) fn take_resources(pod: &mut Value, old: &Value) {
 }
 
 /// What a Pod may not change.
-pub(super) fn faults(new: &Value, old: &Value, subresource: Option<&str>) -> Vec<FieldFault> {
-    match subresource {
-        None => spec_faults(new, old),
-        Some("status") => status_faults(new, old),
-        Some("ephemeralcontainers") => ephemeral_faults(new, old),
-        Some("resize") => resize_faults(new, old),
-        Some(_) => Vec::new(),
+pub(super) fn faults(new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+    match part {
+        Part::Object => spec_faults(new, old),
+        Part::Status => status_faults(new, old),
+        Part::EphemeralContainers => ephemeral_faults(new, old),
+        Part::Resize => resize_faults(new, old),
+        _ => Vec::new(),
     }
 }
 
