@@ -51,6 +51,8 @@ pub(crate) enum WatchFault {
     CutAfter(u32),
     /// Its connection is cut in the middle of the frame after so many.
     CutMidFrame(u32),
+    /// It says nothing more after so many frames.
+    SilentAfter(u32),
 }
 
 impl Faults {
@@ -91,7 +93,7 @@ impl Faults {
                     break;
                 }
                 Fault::LoseAnswer(answer) => before.lose_answer = Some(answer.clone()),
-                Fault::Expire | Fault::CutAfter(_) | Fault::CutMidFrame(_) => (),
+                Fault::Expire | Fault::CutAfter(_) | Fault::CutMidFrame(_) | Fault::SilentAfter(_) => (),
             }
         }
         rules.retain(|armed| !armed.is_spent());
@@ -108,6 +110,7 @@ impl Faults {
             struck.then_some(match armed.rule.fault {
                 Fault::CutAfter(frames) => WatchFault::CutAfter(frames),
                 Fault::CutMidFrame(frames) => WatchFault::CutMidFrame(frames),
+                Fault::SilentAfter(frames) => WatchFault::SilentAfter(frames),
                 _ => WatchFault::Expired,
             })
         });

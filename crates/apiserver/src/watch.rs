@@ -190,6 +190,9 @@ impl Watcher {
                 tokio::task::yield_now().await;
                 return Some(Err(Cut::Fault));
             }
+            if self.fault == Some(WatchFault::SilentAfter(0)) {
+                return self.fall_silent().await;
+            }
             if let Some(frame) = self.ready.pop_front() {
                 return Some(Ok(self.faulted(frame)));
             }
@@ -210,6 +213,17 @@ impl Watcher {
                     Err(Over::Ended) => self.state = State::Ending,
                 },
                 () = tokio::time::sleep_until(wake) => self.on_time(),
+            }
+        }
+    }
+
+    /// Says nothing until the client goes, or the server.
+    async fn fall_silent(&mut self) -> Option<Result<Frame, Cut>> {
+        loop {
+            match self.feed.next(&self.api.db).await {
+                Ok(_) => {}
+                Err(Over::TooSlow) => return Some(Err(Cut::TooSlow)),
+                Err(Over::Ended) => return None,
             }
         }
     }
@@ -305,7 +319,9 @@ impl Watcher {
                 self.fault = Some(WatchFault::CutAfter(0));
                 self.ready.push_front(bytes.clone());
             }
-            Some(WatchFault::CutAfter(frames) | WatchFault::CutMidFrame(frames)) => *frames -= 1,
+            Some(WatchFault::CutAfter(frames) | WatchFault::CutMidFrame(frames) | WatchFault::SilentAfter(frames)) => {
+                *frames -= 1
+            }
             Some(WatchFault::Expired) | None => (),
         }
         Frame { bytes, torn }

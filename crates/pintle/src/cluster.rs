@@ -8,7 +8,7 @@ use std::time::Duration;
 use pintle_apiserver::{ApiServer, ApiServerConfig};
 use pintle_controller::leader_events;
 use pintle_events::{BroadcasterConfig, EventBroadcaster, EventRecorder, EventSource};
-use pintle_informer::{InformerConfig, InformerFactory, SharedInformer};
+use pintle_informer::{InformerConfig, InformerFactory, Namespaces, SharedInformer};
 use pintle_kubeconfig::{Environment, Overrides};
 use pintle_leaderelect::{
     Candidate, LeaderCallbacks, LeaderElectionConfig, LeaderElector, LeaderElectors, LeaderElectorsConfig, Leadership,
@@ -166,10 +166,11 @@ impl Cluster {
         Api::namespaced(self.inner.client.clone(), namespace)
     }
 
-    /// The informer of a type, across all namespaces: the same one for everybody who asks. It runs, until the cluster's
-    /// [`shutdown`](Self::shutdown); one that is asked for after that never does.
+    /// The informer of a type, across all namespaces: the same one for everybody who asks. It runs, until its last
+    /// [user](InformerFactory) is gone or the cluster's [`shutdown`](Self::shutdown); one that is asked for after that never does.
     ///
-    /// For one namespace, a selector or other settings, see [`select`](Self::select).
+    /// For one namespace, a selector or other settings, see [`select`](Self::select); for several namespaces, see
+    /// [`select_namespaces`](Self::select_namespaces).
     ///
     /// Its objects lack what [`Projection`](pintle_informer::Projection) leaves out by default, which has a say in how to write them back.
     ///
@@ -215,6 +216,28 @@ impl Cluster {
         config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
         let informer = self.inner.informers.informer(api, config);
         // It knows whether there was a shutdown.
+        self.inner.informers.start();
+        informer
+    }
+
+    /// As [`select`](Self::select), the informer of the objects of a type in these namespaces, which
+    /// [may change](SharedInformer::of_namespaces): the same one for everybody who asks with a clone of that set.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn select_namespaces<T: Resource<Scope = NamespaceScope> + DeserializeOwned>(
+        &self,
+        namespaces: &Namespaces,
+        mut config: InformerConfig<T>,
+    ) -> SharedInformer<T> {
+        config.metrics = config.metrics.or_else(|| self.inner.metrics.clone());
+        let client = self.inner.client.clone();
+        let source = move |namespace: Option<&str>| match namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
+        let informer = self.inner.informers.informer_of_namespaces(namespaces, source, config);
         self.inner.informers.start();
         informer
     }

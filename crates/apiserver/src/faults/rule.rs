@@ -42,11 +42,13 @@ pub enum Fault {
     CutAfter(u32),
     /// A watch's connection is cut in the middle of a frame, after this many whole ones.
     CutMidFrame(u32),
+    /// A watch says nothing more after this many frames, and stays open beyond its time, as one behind a proxy that has lost the server.
+    SilentAfter(u32),
 }
 
 impl Fault {
     pub(super) fn is_about_watches(&self) -> bool {
-        matches!(self, Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_))
+        matches!(self, Self::Expire | Self::CutAfter(_) | Self::CutMidFrame(_) | Self::SilentAfter(_))
     }
 }
 

@@ -182,6 +182,26 @@ async fn faults_of_watches_strike_as_often_as_told() {
 }
 
 #[tokio::test]
+async fn a_watch_that_falls_silent_stays_open_and_says_nothing_more() {
+    let server = server().await;
+    create_map(&server, "a", json!({})).await;
+    server.faults().add(Rule { resource: Some("configmaps".into()), ..Rule::new(Fault::SilentAfter(1)) });
+    let mut silent = Watch::start(&server, "").await;
+    let mut other = Watch::start(&server, "").await;
+    for watch in [&mut silent, &mut other] {
+        assert!(matches!(watch.next().await, Next::Event(_)));
+    }
+    for name in ["b", "c"] {
+        create_map(&server, name, json!({})).await;
+        assert!(matches!(other.next().await, Next::Event(_)), "it was told");
+    }
+    let more = tokio::time::timeout(Duration::from_millis(20), silent.next()).await;
+    assert!(more.is_err(), "{more:?}");
+    drop(silent);
+    server.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_fault_of_watches_strikes_only_the_user_agents_it_is_for() {
     let server = server().await;
     create_map(&server, "a", json!({})).await;

@@ -1,6 +1,7 @@
 //! The front door: what a cluster shares, and what it keeps apart.
 
 use pintle::events::Event;
+use pintle::informer::Namespaces;
 use pintle::prelude::*;
 
 use crate::support::{ConfigMap, soon};
@@ -21,8 +22,11 @@ async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
     all.add_index("probe", |_| Vec::new()).unwrap();
     again.add_index("probe", |_| Vec::new()).unwrap_err();
     selected.add_index("probe", |_| Vec::new()).unwrap();
-    one().add_index("probe", |_| Vec::new()).unwrap();
-    one().add_index("probe", |_| Vec::new()).unwrap_err();
+    let (held, shared) = (one(), one());
+    held.add_index("probe", |_| Vec::new()).unwrap();
+    shared.add_index("probe", |_| Vec::new()).unwrap_err();
+    drop((held, shared));
+    one().add_index("probe", |_| Vec::new()).expect("it ended with its last user, and this is another");
 
     cluster.api().create(&map("a"), &PostOptions::default()).await.unwrap();
     soon(again.wait_for_sync()).await.unwrap();
@@ -36,6 +40,21 @@ async fn an_informer_is_shared_by_all_who_ask_for_the_same() {
     // Who comes later finds nothing at work, and starts nothing.
     soon(other.informer::<ConfigMap>().wait_for_sync()).await.unwrap_err();
     other.recorder("late").event(&map("a"), EventType::Normal, "Late", "nobody hears this");
+}
+
+#[tokio::test]
+async fn an_informer_of_namespaces_follows_a_set_that_all_share() {
+    let cluster = Cluster::embedded().await.unwrap();
+    cluster.api().create(&map("a"), &PostOptions::default()).await.unwrap();
+    let namespaces = Namespaces::new(["kube-system"]);
+    let maps = cluster.select_namespaces::<ConfigMap>(&namespaces, InformerConfig::default());
+    let again = cluster.select_namespaces::<ConfigMap>(&namespaces.clone(), InformerConfig::default());
+    soon(maps.wait_for_sync()).await.unwrap();
+    assert!(maps.lister().namespace("default").is_empty());
+    namespaces.set(["default"]);
+    soon(again.wait_for_sync()).await.unwrap();
+    assert!(maps.lister().namespace("default").get("a").is_some());
+    soon(cluster.shutdown()).await;
 }
 
 #[tokio::test]

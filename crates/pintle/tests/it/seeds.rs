@@ -19,8 +19,9 @@ use pintle::restreq::Api;
 
 use crate::support::{ConfigMap, client, eventually};
 
-/// How many seeds are run where nobody says otherwise.
+/// How many seeds are run where nobody says otherwise: enough for each kind of fault.
 const SEEDS: u64 = 24;
+const _: () = assert!(SEEDS >= FAULTS);
 
 const NAMESPACES: [&str; 3] = ["a", "b", "c"];
 
@@ -122,22 +123,26 @@ fn consistent(what: &str, snapshot: &Snapshot<ConfigMap>) {
     }
 }
 
+/// How many kinds of faults there are.
+const FAULTS: u64 = 13;
+
 /// What lists and watches meet.
-fn fault(chance: &mut fastrand::Rng) -> Rule {
+fn fault(kind: u64, chance: &mut fastrand::Rng) -> Rule {
     let few = chance.u32(..4);
     let answer = |code, retry_after| Fault::Answer(Answer { retry_after, ..Answer::new(code) });
-    let (verb, fault) = match chance.u8(..14) {
-        0 | 1 => ("watch", Fault::CutAfter(few)),
-        2 | 3 => ("watch", Fault::CutMidFrame(few)),
-        4 => ("watch", Fault::Expire),
-        5 => ("watch", answer(410, None)),
-        6 => ("list", answer(410, None)),
-        7 => ("list", answer(429, Some(0))),
-        8 => ("watch", answer(429, Some(0))),
-        9 => ("watch", answer(503, None)),
-        10 => ("list", answer(503, Some(0))),
-        11 => ("list", answer(500, None)),
-        12 => ("watch", Fault::Delay(Duration::from_millis(few.into()))),
+    let (verb, fault) = match kind {
+        0 => ("watch", Fault::CutAfter(few)),
+        1 => ("watch", Fault::CutMidFrame(few)),
+        2 => ("watch", Fault::SilentAfter(few)),
+        3 => ("watch", Fault::Expire),
+        4 => ("watch", answer(410, None)),
+        5 => ("list", answer(410, None)),
+        6 => ("list", answer(429, Some(0))),
+        7 => ("watch", answer(429, Some(0))),
+        8 => ("watch", answer(503, None)),
+        9 => ("list", answer(503, Some(0))),
+        10 => ("list", answer(500, None)),
+        11 => ("watch", Fault::Delay(Duration::from_millis(few.into()))),
         _ => ("list", Fault::Delay(Duration::from_millis(few.into()))),
     };
     Rule {
@@ -147,6 +152,12 @@ fn fault(chance: &mut fastrand::Rng) -> Rule {
         after: chance.u32(..3),
         ..Rule::new(fault)
     }
+}
+
+/// Any of them; those that break a watch off more often.
+fn any_fault(chance: &mut fastrand::Rng) -> Rule {
+    let kind = chance.u64(..FAULTS + 3);
+    fault(if kind < FAULTS { kind } else { kind - FAULTS }, chance)
 }
 
 fn map(namespace: &str, name: &str, app: &str, round: usize) -> ConfigMap {
@@ -189,7 +200,13 @@ fn informers(server: &ApiServer, seed: u64, namespaces: &Namespaces) -> Vec<Watc
         seed: Some(seed),
         ..InformerConfig::default()
     };
-    let plain = ReflectorConfig::default;
+    // Longer than bookmarks are apart. What falls silent where the machine is slow is asked anew in vain.
+    let silence = Duration::from_millis(200);
+    let plain = || ReflectorConfig {
+        watch_idle_timeout: Some(silence),
+        streaming_list_idle_timeout: silence,
+        ..ReflectorConfig::default()
+    };
     let web = ReflectorConfig { label_selector: "app=web".parse().unwrap(), ..plain() };
     let streaming = |reflector| ReflectorConfig { streaming_list: true, ..reflector };
     let pages = ReflectorConfig { page_size: Some(2), streaming_list: false, ..plain() };
@@ -244,13 +261,16 @@ async fn run(seed: u64) {
     for round in 0..chance.usize(..10) {
         write(&maps, chance, round).await;
     }
-    (0..chance.usize(..6)).for_each(|_| server.faults().add(fault(chance)));
+    // One kind after the other, so that each strikes in some seed.
+    server.faults().add(Rule { after: 0, ..fault(seed % FAULTS, chance) });
     let namespaces = Namespaces::new(["a"]);
     let mut informers = informers(&server, seed, &namespaces);
+    eventually(format!("seed {seed}: its fault strikes"), async || (server.faults().hits() > 0).then_some(())).await;
+    (0..chance.usize(..6)).for_each(|_| server.faults().add(any_fault(chance)));
     for round in 10..60 {
         write(&maps, chance, round).await;
         match chance.u8(..12) {
-            0 | 1 => server.faults().add(fault(chance)),
+            0 | 1 => server.faults().add(any_fault(chance)),
             2 => namespaces.set(NAMESPACES.into_iter().filter(|_| chance.bool())),
             3 => informers.iter_mut().for_each(|watched| watched.look(2)),
             _ => {}
