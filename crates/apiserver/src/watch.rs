@@ -220,7 +220,7 @@ impl Watcher {
     /// Says nothing until the client goes, or the server.
     async fn fall_silent(&mut self) -> Option<Result<Frame, Cut>> {
         loop {
-            match self.feed.next(&self.api.db).await {
+            match self.feed.next(&self.registry.db).await {
                 Ok(_) => {}
                 Err(Over::TooSlow) => return Some(Err(Cut::TooSlow)),
                 Err(Over::Ended) => return None,
