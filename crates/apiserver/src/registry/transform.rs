@@ -143,7 +143,7 @@ fn definitions(kind: &Kind) -> Value {
 
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Vec<Value> {
     match kind.columns() {
-        Some(_) => kind.cells(&object.value, now),
+        Some(_) => kind.strategy.cells(&object.value, now),
         None => vec![object.value["metadata"]["name"].clone(), object.value["metadata"]["creationTimestamp"].clone()],
     }
 }
