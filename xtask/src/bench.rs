@@ -22,7 +22,8 @@
 //! ([`Measure::Told`]). What a side cannot tell is left out, and the rows that need it stay empty.
 //!
 //! What is fed by a server gets it as `--server URL`: one of ours, beside all sides of a work alike ([`Around::Pods`]); a whole API
-//! server as `--server KUBECONFIG` ([`Around::Cluster`]).
+//! server as `--server KUBECONFIG` ([`Around::Cluster`]), and so one that answers fast ([`Around::Rest`]). Where servers are what is
+//! compared, each side has its own, and is told its processes, too: `--processes ID,ID` ([`Around::Servers`]).
 //!
 //! The frame runs all sides of a work in turn (ours, peer, ours, peer, …), for what is to be kept at least as often as the work says
 //! ([`Work::runs`]), so that a busy moment of the machine hits all sides alike, takes the median of each, and makes one row a
@@ -33,6 +34,7 @@
 //! Figures are published with the commit that they are of: `--docs` wants a clean tree that nobody changes meanwhile, and an idle
 //! machine.
 
+mod apiserver;
 mod build;
 mod cache;
 mod conditions;
@@ -41,6 +43,7 @@ mod load;
 mod plot;
 mod queue;
 mod quota;
+mod rest;
 mod rows;
 mod sample;
 
@@ -53,7 +56,7 @@ use xshell::Shell;
 use crate::flags::Bench;
 
 /// All that can be measured; one file beside this one each.
-const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA];
+const AREAS: &[&Area] = &[&queue::AREA, &cache::AREA, &election::AREA, &rest::AREA, &apiserver::AREA];
 
 /// Works that are measured in one run and shown in one table.
 pub(crate) struct Area {
@@ -88,7 +91,14 @@ pub(crate) enum Around {
     Pods(usize),
     /// An embedded API server, anew for the work.
     Cluster,
+    /// Each side has an API server of its own, anew each time: ours an embedded one, and the peer [`REAL`] a real one.
+    Servers,
+    /// A server with little to say, and nothing to think of.
+    Rest,
 }
+
+/// The peer whose programs are the same as ours, and whose server is a real kube-apiserver with etcd.
+pub(crate) const REAL: &str = "kube-apiserver";
 
 /// One way in which our side does a work.
 pub(crate) struct Variant {

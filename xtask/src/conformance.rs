@@ -1,14 +1,13 @@
 //! `cargo xtask conformance`: replays recorded cases (`crates/conformance`) against a server, or runs the client's scenarios on a real
 //! one.
 
-mod real;
-
 use std::process::ExitCode;
 
 use anyhow::bail;
 use xshell::{Shell, cmd};
 
 use crate::flags::Conformance;
+use crate::real::Real;
 
 pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
     if flags.client {
@@ -42,8 +41,7 @@ pub(crate) fn run(sh: &Shell, flags: &Conformance) -> anyhow::Result<ExitCode> {
 
 /// The scenarios of the client, which the embedded server serves otherwise, on a real kube-apiserver.
 fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
-    let folder = sh.create_temp_dir()?;
-    let real = real::Real::start(sh, folder.path())?;
+    let real = Real::start(sh)?;
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
     let scenarios = cmd!(sh, "{cargo} test --quiet --locked --package pintle --test it handles:: -- --test-threads=1");
     let passed = scenarios.quiet().env("PINTLE_CONFORMANCE_KUBECONFIG", kubeconfig).run().is_ok();

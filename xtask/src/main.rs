@@ -10,6 +10,7 @@ mod ci;
 mod conformance;
 mod docs;
 mod flags;
+mod real;
 mod tidy;
 
 use std::path::{Path, PathBuf};

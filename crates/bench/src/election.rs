@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::Sample;
-use crate::meter::{Tally, measure};
+use crate::meter::{Tally, measure, sockets};
 
 /// The variant in which a work is done.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ fn many(how: &Setting) -> Sample {
     let runtime = runtime();
     let span = Duration::from_secs(how.of(60, 5));
     let memory = Memory::new();
-    let (tasks, sockets) = (Handle::metrics(runtime.handle()).num_alive_tasks(), sockets());
+    let (tasks, open) = (Handle::metrics(runtime.handle()).num_alive_tasks(), sockets());
     let stop = CancellationToken::new();
     let (started, mut starts) = mpsc::unbounded_channel();
     let electors = {
@@ -163,7 +163,7 @@ fn many(how: &Setting) -> Sample {
     let cpu = sample.cpu_ns / 1e3 / renewals;
     let sample = sample.with("requests a renewal", asked / renewals).with("CPU us a renewal", cpu);
     let more_tasks = Handle::metrics(runtime.handle()).num_alive_tasks() - tasks - 1;
-    let sample = sample.with("tasks", more_tasks as f64).with("connections", self::sockets() - sockets);
+    let sample = sample.with("tasks", more_tasks as f64).with("connections", sockets() - open);
     stop.cancel();
     runtime.block_on(run).expect("no panic");
     sample
@@ -219,13 +219,6 @@ fn election(identity: &str) -> LeaderElectionConfig {
 
 fn requests(memory: &Memory) -> f64 {
     memory.value("rest_client_requests_total", &[]).unwrap_or_default()
-}
-
-/// How many sockets this process has open.
-fn sockets() -> f64 {
-    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let links = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() as f64
 }
 
 async fn next(starts: &mut mpsc::UnboundedReceiver<(u64, Instant)>) -> (u64, Instant) {

@@ -1,9 +1,10 @@
 //! Side-by-side benchmarks against client-go, controller-runtime and kube-rs.
 //!
 //! `cargo xtask bench AREA` runs them. Each binary here does one work a call, and prints one [`Sample`] as a line of JSON, as
-//! do the peers' programs under `go/` and `kube/`; but for `load_server` and `api_server`, which serve all of them.
+//! do the peers' programs under `go/` and `kube/`; but for `load_server`, `rest_server` and `api_server`, which serve all of them.
 
 mod answer;
+pub mod apiserver;
 pub mod cache;
 pub mod election;
 mod feed;
@@ -12,6 +13,7 @@ pub mod load;
 mod meter;
 mod pods;
 pub mod queue;
+pub mod rest;
 mod stopwatch;
 pub mod store;
 

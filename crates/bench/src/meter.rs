@@ -93,12 +93,24 @@ pub(crate) fn measure(work: impl FnOnce() -> Tally) -> Sample {
 
 /// What memory is resident now, in bytes.
 pub(crate) fn resident() -> f64 {
-    status("VmRSS:")
+    resident_of("self")
+}
+
+/// The same of another process, by its id.
+pub(crate) fn resident_of(process: &str) -> f64 {
+    status(process, "VmRSS:")
 }
 
 /// The most memory that was resident since [`measure`] began.
 pub(crate) fn peak() -> f64 {
-    status("VmHWM:")
+    status("self", "VmHWM:")
+}
+
+/// How many sockets this process has open.
+pub(crate) fn sockets() -> f64 {
+    let open = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count() as f64
 }
 
 /// What is allocated now, in bytes; no number in a binary that does not count.
@@ -125,9 +137,9 @@ fn cpu(clock: ClockId) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
-/// A line of `/proc/self/status`, in bytes; 0 where there is no such file.
-fn status(field: &str) -> f64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// A line of a process's `/proc/ID/status`, in bytes; 0 where there is no such file.
+fn status(process: &str, field: &str) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()).unwrap_or(0.0) * 1024.0
 }

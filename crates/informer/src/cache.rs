@@ -4,6 +4,7 @@ mod contracts;
 mod history;
 mod indices;
 mod moved;
+pub(crate) mod parts;
 pub(crate) mod version;
 mod writes;
 
@@ -11,17 +12,19 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{self, AtomicBool};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pintle_delta_fifo::Replacement;
 use pintle_meta::{Object, ObjectKey};
 
+use crate::guarded::Guarded;
 use crate::publisher::is_succeeded;
-use crate::store::{self, Write, Writer};
+use crate::store::{self, Write};
 use crate::{NotReached, Snapshot, Undecodable, UnknownIndex};
 
-use history::{History, Step, is_same};
+use history::{History, Past, Step, is_same};
 use moved::Moved;
+use parts::Parts;
 use version::Revision;
 use writes::{Refused, last_of_each, take};
 
@@ -64,11 +67,13 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 /// }
 /// ```
 pub struct Cache<T> {
-    store: Arc<store::Store<Arc<T>>>,
+    store: Arc<store::Store<Guarded<T>>>,
     /// Changed by who has the right to write to the store.
     indices: RwLock<Arc<Vec<Index<T>>>>,
     undecodable: Mutex<BTreeMap<ObjectKey, Undecodable>>,
     history: Mutex<History<T>>,
+    /// Where sources fill it, how far each has come.
+    parts: Mutex<Parts>,
     /// Whether there is anything in `undecodable`, and whether `history` takes anything up. They are changed by who has the right to
     /// write, and spare who has it two locks that it has no use for as a rule.
     has_undecodable: AtomicBool,
@@ -80,6 +85,11 @@ pub struct Cache<T> {
 impl<T: Object> Cache<T> {
     /// An empty store with the namespace index.
     pub fn new() -> Self {
+        Self::of(Parts::default())
+    }
+
+    /// One that sources fill.
+    pub(crate) fn of(parts: Parts) -> Self {
         // Readers meet in a lock the less often the more there are; a read of an index visits all of them.
         // loom wants each run to go to the same locks, and which shard a key is in is for chance to say.
         let shards =
@@ -89,64 +99,12 @@ impl<T: Object> Cache<T> {
             indices: RwLock::new(Arc::new(vec![Index::namespaces()])),
             undecodable: Mutex::default(),
             history: Mutex::default(),
+            parts: Mutex::new(parts),
             has_undecodable: AtomicBool::new(false),
             has_history: AtomicBool::new(false),
             moved: Moved::default(),
             is_closed: AtomicBool::new(false),
         }
-    }
-
-    /// Adds an index: objects by the values that `function` gives for them. It is there once all objects that are in the store have
-    /// been indexed, and includes them; until then reads go on, and so do writes.
-    ///
-    /// `function` gives a `Vec<String>`, an `Option<String>`, or a `Result` of either, and has to give the same for the same object each
-    /// time. It is called under no lock, so it may read the store.
-    ///
-    /// # Errors
-    ///
-    /// [`AddIndexError::Exists`] if the name is taken, and [`AddIndexError::Failed`] if the function fails or panics on an object that is
-    /// there; then there is no such index.
-    pub fn add_index<V: IndexValues>(
-        &self,
-        name: impl Into<String>,
-        function: impl Fn(&T) -> V + Send + Sync + 'static,
-    ) -> Result<(), AddIndexError> {
-        let name = name.into();
-        let function = Arc::new(move |object: &T| function(object).into_values());
-        // From here on writes bring its values; what is there already is done below.
-        let writer = self.store.writer();
-        let mut indices = self.indices().to_vec();
-        if indices.iter().any(|index| *index.name == *name) {
-            return Err(AddIndexError::Exists { name });
-        }
-        let number = indices.iter().map(|index| index.number).max().unwrap_or_default() + 1;
-        let index = Index::new(&name, number, function);
-        indices.push(index.clone());
-        self.set_indices(indices);
-        let (pin, ()) = self.store.pin(|_| ());
-        drop(writer);
-
-        let mut found = Vec::with_capacity(pin.len());
-        let mut failed = None;
-        pin.visit_keys(|key, stamp, object| {
-            if failed.is_none() {
-                match index.values(key, object) {
-                    Ok(values) => found.push((key.clone(), stamp, values)),
-                    Err(error) => failed = Some(error),
-                }
-            }
-        });
-        if let Some(error) = failed {
-            let mut writer = self.store.writer();
-            self.set_indices(self.indices().iter().filter(|index| index.number != number).cloned().collect());
-            writer.forget_index(number);
-            return Err(AddIndexError::Failed(error));
-        }
-        for (key, stamp, values) in found {
-            self.store.writer().add_values(&key, stamp, number, &values);
-        }
-        index.set_ready(self.store.writer().stamp());
-        Ok(())
     }
 
     /// Puts an object in, in place of the one with its key, which is returned. Add and Update in client-go's `Store`.
@@ -159,6 +117,7 @@ impl<T: Object> Cache<T> {
     /// [undecodable](Self::undecodable) ones. What is there for its key stays, as the last good state; but not if that is another object
     /// by its uid, which is gone.
     pub fn upsert(&self, object: Arc<T>) -> Result<Option<Arc<T>>, IndexFailed> {
+        let object = Guarded::from(object);
         let (key, version) = (object.key(), object.resource_version());
         let prepare = |indices: &[Index<T>]| self.put(indices, &key, &object);
         let (before, _forgotten) = self.commit(prepare, |mut writer, write| match write {
@@ -177,7 +136,7 @@ impl<T: Object> Cache<T> {
             }
         });
         self.moved.announce();
-        before
+        before.map(|before| before.map(Guarded::into_arc))
     }
 
     /// Takes the object of that key out. Without effect if there is none.
@@ -190,7 +149,7 @@ impl<T: Object> Cache<T> {
         let _forgotten = self.record(resource_version, || [(key.clone(), before.clone(), None)].into_iter());
         drop(writer);
         self.moved.announce();
-        before
+        before.map(Guarded::into_arc)
     }
 
     /// Puts in (`Some`) and takes out (`None`) several objects in one step, and returns for each what was there before: client-go's
@@ -206,8 +165,10 @@ impl<T: Object> Cache<T> {
         changes: Vec<(ObjectKey, Option<Arc<T>>)>,
         resource_version: &str,
     ) -> Vec<Result<Option<Arc<T>>, IndexFailed>> {
+        let changes = changes.into_iter().map(|(key, object)| (key, object.map(Guarded::from))).collect();
         let written = self.write_all(changes, Vec::new(), &resource_version.into()).into_iter();
-        written.map(|written| written.refused.map_or(Ok(written.before), Err)).collect()
+        let told = |written: Written<T>| written.refused.map_or(Ok(written.before.map(Guarded::into_arc)), Err);
+        written.map(told).collect()
     }
 
     /// Puts `objects` in place of all that is there, in one step: no reader sees a part of it. An object that is the very one that is
@@ -218,7 +179,10 @@ impl<T: Object> Cache<T> {
     ///
     /// An object on which an index function fails or panics is as one that [`upsert`](Self::upsert) refuses.
     pub fn replace(&self, objects: Vec<Arc<T>>, resource_version: &str) -> Replacement<Arc<T>> {
-        self.replace_all(None, objects, Vec::new(), &resource_version.into()).0
+        let objects = objects.into_iter().map(Guarded::from).collect();
+        let Replacement { deleted, present } = self.replace_all(None, objects, Vec::new(), &resource_version.into()).0;
+        let present = present.into_iter().map(|(old, new)| (old.map(Guarded::into_arc), new.into_arc()));
+        Replacement { deleted: deleted.into_iter().map(Guarded::into_arc).collect(), present: present.collect() }
     }
 
     /// Notes that the store is up to date as of `resource_version`, though nothing changed.
@@ -229,7 +193,7 @@ impl<T: Object> Cache<T> {
 
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.store.get(key.as_str())
+        self.store.get(key.as_str()).map(Guarded::into_arc)
     }
 
     /// All objects, in no particular order.
@@ -237,7 +201,7 @@ impl<T: Object> Cache<T> {
         let mut objects = Vec::new();
         let (pin, ()) = self.store.pin(|_| ());
         objects.reserve(pin.len());
-        pin.visit(|object| objects.push(object.clone()));
+        pin.visit(|object| objects.push(Arc::clone(object)));
         objects
     }
 
@@ -266,7 +230,7 @@ impl<T: Object> Cache<T> {
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
         let indices = self.indices();
         let (pin, ()) = self.store.pin(|_| ());
-        Ok(pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| Some(object.clone())))
+        Ok(pin.of_term(find(&indices, name, pin.stamp())?, value, |_, object| Some(Arc::clone(object))))
     }
 
     /// The keys of the objects that have `value` in the index `name`, in order.
@@ -311,6 +275,9 @@ impl<T: Object> Cache<T> {
     /// Waits until the store has all changes up to `resource_version`, which is how to read one's own writes: write, then
     /// wait for the resourceVersion that the server gave the written object, then read.
     ///
+    /// That of an informer is waited for until it [has synced](crate::SharedInformer::wait_for_sync), too: with the namespaces and
+    /// selectors that are asked for by then.
+    ///
     /// # Errors
     ///
     /// [`NotReached::NotComparable`] if `resource_version` is not a number, or the store's own is not, and [`NotReached::Stopped`] when
@@ -343,10 +310,12 @@ impl<T: Object> Cache<T> {
             // Both before the look, so that nothing that comes after it is missed.
             let moved = waiting.next();
             let is_closed = self.is_closed.load(atomic::Ordering::Acquire);
+            let has_all = self.has_all();
             let snapshot = self.snapshot();
             match version::compare(snapshot.resource_version(), resource_version) {
                 Some(Ordering::Less) => {}
-                Some(_) => return Ok(snapshot),
+                Some(_) if has_all => return Ok(snapshot),
+                Some(_) => {}
                 None if snapshot.resource_version().is_empty() => {}
                 None => return Err(not_comparable(snapshot.resource_version())),
             }
@@ -376,7 +345,7 @@ impl<T: Object> Cache<T> {
     /// As [`transaction`](Self::transaction), and these came as well and could not be decoded.
     pub(crate) fn write_all(
         &self,
-        changes: Vec<(ObjectKey, Option<Arc<T>>)>,
+        changes: Vec<(ObjectKey, Option<Guarded<T>>)>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
     ) -> Vec<Written<T>> {
@@ -427,10 +396,10 @@ impl<T: Object> Cache<T> {
     pub(crate) fn replace_all(
         &self,
         within: Option<&str>,
-        objects: Vec<Arc<T>>,
+        objects: Vec<Guarded<T>>,
         undecodable: Vec<Undecodable>,
         revision: &Revision,
-    ) -> (Replacement<Arc<T>>, Vec<IndexFailed>) {
+    ) -> (Replacement<Guarded<T>>, Vec<IndexFailed>) {
         let objects = last_of_each(objects);
         let prepare = |indices: &[Index<T>]| -> Vec<_> {
             objects.iter().map(|(key, object)| self.put(indices, key, object)).collect()
@@ -452,13 +421,13 @@ impl<T: Object> Cache<T> {
                     }
                 }
             }
-            let present: Vec<Arc<T>> = writes.iter().filter_map(|write| write.value.clone()).collect();
+            let present: Vec<Guarded<T>> = writes.iter().filter_map(|write| write.value.clone()).collect();
             let keys: Vec<ObjectKey> = writes.iter().map(|write| write.key.clone()).collect();
             writes.extend(kept);
             let is_within = |key: &ObjectKey| within.is_none_or(|namespace| key.namespace() == Some(namespace));
             let tell = |current: &mut String| version::set(current, &revision.whole);
             let earlier = self.resource_version();
-            let replaced = writer.replace(writes, is_within, Arc::ptr_eq, tell);
+            let replaced = writer.replace(writes, is_within, |one, other| Arc::ptr_eq(one, other), tell);
             let before = {
                 let mut undecodable = self.lock_undecodable();
                 let mut before = std::mem::replace(&mut *undecodable, entries);
@@ -466,7 +435,7 @@ impl<T: Object> Cache<T> {
                 self.has_undecodable.store(!undecodable.is_empty(), atomic::Ordering::Relaxed);
                 before
             };
-            let present: Vec<(Option<Arc<T>>, Arc<T>)> = replaced.before.into_iter().zip(present).collect();
+            let present: Vec<(Option<Guarded<T>>, Guarded<T>)> = replaced.before.into_iter().zip(present).collect();
             let forgotten = self.record(&revision.newest, || {
                 let deleted = replaced.deleted.iter().map(|(key, old)| (key.clone(), Some(old.clone()), None));
                 let present = present.iter().zip(keys);
@@ -493,44 +462,35 @@ impl<T: Object> Cache<T> {
         self.moved.announce_end();
     }
 
-    pub(crate) fn store(&self) -> &Arc<store::Store<Arc<T>>> {
+    /// Whether what it has of that key was made anew since, and what is there now is that entry.
+    pub(crate) fn is_succeeded(&self, key: &ObjectKey, entry: &Undecodable) -> bool {
+        is_succeeded(self.store.get(key.as_str()).as_ref().map(|known| &***known), entry)
+    }
+
+    /// Whether it holds what its sources are asked for now, as it was at some revision.
+    pub(crate) fn has_all(&self) -> bool {
+        self.parts().have_all()
+    }
+
+    /// Up to where it has all changes of a namespace, whose source may be further than others. `None`: as far as
+    /// [all of it](Self::resource_version).
+    pub(crate) fn reached(&self, namespace: Option<&str>) -> Option<String> {
+        self.parts().reached(namespace).map(str::to_owned)
+    }
+
+    /// Changes what is known of the parts, and tells those who wait.
+    pub(crate) fn change_parts<R>(&self, change: impl FnOnce(&mut Parts) -> R) -> R {
+        let changed = change(&mut self.parts());
+        self.moved.announce_end();
+        changed
+    }
+
+    pub(crate) fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn store(&self) -> &Arc<store::Store<Guarded<T>>> {
         &self.store
-    }
-
-    pub(crate) fn indices(&self) -> Arc<Vec<Index<T>>> {
-        self.lock_indices().clone()
-    }
-
-    fn lock_indices(&self) -> RwLockReadGuard<'_, Arc<Vec<Index<T>>>> {
-        self.indices.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gets a write ready under no lock, and commits it, unless there is another index by then: then it begins anew.
-    fn commit<P, R>(&self, prepare: impl Fn(&[Index<T>]) -> P, commit: impl FnOnce(Writer<'_, Arc<T>>, P) -> R) -> R {
-        loop {
-            let indices = self.indices();
-            let prepared = prepare(&indices);
-            let writer = self.store.writer();
-            if Arc::ptr_eq(&indices, &self.lock_indices()) {
-                return commit(writer, prepared);
-            }
-        }
-    }
-
-    /// What puts an object in, or why it cannot be.
-    fn put(&self, indices: &[Index<T>], key: &ObjectKey, object: &Arc<T>) -> Result<Write<Arc<T>>, Box<Refused>> {
-        match indices::values(indices, key, object) {
-            Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
-            Err(error) => {
-                let entry = error.entry(&**object);
-                let is_succeeded = is_succeeded(self.get(key).as_deref(), &entry);
-                Err(Box::new(Refused { error, entry, is_succeeded }))
-            }
-        }
-    }
-
-    fn set_indices(&self, indices: Vec<Index<T>>) {
-        *self.indices.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(indices);
     }
 
     /// These have been mended or deleted, and those cannot be taken up.
@@ -550,7 +510,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Takes up what was just written, if it is to be remembered. What it gives is not any more, and may be dropped under no lock.
-    fn record<S: Iterator<Item = Step<T>>>(&self, newest: &str, steps: impl FnOnce() -> S) -> VecDeque<Remembered<T>> {
+    fn record<S: Iterator<Item = Step<T>>>(&self, newest: &str, steps: impl FnOnce() -> S) -> VecDeque<Past<T>> {
         if !self.has_history.load(atomic::Ordering::Relaxed) {
             return VecDeque::new();
         }
@@ -560,7 +520,7 @@ impl<T: Object> Cache<T> {
     }
 
     /// Remembers nothing of what was before, nor of how that revision came about.
-    pub(crate) fn forget(&self, newest: &str) -> VecDeque<Remembered<T>> {
+    pub(crate) fn forget(&self, newest: &str) -> VecDeque<Past<T>> {
         let mut resource_version = self.resource_version();
         version::advance(&mut resource_version, newest);
         self.lock_history().forget(&resource_version)

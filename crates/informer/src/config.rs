@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pintle_meta::ListWatch;
 use pintle_metrics::Provider;
 
 use crate::{Projection, ReflectorConfig, ReflectorError};
@@ -94,16 +93,6 @@ pub type Transform<T> = Arc<dyn Fn(&mut T) + Send + Sync>;
 
 /// Hears of failures: see [`InformerConfig::on_error`].
 pub type ErrorHandler = Box<dyn Fn(&ReflectorError) + Send + Sync>;
-
-impl<T> InformerConfig<T> {
-    /// Whether it comes to hold what all Secrets of a cluster say, which few programs mean to.
-    pub(crate) fn holds_all_secrets(&self, source: &impl ListWatch) -> bool {
-        let resource = source.api_resource();
-        let is_secret = resource.plural == "secrets" && resource.group_version.group.is_empty();
-        let all = self.reflector.label_selector.is_everything() && self.reflector.field_selector.is_everything();
-        is_secret && all && source.namespace().is_none() && !self.projection.leaves_out(&["data"])
-    }
-}
 
 impl<T> Default for InformerConfig<T> {
     fn default() -> Self {

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::guarded::Guarded;
 use crate::panic::catch;
 use crate::scan::Outline;
 
@@ -167,7 +168,7 @@ impl<T> Decoded<T> {
     }
 }
 
-impl<T: Object> Object for Decoded<Arc<T>> {
+impl<T: Object> Object for Decoded<Guarded<T>> {
     fn metadata(&self) -> &dyn Metadata {
         match self {
             Self::Object(object) => object.metadata(),
@@ -182,7 +183,7 @@ impl<T> From<Decoded<T>> for Told<T> {
     }
 }
 
-impl<T: Object> Object for Told<Arc<T>> {
+impl<T: Object> Object for Told<Guarded<T>> {
     fn metadata(&self) -> &dyn Metadata {
         self.object.metadata()
     }

@@ -7,6 +7,7 @@ use pintle_meta::{Object, ObjectKey, ObjectMeta, RawObject};
 use serde::de::DeserializeOwned;
 
 use crate::decode::{Decoded, Told, decode, identity};
+use crate::guarded::Guarded;
 use crate::panic::catch;
 use crate::scan::{Outline, Scanner};
 use crate::{Cache, Projection, Transform};
@@ -31,7 +32,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
 
     /// An object that a list tells, by pages or as a stream. If the cache has that very state of it, it is taken from there, as it was
     /// cut down and transformed before: unless the list `is_anew`, so that its versions may be those of another history.
-    pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Arc<T>> {
+    pub(crate) fn listed(&self, object: &RawObject, is_anew: bool) -> Decoded<Guarded<T>> {
         let outline = self.outline(object);
         let known = if is_anew { None } else { self.known(object, outline.as_ref()) };
         match known {
@@ -41,7 +42,7 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// An object of which a watch tells that it changed.
-    pub(crate) fn changed(&self, object: &RawObject) -> Told<Arc<T>> {
+    pub(crate) fn changed(&self, object: &RawObject) -> Told<Guarded<T>> {
         let outline = self.outline(object);
         let decoded = self.decode(object, outline.as_ref());
         let resource_version = match (object, &outline) {
@@ -60,17 +61,17 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
     }
 
     /// A uid is given once, and a resourceVersion once to each state. What has none of its own is always decoded.
-    fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<Arc<T>> {
+    fn known(&self, object: &RawObject, outline: Option<&Outline>) -> Option<Guarded<T>> {
         let (RawObject::Json(json), Some(outline)) = (object, outline) else { return None };
         let (uid, resource_version) = (outline.uid(json)?, outline.resource_version(json)?);
         if uid.is_empty() || resource_version.is_empty() {
             return None;
         }
-        let known = self.cache.get(&outline.key(json)?)?;
+        let known = self.cache.store().get(outline.key(json)?.as_str())?;
         (known.uid() == uid && known.resource_version() == resource_version).then_some(known)
     }
 
-    fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Arc<T>> {
+    fn decode(&self, object: &RawObject, outline: Option<&Outline>) -> Decoded<Guarded<T>> {
         match decode(object, outline) {
             Decoded::Object(decoded) => self.transformed(decoded, object),
             Decoded::Undecodable(entry) => {
@@ -83,15 +84,18 @@ impl<T: Object + DeserializeOwned> Decoder<T> {
         }
     }
 
-    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<Arc<T>> {
-        let Some(transform) = &self.transform else { return Decoded::Object(Arc::new(decoded)) };
+    fn transformed(&self, mut decoded: T, object: &RawObject) -> Decoded<Guarded<T>> {
+        let Some(transform) = &self.transform else { return Decoded::Object(Arc::new(decoded).into()) };
         match catch(|| transform(&mut decoded)) {
-            Ok(()) => Decoded::Object(Arc::new(decoded)),
-            Err(panic) => self.panicked("the transform", panic, identity(object)),
+            Ok(()) => Decoded::Object(Arc::new(decoded).into()),
+            Err(panic) => {
+                drop(Guarded::from(Arc::new(decoded)));
+                self.panicked("the transform", panic, identity(object))
+            }
         }
     }
 
-    fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<Arc<T>> {
+    fn panicked(&self, what: &str, panic: String, identity: ObjectMeta) -> Decoded<Guarded<T>> {
         let key = ObjectKey::new(&identity.namespace, &identity.name);
         tracing::error!(informer = %self.informer, %key, panic, "{what} panicked on an object; the others go on");
         Decoded::undecodable(identity, format!("{what} panicked on it: {panic}"))

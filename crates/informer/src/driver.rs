@@ -8,11 +8,13 @@ mod states;
 use std::future::{Future, pending};
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pintle_delta_fifo::{Item, RealFifo, RealFifoConfig, StoreError};
 use pintle_meta::{ListWatch, Object, ObjectKey};
 use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use self::requests::Requests;
 use crate::decode::Told;
 use crate::decoder::Decoder;
+use crate::guarded::Guarded;
 use crate::metrics::Metrics;
 use crate::namespaces::Place;
 use crate::panic::{catch, caught};
@@ -36,7 +39,9 @@ pub(crate) struct Driver<T, L> {
     /// The part of the store that it fills.
     pub(crate) place: Place,
     pub(crate) list_watch: L,
-    pub(crate) reflector: Reflector<Told<Arc<T>>>,
+    /// By which choice of selectors its last list was begun.
+    pub(crate) choice: Arc<AtomicU64>,
+    pub(crate) reflector: Reflector<Told<Guarded<T>>>,
     pub(crate) publisher: Arc<Publisher<T>>,
     pub(crate) states: States,
     pub(crate) projection: Projection,
@@ -45,7 +50,7 @@ pub(crate) struct Driver<T, L> {
     pub(crate) metrics: Option<Metrics>,
 }
 
-type Fifo<T> = RealFifo<ObjectKey, Told<Arc<T>>>;
+type Fifo<T> = RealFifo<ObjectKey, Told<Guarded<T>>>;
 
 /// So many events are taken up in one step at most. It bounds the queue, which is filled and emptied by one task, and how long a
 /// stop may take. A list that holds more goes into the cache off the runtime.
@@ -54,30 +59,64 @@ const BATCH: usize = 500;
 impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
     /// Follows its source until told to stop.
     pub(crate) async fn drive(self, stop: CancellationToken) {
-        let Self { name, place, list_watch, reflector, publisher, states, projection, transform, on_error, metrics } =
-            self;
+        let Self {
+            list_watch,
+            projection,
+            transform,
+            name,
+            place,
+            choice,
+            reflector,
+            publisher,
+            states,
+            on_error,
+            metrics,
+        } = self;
         let cache = publisher.cache.clone();
         let decoder = Arc::new(Decoder::new(name.clone(), &projection, transform, cache));
         let mut requests = Requests::new(list_watch, &decoder, states.clone());
         let mut steps = Steps {
             name,
             place,
+            choice,
             reflector,
             publisher,
-            fifo: RealFifo::new(|told: &Told<Arc<T>>| Ok(told.key()), RealFifoConfig::default()),
+            fifo: RealFifo::new(|told: &Told<Guarded<T>>| Ok(told.key()), RealFifoConfig::default()),
             states,
             on_error,
             metrics,
         };
-        let mut command = steps.start();
+        steps.go(&mut requests, &stop).await;
+        // With what it has of a list.
+        drop_off_the_runtime(steps.reflector);
+    }
+}
+
+/// What follows from what has come.
+struct Steps<T> {
+    name: String,
+    place: Place,
+    choice: Arc<AtomicU64>,
+    reflector: Reflector<Told<Guarded<T>>>,
+    publisher: Arc<Publisher<T>>,
+    fifo: Fifo<T>,
+    states: States,
+    on_error: Option<Arc<ErrorHandler>>,
+    metrics: Option<Metrics>,
+}
+
+impl<T: Object + DeserializeOwned> Steps<T> {
+    /// Until told to stop.
+    async fn go<L: ListWatch<Object = T>>(&mut self, requests: &mut Requests<T, L>, stop: &CancellationToken) {
+        let mut command = self.start();
         loop {
-            steps.states.publish(&steps.name, steps.reflector.state());
+            self.states.publish(&self.name, self.reflector.state());
             let input = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 input = requests.carry_out(command) => input,
             };
-            command = steps.step(input);
+            command = self.step(input);
             // What has come already is taken up in one step with it.
             for _ in 1..BATCH {
                 // A source that always has something ready would keep everybody else from running.
@@ -86,26 +125,12 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Driver<T, L> {
                     break;
                 }
                 let Some(input) = requests.ready() else { break };
-                command = steps.step(input);
+                command = self.step(input);
             }
-            steps.take_up().await;
+            self.take_up().await;
         }
     }
-}
 
-/// What follows from what has come.
-struct Steps<T> {
-    name: String,
-    place: Place,
-    reflector: Reflector<Told<Arc<T>>>,
-    publisher: Arc<Publisher<T>>,
-    fifo: Fifo<T>,
-    states: States,
-    on_error: Option<Arc<ErrorHandler>>,
-    metrics: Option<Metrics>,
-}
-
-impl<T: Object> Steps<T> {
     fn start(&mut self) -> Command {
         let command = self.reflector.start();
         if let Some(metrics) = &mut self.metrics {
@@ -114,7 +139,7 @@ impl<T: Object> Steps<T> {
         command
     }
 
-    fn step(&mut self, input: Input<Told<Arc<T>>>) -> Command {
+    fn step(&mut self, input: Input<Told<Guarded<T>>>) -> Command {
         let now = now();
         let step = self.reflector.step(now, input);
         if let Some(metrics) = &mut self.metrics {
@@ -127,6 +152,9 @@ impl<T: Object> Steps<T> {
             {
                 tracing::error!(informer = %self.name, panic, "the error handler panicked");
             }
+        }
+        if step.discarded.len() > BATCH {
+            drop_off_the_runtime(step.discarded);
         }
         if let Some(Err(error)) = step.output.map(|output| self.enqueue(output)) {
             tracing::error!(informer = %self.name, %error, "an object is not taken up");
@@ -146,7 +174,7 @@ impl<T: Object> Steps<T> {
         }
     }
 
-    fn enqueue(&mut self, output: Output<Told<Arc<T>>>) -> Result<(), StoreError> {
+    fn enqueue(&mut self, output: Output<Told<Guarded<T>>>) -> Result<(), StoreError> {
         match output {
             Output::Replaced { objects, resource_version } => {
                 tracing::debug!(informer = %self.name, objects = objects.len(), resource_version, "listed");
@@ -176,10 +204,12 @@ impl<T: Object> Steps<T> {
             }
             let begun = now();
             let (publisher, place) = (self.publisher.clone(), self.place.clone());
+            // That of a list in the batch, after which no other was begun.
+            let choice = self.choice.load(Ordering::Acquire);
             let is_large = batch.items.iter().any(|item| len(item) > BATCH);
             let turn = publisher.turn().await;
             let apply = move || {
-                publisher.apply(&place, batch);
+                publisher.apply(&place, choice, batch);
                 drop(turn);
             };
             if is_large {
@@ -194,7 +224,7 @@ impl<T: Object> Steps<T> {
     }
 }
 
-type Entry<T> = Item<ObjectKey, Told<Arc<T>>>;
+type Entry<T> = Item<ObjectKey, Told<Guarded<T>>>;
 
 fn len<T>(item: &Entry<T>) -> usize {
     match item {
@@ -210,6 +240,14 @@ async fn off_the_runtime(work: impl FnOnce() + Send + 'static) {
         Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
         // The runtime is going, and this task with it.
         Err(_) => pending().await,
+    }
+}
+
+/// Drops what may be a whole list where nobody has to wait for it. Nor does anybody need to know when that is done.
+fn drop_off_the_runtime(much: impl Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(move || drop(much))),
+        Err(_) => drop(much),
     }
 }
 

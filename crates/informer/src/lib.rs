@@ -70,7 +70,7 @@
 //! - An object that cannot be decoded is one object: it shows among the [`undecodable`](Lister::undecodable) ones, and the others go on.
 //! - A panic of a user's code costs what it was called for. Of a `Deserialize`, a transform or an index function, that is an object, which
 //!   shows among the undecodable ones; of a handler or an error handler, it is that call; of a provider of metrics, all that it would
-//!   be told from then on. A source that panics ends its informer, whose [state](StopCause::Panicked) then says why, as do the
+//!   be told from then on; of the `Drop` of an object, it is what that left undone, and it is in the log. A source that panics ends its informer, whose [state](StopCause::Panicked) then says why, as do the
 //!   errors of those who wait.
 //! - Dropping the last handle ends the task. Dropping a subscription or a guard ends what it stands for.
 //!
@@ -127,6 +127,7 @@ mod event;
 mod factory;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod guarded;
 mod handler;
 mod lister;
 mod metrics;

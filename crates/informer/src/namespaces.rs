@@ -35,13 +35,12 @@ use tokio::sync::watch;
 ///
 ///     let namespaces = Namespaces::new(["a", "b"]);
 ///     let informer = SharedInformer::of_namespaces(&namespaces, source, InformerConfig::default());
-///     let mut events = informer.subscribe();
 ///     informer.start();
 ///     informer.wait_for_sync().await?;
 ///     assert_eq!(informer.lister().len(), 2);
 ///
 ///     namespaces.set(["b", "c"]);
-///     while !events.next().await.is_some_and(|event| event.object().metadata.namespace == "c") {}
+///     informer.wait_for_sync().await?;
 ///     assert!(informer.lister().namespace("a").is_empty());
 ///     assert_eq!(informer.lister().len(), 2);
 ///     Ok(())
@@ -70,7 +69,7 @@ impl Namespaces {
     }
 
     /// Follows these from now on. What is in others is told as deleted, and what is in those that are new is listed and told as added;
-    /// of the rest nobody notices anything.
+    /// of the rest nobody notices anything. [`wait_for_sync`](crate::SharedInformer::wait_for_sync) waits for that.
     pub fn set(&self, names: impl IntoIterator<Item: Into<String>>) {
         self.follow(Some(set(names)));
     }

@@ -22,6 +22,8 @@ use crate::driver::now;
 /// - deleted, last seen at version *v* with uid *u*: a read gives nothing, as long as the cache is below *v*, or has an object of uid *u*.
 ///   Else it gives what the cache has: nothing, or another object by that name.
 ///
+/// Of an informer of several [namespaces](crate::SharedInformer::of_namespaces), each namespace has a version of its own here.
+///
 /// So a read is never older than one's own last write to that key; a [`list`](Self::list) holds that for each of its objects, and is of one
 /// moment but for these. It is a promise with bounds: what was written longer than [`max_age`](OverlayConfig::max_age) ago, or before
 /// [`capacity`](OverlayConfig::capacity) other keys, is read from the cache, however far that is.
@@ -113,7 +115,7 @@ impl<T> Write<T> {
     where
         T: Object,
     {
-        // Of several namespaces, the cache's version is that of the one furthest behind, and an object may be further.
+        // What is read after the version may be later.
         let is_later = |cached: &T| cached.resource_version().parse().is_ok_and(|version: u64| version >= self.version);
         let is_behind = cache_version < self.version && !cached.is_some_and(is_later);
         if !self.is_deleted {
@@ -150,7 +152,6 @@ impl<T: Object> Overlay<T> {
         let Ok(version) = object.resource_version().parse() else { return false };
         let (key, uid): (_, Arc<str>) = (object.key(), object.uid().into());
         let at = now();
-        let cache_version = self.cache_version();
         // The objects are a user's, and are dropped under no lock.
         let mut done = Vec::new();
         let mut writes = self.write();
@@ -161,7 +162,7 @@ impl<T: Object> Overlay<T> {
         if !is_stale {
             done.extend(writes.by_key.insert(key, Write { object, uid, version, is_deleted, at }));
         }
-        done.extend(writes.make_room(at, cache_version));
+        done.extend(writes.make_room(at, |key| self.version_of(key)));
         drop(writes);
         true
     }
@@ -171,7 +172,7 @@ impl<T: Object> Overlay<T> {
         let write = self.read().current(key, now()).cloned();
         let Some(write) = write else { return self.lister.get(key) };
         // The version first: what is read after that is of that version, or later.
-        let version = self.cache_version();
+        let version = self.version_of(key);
         let cached = self.lister.get(key);
         match write.shown(version, cached.as_deref()) {
             Some(shown) => shown.cloned(),
@@ -183,15 +184,18 @@ impl<T: Object> Overlay<T> {
     pub fn list(&self) -> Vec<Arc<T>> {
         let now = now();
         // Before the cache is read, so that it has what is given up meanwhile.
-        let mut writes: HashMap<ObjectKey, Write<T>> = self.current(now).into_iter().collect();
+        let versioned = |(key, write): (ObjectKey, Write<T>)| {
+            let version = self.version_of(&key);
+            (key, (write, version))
+        };
+        let mut writes: HashMap<ObjectKey, (Write<T>, u64)> = self.current(now).into_iter().map(versioned).collect();
         let snapshot = self.lister.snapshot();
-        let version = number(snapshot.resource_version());
         let mut objects: Vec<Arc<T>> = snapshot.into_iter().collect();
         if writes.is_empty() {
             return objects;
         }
         objects.retain_mut(|object| {
-            let Some(write) = writes.remove(&object.key()) else { return true };
+            let Some((write, version)) = writes.remove(&object.key()) else { return true };
             match write.shown(version, Some(object)) {
                 None => true,
                 Some(None) => false,
@@ -201,7 +205,7 @@ impl<T: Object> Overlay<T> {
                 }
             }
         });
-        objects.extend(writes.values().filter_map(|write| write.shown(version, None).flatten().cloned()));
+        objects.extend(writes.values().filter_map(|(write, version)| write.shown(*version, None).flatten().cloned()));
         objects
     }
 
@@ -222,10 +226,10 @@ impl<T: Object> Overlay<T> {
 
     /// Of how many keys the cache may not have caught up with the last write.
     pub fn len(&self) -> usize {
-        let (now, version) = (now(), self.cache_version());
-        let ahead =
-            |(key, write): &(ObjectKey, Write<T>)| write.shown(version, self.lister.get(key).as_deref()).is_some();
-        self.current(now).iter().filter(|write| ahead(write)).count()
+        let ahead = |(key, write): &(ObjectKey, Write<T>)| {
+            write.shown(self.version_of(key), self.lister.get(key).as_deref()).is_some()
+        };
+        self.current(now()).iter().filter(|write| ahead(write)).count()
     }
 
     /// Whether the cache has caught up with all.
@@ -240,8 +244,10 @@ impl<T: Object> Overlay<T> {
         current.map(|(key, write)| (key.clone(), write.clone())).collect()
     }
 
-    fn cache_version(&self) -> u64 {
-        number(&self.lister.resource_version())
+    /// Up to where the cache has all changes of that key, which others may be behind.
+    fn version_of(&self, key: &ObjectKey) -> u64 {
+        let reached = self.lister.cache().reached(key.namespace());
+        number(&reached.unwrap_or_else(|| self.lister.resource_version()))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Writes<T>> {
@@ -263,16 +269,17 @@ impl<T> Writes<T> {
     }
 
     /// Gives up what is too old and what the cache has, and then the oldest, where there are too many.
-    fn make_room(&mut self, now: Instant, cache_version: u64) -> Vec<Write<T>> {
+    fn make_room(&mut self, now: Instant, version_of: impl Fn(&ObjectKey) -> u64) -> Vec<Write<T>> {
         if self.by_key.len() <= self.config.capacity {
             return Vec::new();
         }
         let max_age = self.config.max_age;
-        let is_done = |write: &Write<T>| {
-            let is_seen = !write.is_deleted && write.version <= cache_version;
+        let is_done = |key: &ObjectKey, write: &Write<T>| {
+            let is_seen = !write.is_deleted && write.version <= version_of(key);
             is_seen || now.saturating_duration_since(write.at) >= max_age
         };
-        let mut done: Vec<_> = self.by_key.extract_if(|_, write| is_done(write)).map(|(_, write)| write).collect();
+        let mut done: Vec<_> =
+            self.by_key.extract_if(|key, write| is_done(key, write)).map(|(_, write)| write).collect();
         while self.by_key.len() > self.config.capacity {
             let oldest = self.by_key.iter().min_by_key(|(_, write)| write.at).map(|(key, _)| key.clone());
             done.extend(oldest.and_then(|key| self.by_key.remove(&key)));

@@ -1,7 +1,5 @@
 //! The store of an informer and its audience: what is popped is stored, and then told.
 
-mod parts;
-
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,9 +9,10 @@ use pintle_delta_fifo::{Batch, Delivery, Delta, Item};
 use pintle_meta::{Object, ObjectKey};
 use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 
-use self::parts::{Parts, Told as Reached};
 use crate::cache::Written;
+use crate::cache::parts::{Demand, Parts, Told as Reached};
 use crate::decode::{Decoded, Told};
+use crate::guarded::Guarded;
 use crate::namespaces::{Followed, Place, places};
 use crate::subscription::{News, Queue, Walk};
 use crate::{Cache, IndexFailed, SubscriptionStatus, Undecodable};
@@ -29,7 +28,6 @@ pub(crate) struct Publisher<T> {
     name: String,
     pub(crate) cache: Arc<Cache<T>>,
     audience: Mutex<Audience<T>>,
-    parts: Mutex<Parts>,
     turns: Arc<Turns<()>>,
     /// Changed under the lock of `audience`, and read without: an index function may ask.
     has_synced: AtomicBool,
@@ -45,15 +43,15 @@ struct Audience<T> {
     is_closed: bool,
 }
 
-type Change<T> = Delta<ObjectKey, Told<Arc<T>>>;
+type Change<T> = Delta<ObjectKey, Told<Guarded<T>>>;
 
 /// How many changes a subscriber is told in one go, during which it can take none.
 const CHUNK: usize = 256;
 
 /// What a delta makes of its key.
 enum Next<T> {
-    Present { object: Arc<T>, is_relisted: bool },
-    Gone { last: Option<Arc<T>>, final_state_known: bool },
+    Present { object: Guarded<T>, is_relisted: bool },
+    Gone { last: Option<Guarded<T>>, final_state_known: bool },
     Undecodable(Undecodable),
 }
 
@@ -77,7 +75,7 @@ impl<T: Object> Next<T> {
         }
     }
 
-    fn object(&self) -> Option<&Arc<T>> {
+    fn object(&self) -> Option<&Guarded<T>> {
         match self {
             Self::Present { object, .. } => Some(object),
             _ => None,
@@ -92,7 +90,7 @@ impl<T: Object> Next<T> {
     }
 
     /// What there is to tell, if the store had that before.
-    fn news(self, old: Option<Arc<T>>) -> Option<News<T>> {
+    fn news(self, old: Option<Guarded<T>>) -> Option<News<T>> {
         match (self, old) {
             (Self::Present { object, .. }, None) => Some(News::Added(object)),
             (Self::Present { object: new, is_relisted }, Some(old)) => update(old, new, is_relisted),
@@ -107,13 +105,12 @@ impl<T: Object> Next<T> {
 }
 
 impl<T: Object> Publisher<T> {
-    pub(crate) fn new(name: String) -> Self {
+    pub(crate) fn new(name: String, demand: Demand) -> Self {
         let audience = Audience { queues: Vec::new(), joining: Vec::new(), is_writing: false, is_closed: false };
         Self {
             name,
-            cache: Arc::default(),
+            cache: Arc::new(Cache::of(Parts::new(demand))),
             audience: Mutex::new(audience),
-            parts: Mutex::default(),
             turns: Arc::default(),
             has_synced: AtomicBool::new(false),
             resyncs_changed: Arc::default(),
@@ -144,7 +141,7 @@ impl<T: Object> Publisher<T> {
     /// From now on this is all there is to follow: what is elsewhere is gone. Only in one's [turn](Self::turn).
     pub(crate) fn follow(&self, followed: &Followed) {
         let resource_version = self.cache.resource_version();
-        self.lock_parts().set(&places(followed));
+        self.cache.change_parts(|parts| parts.set(&places(followed)));
         let is_gone = |key: &ObjectKey| match (followed, key.namespace()) {
             (Some(names), Some(namespace)) => !names.contains(namespace),
             (Some(_), None) => true,
@@ -164,22 +161,25 @@ impl<T: Object> Publisher<T> {
             tell(&queues, news.filter_map(|(key, written)| Some((key, gone_unseen(written.before?)))));
         }
         // It may have been one that left whom the others waited for.
-        let least = self.lock_parts().least();
+        let least = self.cache.parts().least();
         self.cache.bookmark(&least);
         self.sync();
     }
 
-    /// Takes up what was popped from the queue of a part: first the store, all of it in one step, and then the subscribers. Only in one's
-    /// [turn](Self::turn).
-    pub(crate) fn apply(&self, place: &Place, batch: Batch<ObjectKey, Told<Arc<T>>>) {
+    /// Takes up what was popped from the queue of a part: first the store, all of it in one step, and then the subscribers. The last list
+    /// was asked for by that choice of selectors. Only in one's [turn](Self::turn).
+    pub(crate) fn apply(&self, place: &Place, choice: u64, batch: Batch<ObjectKey, Told<Guarded<T>>>) {
         let mut deltas = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             match item {
                 Item::One { key, delta } => deltas.push((key, delta)),
                 // These come alone.
-                Item::ReplacedAll { objects, resource_version } => self.replace(place, objects, &resource_version),
+                Item::ReplacedAll { objects, resource_version } => {
+                    self.replace(place, choice, objects, &resource_version);
+                }
                 Item::Bookmark { resource_version } => {
-                    let revision = self.lock_parts().reach(place, Reached::Change(&resource_version));
+                    let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
+                    self.cache.parts().stored(place);
                     self.cache.bookmark(&revision.whole);
                 }
                 Item::SyncAll => {
@@ -193,7 +193,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    fn replace(&self, place: &Place, listed: Vec<Told<Arc<T>>>, resource_version: &str) {
+    fn replace(&self, place: &Place, choice: u64, listed: Vec<Told<Guarded<T>>>, resource_version: &str) {
         let mut objects = Vec::with_capacity(listed.len());
         let mut undecodable = Vec::new();
         for told in listed {
@@ -201,14 +201,14 @@ impl<T: Object> Publisher<T> {
                 Decoded::Object(object) => objects.push(object),
                 Decoded::Undecodable(entry) => {
                     // The last state of it that could be decoded stays, so that it is not taken for deleted.
-                    let known = self.cache.get(&entry.0.key);
-                    objects.extend(known.filter(|known| !is_succeeded(Some(&**known), &entry.0)));
+                    let known = self.cache.store().get(entry.0.key.as_str());
+                    objects.extend(known.filter(|known| !is_succeeded(Some(&***known), &entry.0)));
                     undecodable.push(entry.0.clone());
                 }
             }
         }
         let (is_first, goes_back, revision) = {
-            let mut parts = self.lock_parts();
+            let mut parts = self.cache.parts();
             let is_first = !self.has_synced() && parts.is_first(place);
             let goes_back = parts.is_ahead(place, resource_version);
             (is_first, goes_back, parts.reach(place, Reached::List(resource_version)))
@@ -218,7 +218,7 @@ impl<T: Object> Publisher<T> {
         refused.iter().for_each(|error| self.log(error));
         if is_first {
             // Of this part nobody was told anything, so that everybody begins here, with what the list was.
-            let listed: Arc<[Arc<T>]> = replacement.present.into_iter().map(|(_, new)| new).collect();
+            let listed: Arc<[Guarded<T>]> = replacement.present.into_iter().map(|(_, new)| new).collect();
             queues.iter().for_each(|queue| queue.begin(Walk::listed(listed.clone())));
         } else {
             let deleted = replacement.deleted.into_iter().map(|object| (object.key(), gone_unseen(object)));
@@ -230,13 +230,13 @@ impl<T: Object> Publisher<T> {
             });
             tell(&queues, deleted.chain(present));
         }
-        self.lock_parts().listed(place);
+        self.cache.change_parts(|parts| parts.listed(place, choice));
         self.sync();
     }
 
     /// The store has held all there is to follow, once all parts have been listed.
     fn sync(&self) {
-        if self.has_synced() || !self.lock_parts().have_listed() {
+        if self.has_synced() || !self.cache.parts().have_listed() {
             return;
         }
         let queues = {
@@ -250,7 +250,7 @@ impl<T: Object> Publisher<T> {
     fn apply_deltas(&self, place: &Place, deltas: Vec<(ObjectKey, Change<T>)>) {
         let last = deltas.last().and_then(|(_, delta)| delta.object());
         let resource_version = last.map(|told| told.resource_version().to_owned()).unwrap_or_default();
-        let revision = self.lock_parts().reach(place, Reached::Change(&resource_version));
+        let revision = self.cache.parts().reach(place, Reached::Change(&resource_version));
         let mut writes = Vec::with_capacity(deltas.len());
         let mut undecodable = Vec::new();
         for (key, delta) in deltas {
@@ -260,12 +260,13 @@ impl<T: Object> Publisher<T> {
             }
             match next {
                 // What was known of it stays, but for that of another object which is gone.
-                Next::Undecodable(entry) if !is_succeeded(self.cache.get(&key).as_deref(), &entry) => {}
+                Next::Undecodable(entry) if !self.cache.is_succeeded(&key, &entry) => {}
                 next => writes.push((key, next)),
             }
         }
         let changes = writes.iter().map(|(key, next)| (key.clone(), next.object().cloned())).collect();
         let (written, queues) = self.write(|cache| cache.write_all(changes, undecodable, &revision));
+        self.cache.parts().stored(place);
         written.iter().filter_map(|written| written.refused.as_ref()).for_each(|error| self.log(error));
         let news = writes.into_iter().zip(written).filter_map(|((key, next), Written { before, refused })| {
             let news = match refused {
@@ -324,11 +325,6 @@ impl<T: Object> Publisher<T> {
         self.has_synced.load(Ordering::Acquire)
     }
 
-    /// Whether it has held all of these parts since they came.
-    pub(crate) fn has_held(&self, places: &BTreeSet<Place>) -> bool {
-        self.lock_parts().have_all_listed(places)
-    }
-
     /// How many events wait for subscribers, of all of them together.
     pub(crate) fn pending(&self) -> usize {
         let queues = self.lock().present();
@@ -362,10 +358,6 @@ impl<T: Object> Publisher<T> {
         drop(audience);
         queues.iter().for_each(|queue| queue.close());
         self.cache.close();
-    }
-
-    fn lock_parts(&self) -> MutexGuard<'_, Parts> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing panics under this lock but what has changed nothing yet, so poison says nothing.
@@ -409,11 +401,11 @@ fn tell<T: Object>(queues: &[Arc<Queue<T>>], news: impl Iterator<Item = (ObjectK
 }
 
 /// A list brings much that is known, of which nobody is told. What a watch brings has changed, even at an equal version.
-fn update<T: Object>(old: Arc<T>, new: Arc<T>, is_relisted: bool) -> Option<News<T>> {
-    (!is_relisted || !is_same_state(&*old, &*new)).then_some(News::Updated { old, new })
+fn update<T: Object>(old: Guarded<T>, new: Guarded<T>, is_relisted: bool) -> Option<News<T>> {
+    (!is_relisted || !is_same_state(&**old, &**new)).then_some(News::Updated { old, new })
 }
 
-fn gone_unseen<T>(known: Arc<T>) -> News<T> {
+fn gone_unseen<T>(known: Guarded<T>) -> News<T> {
     News::Deleted { last: known.clone(), known, final_state_known: false }
 }
 

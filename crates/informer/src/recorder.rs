@@ -188,8 +188,11 @@ impl<S: Stream<Item = Result<I, ApiError>> + Unpin, I> Stream for Recorded<S, I>
 impl Log {
     /// A new request.
     fn call(&self, record: Record) -> u64 {
-        let call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        self.write(call, record);
+        let mut call = 0;
+        self.lines.write(|| {
+            call = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+            Line { at: self.began.elapsed(), call, record }
+        });
         call
     }
 
@@ -204,7 +207,7 @@ impl Log {
     }
 
     fn write(&self, call: u64, record: Record) {
-        self.lines.write(Line { at: self.began.elapsed(), call, record });
+        self.lines.write(|| Line { at: self.began.elapsed(), call, record });
     }
 }
 

@@ -204,6 +204,8 @@ pub struct Step<T> {
     pub error: Option<ReflectorError>,
     /// What to do next.
     pub command: Command,
+    /// What came of a list that is given up. It is of no use, and may take long to drop.
+    pub discarded: Vec<T>,
 }
 
 enum Phase<T> {
@@ -281,7 +283,9 @@ impl<T: Object> Reflector<T> {
             (Phase::Streaming(stream, initial), Input::Received(event)) => {
                 self.initial_event(now, stream, initial, event)
             }
-            (Phase::Streaming(..), Input::TimedOut) => self.streaming_failed(now),
+            (Phase::Streaming(_, initial), Input::TimedOut) => {
+                Step { discarded: initial.into_objects(), ..self.streaming_failed(now) }
+            }
             (Phase::OpeningWatch { timeout }, Input::Opened(answer)) => self.watch_opened(now, timeout, answer),
             (Phase::Watching(stream), Input::Received(event)) => self.watched(now, stream, event),
             (Phase::Watching(stream), Input::TimedOut) => self.watch_timed_out(now, stream),
@@ -340,7 +344,7 @@ impl<T: Object> Reflector<T> {
         }
         let delay = self.delays.next(asked);
         self.phase = Phase::Sleeping { then, until: now.checked_add(delay) };
-        Step { output: None, error, command: Command::Sleep(delay) }
+        Step { error, ..Command::Sleep(delay).into() }
     }
 
     /// Waits since a watch could not be opened, or did not go well in the end.
@@ -389,7 +393,7 @@ impl<T: Object> Reflector<T> {
 
 impl<T> From<Command> for Step<T> {
     fn from(command: Command) -> Self {
-        Self { output: None, error: None, command }
+        Self { output: None, error: None, command, discarded: Vec::new() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -26,9 +27,12 @@ pub(crate) struct Selection {
     state: Mutex<State>,
 }
 
+#[derive(Clone)]
 struct State {
     selectors: Selectors,
-    /// Cancelled when the selectors change.
+    /// How often they have changed.
+    choice: u64,
+    /// Cancelled when they change.
     changed: CancellationToken,
 }
 
@@ -38,7 +42,8 @@ pub(crate) struct Selected<L> {
     source: L,
     selection: Arc<Selection>,
     /// By which the last list was begun.
-    listed: Mutex<Option<(Selectors, CancellationToken)>>,
+    listed: Mutex<Option<State>>,
+    choice: Arc<AtomicU64>,
 }
 
 /// The events of a watch, until the selectors change.
@@ -56,7 +61,12 @@ impl Selectors {
 
 impl Selection {
     pub(crate) fn new(selectors: Selectors) -> Self {
-        Self { state: Mutex::new(State { selectors, changed: CancellationToken::new() }) }
+        Self { state: Mutex::new(State { selectors, choice: 0, changed: CancellationToken::new() }) }
+    }
+
+    /// Which choice of selectors it is: another number after each change.
+    pub(crate) fn choice(&self) -> u64 {
+        self.lock().choice
     }
 
     pub(crate) fn selectors(&self) -> Selectors {
@@ -66,16 +76,11 @@ impl Selection {
     pub(crate) fn set(&self, selectors: Selectors) {
         let mut state = self.lock();
         if state.selectors != selectors {
-            let next = State { selectors, changed: CancellationToken::new() };
+            let next = State { selectors, choice: state.choice + 1, changed: CancellationToken::new() };
             let before = std::mem::replace(&mut *state, next);
             drop(state);
             before.changed.cancel();
         }
-    }
-
-    fn present(&self) -> (Selectors, CancellationToken) {
-        let state = self.lock();
-        (state.selectors.clone(), state.changed.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -85,16 +90,23 @@ impl Selection {
 
 impl<L> Selected<L> {
     pub(crate) fn new(source: L, selection: Arc<Selection>) -> Self {
-        Self { source, selection, listed: Mutex::new(None) }
+        Self { source, selection, listed: Mutex::new(None), choice: Arc::default() }
+    }
+
+    /// By which [choice](Selection::choice) the last list was begun.
+    pub(crate) fn listed(&self) -> Arc<AtomicU64> {
+        self.choice.clone()
     }
 
     /// The selectors for what follows: those of now where something begins, and else those of the last list.
-    fn selectors(&self, begins: bool) -> (Selectors, CancellationToken) {
+    fn selected(&self, begins: bool) -> State {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         if begins {
             *listed = None;
         }
-        listed.get_or_insert_with(|| self.selection.present()).clone()
+        let selected = listed.get_or_insert_with(|| self.selection.lock().clone());
+        self.choice.store(selected.choice, Ordering::Release);
+        selected.clone()
     }
 }
 
@@ -112,13 +124,13 @@ impl<L: ListWatch> ListWatch for Selected<L> {
     }
 
     async fn list(&self, options: &ListOptions) -> Result<L::Page, ApiError> {
-        let (Selectors { labels, fields }, _) = self.selectors(options.continue_token.is_empty());
+        let Selectors { labels, fields } = self.selected(options.continue_token.is_empty()).selectors;
         let options = ListOptions { label_selector: labels, field_selector: fields, ..options.clone() };
         self.source.list(&options).await
     }
 
     async fn watch(&self, options: &WatchOptions) -> Result<Self::Events, ApiError> {
-        let (Selectors { labels, fields }, changed) = self.selectors(options.send_initial_events);
+        let State { selectors: Selectors { labels, fields }, changed, .. } = self.selected(options.send_initial_events);
         if changed.is_cancelled() {
             return Err(expired());
         }

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use self::work::Work;
 use crate::driver::{Followers, Whole};
-use crate::namespaces::{Followed, Place, places};
+use crate::namespaces::Place;
 use crate::publisher::Publisher;
 use crate::selection::{Selection, Selectors};
 use crate::subscription::{Queue, at_least_the_shortest};
@@ -111,13 +111,14 @@ impl<T: Object> SharedInformer<T> {
     /// each. It does not run yet.
     ///
     /// The set [may change](Namespaces::set) at any time. What is in a namespace that leaves is told as deleted; one that comes is listed,
-    /// and what is in it is told as added; the watches of the others go on. [`wait_for_sync`](Self::wait_for_sync) waits for those that
-    /// have come, and [`states_by_namespace`](Self::states_by_namespace) tells how each is getting on; the informer's
+    /// and what is in it is told as added; the watches of the others go on. [`wait_for_sync`](Self::wait_for_sync) waits until those that
+    /// have come are there and those that have left are not, and [`states_by_namespace`](Self::states_by_namespace) tells how each is getting on; the informer's
     /// [`state`](Self::state) is synced when all are, and tells the trouble that has lasted longest.
     ///
     /// Namespaces come independently: each is as the server held it at some revision, and what the cache holds of several may be of
     /// several. Its revision is that of the namespace that is furthest behind, so that a [wait](Lister::wait_for) for one's own write may
-    /// have to wait for a quiet namespace's next bookmark; a namespace that cannot be listed keeps it where it is.
+    /// have to wait for a quiet namespace's next bookmark; a namespace that cannot be listed keeps it where it is, and keeps all who wait
+    /// waiting.
     ///
     /// Who needs many of them of a large cluster asks for less by a selector over all: each costs the server a watch.
     ///
@@ -237,9 +238,9 @@ impl<T: Object> SharedInformer<T> {
         self.owner.publisher.has_synced()
     }
 
-    /// Waits until the cache has held the whole resource once; of an informer of several [namespaces](Self::of_namespaces), those that have
-    /// come since included. It waits for as long as the server refuses: look at [`state`](Self::state) for the reason, or put a timeout
-    /// around it.
+    /// Waits until the cache has held the whole resource once, in the [namespaces](Self::of_namespaces) and with the
+    /// [selectors](Self::set_selectors) that are asked for by then: so it is what to wait for after a change of these, too. It waits for as
+    /// long as the server refuses: look at [`state`](Self::state) for the reason, or put a timeout around it.
     ///
     /// # Errors
     ///
@@ -250,8 +251,8 @@ impl<T: Object> SharedInformer<T> {
     /// Dropping the future stops the wait and has no other effect.
     pub async fn wait_for_sync(&self) -> Result<(), NotSynced> {
         let mut states = self.states();
-        // What is followed by then: what has been taken out meanwhile never comes.
-        let has_synced = || self.has_synced() && self.owner.publisher.has_held(&places(&self.followed()));
+        // With what is asked for by then: what has been taken out meanwhile never comes.
+        let has_synced = || self.has_synced() && self.owner.publisher.cache.has_all();
         // The sender is in our hands, so this cannot fail.
         let _ = states.wait_for(|state| has_synced() || state.has_ended()).await;
         match self.state() {
@@ -271,7 +272,8 @@ impl<T: Object> SharedInformer<T> {
     }
 
     /// Follows other objects from now on, for all who share it: those whose labels and fields match. It lists anew, so that those which
-    /// do not match any more are told as deleted, and the cache is what was selected before until it is what is selected now.
+    /// do not match any more are told as deleted, and the cache is what was selected before until it is what is selected now:
+    /// [`wait_for_sync`](Self::wait_for_sync) waits for that, and so do [waits](Lister::wait_for) for a revision.
     ///
     /// An [`InformerFactory`](crate::InformerFactory) then shares it between those who ask for these.
     ///
@@ -293,33 +295,27 @@ impl<T: Object> SharedInformer<T> {
     ///     informer.start();
     ///     informer.wait_for_sync().await?;
     ///
-    ///     let mut events = informer.subscribe();
     ///     informer.set_selectors("app=web".parse()?, FieldSelector::everything());
-    ///     while !events.next().await.is_some_and(|event| event.is_deleted()) {}
+    ///     informer.wait_for_sync().await?;
     ///     assert_eq!(informer.lister().list()[0].metadata.name, "web");
     ///     Ok(())
     /// }
     /// ```
     pub fn set_selectors(&self, labels: LabelSelector, fields: FieldSelector) {
-        self.owner.selection.set(Selectors { labels, fields });
+        let selectors = Selectors { labels, fields };
+        self.owner.scope.warn_of_all_secrets(&self.owner.name, &selectors);
+        self.owner.selection.set(selectors);
     }
 
     /// The namespaces that it is [of](Self::of_namespaces), to look at them or to change them. `None`: those of its source.
     pub fn namespaces(&self) -> Option<&Namespaces> {
-        match &self.owner.scope.covered {
-            Covered::Several(namespaces) => Some(namespaces),
-            Covered::Fixed(_) => None,
-        }
+        self.owner.scope.covered.namespaces()
     }
 
     /// How each namespace is getting on that it [follows](Self::of_namespaces) one by one, from its start on. One that was just put in or
     /// taken out may not show yet.
     pub fn states_by_namespace(&self) -> BTreeMap<String, InformerState> {
         self.owner.whole.by_namespace()
-    }
-
-    fn followed(&self) -> Followed {
-        self.namespaces().and_then(Namespaces::followed)
     }
 
     pub(crate) fn selectors(&self) -> Selectors {
@@ -389,10 +385,31 @@ impl Covered {
         Self::Fixed(source.namespace().map(str::to_owned))
     }
 
+    fn namespaces(&self) -> Option<&Namespaces> {
+        match self {
+            Self::Several(namespaces) => Some(namespaces),
+            Self::Fixed(_) => None,
+        }
+    }
+
     fn is_all(&self) -> bool {
         match self {
             Self::Fixed(namespace) => namespace.is_none(),
             Self::Several(namespaces) => namespaces.names().is_none(),
+        }
+    }
+}
+
+impl<T> Scope<T> {
+    /// Few programs mean to hold what all Secrets of a cluster say.
+    fn warn_of_all_secrets(&self, informer: &str, selectors: &Selectors) {
+        let is_secret = self.resource.plural == "secrets" && self.resource.group_version.group.is_empty();
+        let all = selectors.labels.is_everything() && selectors.fields.is_everything() && self.covered.is_all();
+        if is_secret && all && !self.projection.leaves_out(&["data"]) {
+            tracing::warn!(
+                informer,
+                "it will hold all Secrets of the cluster in memory: name a namespace or a selector, or leave out their data"
+            );
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pintle_meta::{LabelSelector, Object, ObjectKey};
 
 use crate::cache::{Index, find};
+use crate::guarded::Guarded;
 use crate::store::{PageAt, Pin};
 use crate::{NAMESPACE_INDEX, UnknownIndex};
 
@@ -48,7 +49,7 @@ pub use view::{View, Viewed};
 /// }
 /// ```
 pub struct Snapshot<T> {
-    pin: Pin<Arc<T>>,
+    pin: Pin<Guarded<T>>,
     indices: Arc<Vec<Index<T>>>,
     resource_version: String,
 }
@@ -65,13 +66,13 @@ pub struct Difference<T> {
 }
 
 impl<T> Snapshot<T> {
-    pub(crate) fn new(pin: Pin<Arc<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
+    pub(crate) fn new(pin: Pin<Guarded<T>>, indices: Arc<Vec<Index<T>>>, resource_version: String) -> Self {
         Self { pin, indices, resource_version }
     }
 
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.pin.get(key.as_str())
+        self.pin.get(key.as_str()).map(Guarded::into_arc)
     }
 
     /// The objects, in no particular order. They are read as they are asked for, a few at a time.
@@ -81,8 +82,8 @@ impl<T> Snapshot<T> {
 
     /// Calls `each` with every object, in no particular order: client-go's `ListAll`. It is the fastest way to look at all of
     /// them, since no reference is counted.
-    pub fn for_each(&self, each: impl FnMut(&Arc<T>)) {
-        self.pin.visit(each);
+    pub fn for_each(&self, mut each: impl FnMut(&Arc<T>)) {
+        self.pin.visit(|object| each(object));
     }
 
     /// How many objects there are.
@@ -122,7 +123,7 @@ impl<T> Snapshot<T> {
     ///
     /// [`UnknownIndex`], which tells the names that there are. An index that was added later is none of them.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        Ok(self.pin.of_term(self.index(name)?, value, |_, object| Some(object.clone())))
+        Ok(self.pin.of_term(self.index(name)?, value, |_, object| Some(Arc::clone(object))))
     }
 
     /// The keys of the objects that have `value` in the index `name`, in order.
@@ -159,7 +160,7 @@ impl<T> Snapshot<T> {
     pub fn diff(&self, since: &Self) -> Vec<Difference<T>> {
         assert!(self.pin.is_of_the_store_of(&since.pin), "snapshots of two caches cannot be compared");
         let differences = self.pin.differences(&since.pin).into_iter();
-        let mut differences: Vec<_> = differences.map(|(key, old, new)| Difference { key, old, new }).collect();
+        let mut differences: Vec<_> = differences.map(difference).collect();
         differences.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         differences
     }
@@ -204,15 +205,25 @@ impl<T> IntoIterator for &Snapshot<T> {
 
 /// The objects of a [`Snapshot`], which is there for as long as this is.
 pub struct Iter<T> {
-    pin: Pin<Arc<T>>,
+    pin: Pin<Guarded<T>>,
     at: PageAt,
-    page: std::vec::IntoIter<Arc<T>>,
+    page: std::vec::IntoIter<Guarded<T>>,
+}
+
+fn difference<T>((key, old, new): (ObjectKey, Option<Guarded<T>>, Option<Guarded<T>>)) -> Difference<T> {
+    Difference { key, old: old.map(Guarded::into_arc), new: new.map(Guarded::into_arc) }
 }
 
 impl<T> Iterator for Iter<T> {
     type Item = Arc<T>;
 
     fn next(&mut self) -> Option<Arc<T>> {
+        self.next_guarded().map(Guarded::into_arc)
+    }
+}
+
+impl<T> Iter<T> {
+    pub(crate) fn next_guarded(&mut self) -> Option<Guarded<T>> {
         loop {
             if let Some(object) = self.page.next() {
                 return Some(object);

@@ -56,12 +56,6 @@ pub(crate) trait Value: Clone {
     fn warm(&self) -> bool;
 }
 
-impl<T> Value for Arc<T> {
-    fn warm(&self) -> bool {
-        Arc::strong_count(self) > 0
-    }
-}
-
 /// What a commit makes of a key.
 pub(crate) struct Write<V> {
     pub(crate) key: ObjectKey,

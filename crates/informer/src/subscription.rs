@@ -22,6 +22,7 @@ pub use self::newest::NewestSubscription;
 use self::queue::Told;
 pub(crate) use self::queue::{News, Queue, Walk};
 use crate::ResourceEvent;
+use crate::guarded::Guarded;
 
 /// The events of an informer for one listener. Dropping it unsubscribes.
 ///
@@ -204,10 +205,15 @@ impl SyncHandle {
 
 fn event<T: Object>((_, change): Told<T>) -> ResourceEvent<T> {
     match change {
-        Change::Added { object, is_initial } => ResourceEvent::Added { object, is_initial },
-        // The queue of a subscription knows what was before.
-        Change::Updated { old, new } => ResourceEvent::Updated { old: old.unwrap_or_else(|| new.clone()), new },
-        Change::Deleted { object, final_state_known } => ResourceEvent::Deleted { object, final_state_known },
+        Change::Added { object, is_initial } => ResourceEvent::Added { object: object.into_arc(), is_initial },
+        Change::Updated { old, new } => {
+            let new = new.into_arc();
+            // The queue of a subscription knows what was before.
+            ResourceEvent::Updated { old: old.map_or_else(|| new.clone(), Guarded::into_arc), new }
+        }
+        Change::Deleted { object, final_state_known } => {
+            ResourceEvent::Deleted { object: object.into_arc(), final_state_known }
+        }
     }
 }
 

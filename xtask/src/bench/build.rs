@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use xshell::{Shell, cmd};
 
-use super::{Area, Program, Work};
+use super::{Area, Around, Program, REAL, Work};
+use crate::real;
 
 /// The programs that stand ready, and the peers without one.
 pub(crate) struct Built {
@@ -31,7 +32,8 @@ impl Built {
 pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<Built> {
     println!("building our side");
     let cargo = crate::cargo();
-    cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package pintle-bench --bins").quiet().run()?;
+    let bins = binaries(works);
+    cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package pintle-bench {bins...}").quiet().run()?;
     let target = crate::target_dir(sh)?;
     let mut missing = BTreeMap::new();
     let mut peers = |is_one: fn(Program) -> bool, build: &dyn Fn() -> anyhow::Result<PathBuf>| {
@@ -48,7 +50,31 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
     let bench = target.join("bench");
     let go = peers(|program| matches!(program, Program::Go(_)), &|| build_go(sh, area, &bench.join(area.name)));
     let kube = peers(|program| matches!(program, Program::Kube(_)), &|| build_kube(sh, &bench.join("kube")));
+    if works.iter().any(|work| matches!(work.around, Around::Servers))
+        && let Err(why) = real::program("etcd").and_then(|_| real::program("kube-apiserver"))
+    {
+        println!("{REAL}: left out: {why:#}");
+        missing.insert(REAL, format!("{why:#}"));
+    }
     Ok(Built { rust: target.join("release"), kube, go, missing })
+}
+
+/// What cargo is told, so that it links no other area's programs, each of which takes a minute.
+fn binaries(works: &[&Work]) -> Vec<String> {
+    let around = works.iter().filter_map(|work| match work.around {
+        Around::Pods(_) => Some("load_server"),
+        Around::Cluster | Around::Servers => Some("api_server"),
+        Around::Rest => Some("rest_server"),
+        Around::Nothing | Around::Quota(_) => None,
+    });
+    let programs =
+        works.iter().flat_map(|work| work.ours.iter().map(|ours| ours.run).chain(work.peers.iter().map(|peer| peer.1)));
+    let ours = programs.filter_map(|run| match run.program {
+        Program::Rust(name) => Some(name),
+        Program::Kube(_) | Program::Go(_) => None,
+    });
+    let names: BTreeSet<_> = around.chain(ours).collect();
+    names.into_iter().map(|name| format!("--bin={name}")).collect()
 }
 
 /// As one who wants it fast builds Rust; Go has no such choice.

@@ -25,6 +25,11 @@ impl LoadServer {
         Self::start(built, "api_server", &[])
     }
 
+    /// The one of the area `rest`. Its address is a kubeconfig file.
+    pub(crate) fn rest(built: &Built) -> anyhow::Result<Self> {
+        Self::start(built, "rest_server", &[])
+    }
+
     fn start(built: &Built, name: &'static str, args: &[&str]) -> anyhow::Result<Self> {
         let program = built.program(Program::Rust(name)).context("the server is one of ours")?;
         // It ends with its input, should this process end before it drops the server.
@@ -40,6 +45,10 @@ impl LoadServer {
 
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
     }
 }
 

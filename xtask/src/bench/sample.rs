@@ -14,7 +14,8 @@ use super::conditions::Conditions;
 use super::load::LoadServer;
 use super::quota::Quota;
 use super::rows::{Counted, Row};
-use super::{Area, Around, Measure, Program, Work};
+use super::{Area, Around, Measure, Program, REAL, Work};
+use crate::real::Real;
 
 /// The line that a program prints: what one run cost.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -63,13 +64,14 @@ pub(crate) fn measure(
         let (runs, of, elapsed) = (runs(work), works.len(), begun.elapsed().as_secs());
         println!("{} of {of}, after {}:{:02}: {}; runs a side: {runs}", at + 1, elapsed / 60, elapsed % 60, work.name);
         let surroundings = match work.around {
-            Around::Nothing => Ok(Surroundings::default()),
+            Around::Nothing | Around::Servers => Ok(Surroundings::default()),
             Around::Quota(cpus) => Quota::new(cpus).map(|quota| Surroundings { quota: Some(quota), server: None }),
             Around::Pods(pods) => {
                 let pods = if quick { pods / 50 } else { pods };
                 Ok(Surroundings { quota: None, server: Some(LoadServer::with_pods(built, pods)?) })
             }
             Around::Cluster => Ok(Surroundings { quota: None, server: Some(LoadServer::cluster(built)?) }),
+            Around::Rest => Ok(Surroundings { quota: None, server: Some(LoadServer::rest(built)?) }),
         };
         let measured = match surroundings {
             Ok(surroundings) => run(sh, work, built, quick, runs, &surroundings)?,
@@ -90,6 +92,30 @@ pub(crate) fn measure(
 struct Surroundings {
     quota: Option<Quota>,
     server: Option<LoadServer>,
+}
+
+/// The API server of one side, for one run.
+enum Server {
+    Ours(LoadServer),
+    Real(Real),
+}
+
+impl Server {
+    fn start(sh: &Shell, built: &Built, side: &str) -> anyhow::Result<Self> {
+        if side != REAL {
+            return Ok(Self::Ours(LoadServer::cluster(built)?));
+        }
+        Ok(Self::Real(Real::start(sh)?))
+    }
+
+    fn args(&self) -> Vec<String> {
+        let (kubeconfig, processes) = match self {
+            Self::Ours(server) => (server.address().to_owned(), vec![server.process()]),
+            Self::Real(real) => (real.kubeconfig().display().to_string(), real.processes()),
+        };
+        let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
+        vec!["--server".to_owned(), kubeconfig, "--processes".to_owned(), processes.join(",")]
+    }
 }
 
 /// What the runs of one work cost.
@@ -132,9 +158,14 @@ fn run(
 ) -> anyhow::Result<Measured> {
     let mut measured = Measured { ours: vec![Vec::new(); work.ours.len()], ..Measured::default() };
     let once = |side: &str, program: Program, args: &[&str]| {
+        let Some(program) = built.program(program).filter(|_| !built.missing.contains_key(side)) else {
+            return Ok(None);
+        };
+        let own = matches!(work.around, Around::Servers).then(|| Server::start(sh, built, side)).transpose()?;
+        let own_args: Vec<String> = own.iter().flat_map(Server::args).collect();
         let server = surroundings.server.iter().flat_map(|server| ["--server", server.address()]);
+        let server = server.chain(own_args.iter().map(String::as_str));
         let args: Vec<&str> = args.iter().copied().chain(server).chain(quick.then_some("--quick")).collect();
-        let Some(program) = built.program(program) else { return Ok(None) };
         let begun = Instant::now();
         let sample = run_once(sh, &program, &args, surroundings.quota.as_ref())
             .with_context(|| format!("{:?}, side {side}", work.name))?;

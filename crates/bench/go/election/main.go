@@ -8,10 +8,8 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"os"
 	"runtime"
 	"sort"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,7 +123,7 @@ func standbys(how meter.Setting) meter.Sample {
 func many(how meter.Setting) meter.Sample {
 	const leases = 100
 	span := time.Duration(of(how, 60, 5)) * time.Second
-	tasks, open := runtime.NumGoroutine(), sockets()
+	tasks, open := runtime.NumGoroutine(), meter.Sockets()
 	starts := make(chan start, leases)
 	all := &contender{}
 	client := all.client(how)
@@ -147,7 +145,7 @@ func many(how meter.Setting) meter.Sample {
 	sample.Figures["requests a renewal"] = float64(all.requests.Load()-before) / renewals
 	sample.Figures["CPU us a renewal"] = sample.CPUNs / 1e3 / renewals
 	sample.Figures["tasks"] = float64(runtime.NumGoroutine() - tasks)
-	sample.Figures["connections"] = float64(sockets() - open)
+	sample.Figures["connections"] = float64(meter.Sockets() - open)
 	cancel()
 	done.Wait()
 	return sample
@@ -215,20 +213,6 @@ func (c counted) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	c.of.requests.Add(1)
 	return c.next.RoundTrip(request)
-}
-
-// sockets is how many this process has open.
-func sockets() (count int) {
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return 0
-	}
-	for _, file := range files {
-		if to, err := os.Readlink("/proc/self/fd/" + file.Name()); err == nil && strings.HasPrefix(to, "socket:") {
-			count++
-		}
-	}
-	return count
 }
 
 func next(starts <-chan start) start {

@@ -1,4 +1,5 @@
-//! Runs the embedded API server over TLS, and prints where its kubeconfig is: `api_server`. Ends when nobody holds its input any more.
+//! Runs the embedded API server over TLS, or over plain HTTP with `--http`, and prints where its kubeconfig is. Ends when nobody holds
+//! its input any more.
 #![allow(clippy::print_stdout, reason = "a program that talks to its caller")]
 
 use std::error::Error;
@@ -8,7 +9,8 @@ use pintle::apiserver::{ApiServer, ApiServerConfig};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let server = ApiServer::start(ApiServerConfig { tls: true, ..ApiServerConfig::default() }).await?;
+    let tls = !std::env::args().any(|argument| argument == "--http");
+    let server = ApiServer::start(ApiServerConfig { tls, ..ApiServerConfig::default() }).await?;
     let kubeconfig = std::env::temp_dir().join(format!("pintle-bench-{}.kubeconfig", std::process::id()));
     std::fs::write(&kubeconfig, server.kubeconfig())?;
     println!("{}", kubeconfig.display());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pintle_meta::ObjectKey;
 
 use super::version::{is_number, is_older};
+use crate::guarded::Guarded;
 
 /// A change that a cache remembers: see [`Cache::changes_since`](crate::Cache::changes_since).
 #[derive(Debug)]
@@ -21,13 +22,21 @@ pub struct Remembered<T> {
 }
 
 /// A key, what was there, and what is there now.
-pub(super) type Step<T> = (ObjectKey, Option<Arc<T>>, Option<Arc<T>>);
+pub(super) type Step<T> = (ObjectKey, Option<Guarded<T>>, Option<Guarded<T>>);
+
+/// A change that is [`Remembered`].
+pub(crate) struct Past<T> {
+    key: ObjectKey,
+    old: Option<Guarded<T>>,
+    new: Option<Guarded<T>>,
+    resource_version: Arc<str>,
+}
 
 /// The last changes, of which there are as many as it may hold at most.
 pub(super) struct History<T> {
     bound: usize,
     /// In the order in which they came.
-    changes: VecDeque<Remembered<T>>,
+    changes: VecDeque<Past<T>>,
     /// The revision before the first of these.
     since: Arc<str>,
     /// It changed within that one, so that only later ones can be asked for.
@@ -36,7 +45,7 @@ pub(super) struct History<T> {
 
 impl<T> History<T> {
     /// From here on so many changes are remembered. Gives those that are not any more.
-    pub(super) fn remember(&mut self, bound: usize, resource_version: &str) -> VecDeque<Remembered<T>> {
+    pub(super) fn remember(&mut self, bound: usize, resource_version: &str) -> VecDeque<Past<T>> {
         if self.bound == 0 {
             (self.since, self.is_after) = (resource_version.into(), false);
         }
@@ -50,11 +59,7 @@ impl<T> History<T> {
     }
 
     /// Takes changes in that came in one step, and gives what is forgotten for them.
-    pub(super) fn note(
-        &mut self,
-        changes: impl Iterator<Item = Step<T>>,
-        resource_version: &str,
-    ) -> VecDeque<Remembered<T>> {
+    pub(super) fn note(&mut self, changes: impl Iterator<Item = Step<T>>, resource_version: &str) -> VecDeque<Past<T>> {
         let resource_version: Arc<str> = resource_version.into();
         let last = self.changes.back().map_or(&self.since, |change| &change.resource_version);
         let mut forgotten = VecDeque::new();
@@ -66,14 +71,14 @@ impl<T> History<T> {
         let changes = changes.filter(|(_, old, new)| !is_same(old.as_ref(), new.as_ref()));
         self.changes.extend(changes.map(|(key, old, new)| {
             let resource_version = resource_version.clone();
-            Remembered { key, old, new, resource_version }
+            Past { key, old, new, resource_version }
         }));
         forgotten.append(&mut self.trim());
         forgotten
     }
 
     /// Begins anew: what became of that revision, and what was before, cannot be asked for.
-    pub(super) fn forget(&mut self, resource_version: &str) -> VecDeque<Remembered<T>> {
+    pub(super) fn forget(&mut self, resource_version: &str) -> VecDeque<Past<T>> {
         (self.since, self.is_after) = (resource_version.into(), true);
         std::mem::take(&mut self.changes)
     }
@@ -86,10 +91,10 @@ impl<T> History<T> {
         };
         let is_remembered = self.is_on() && !self.since.is_empty() && is_known;
         let later = self.changes.iter().filter(|change| is_older(resource_version, &change.resource_version));
-        (is_remembered && is_number(resource_version)).then(|| later.map(Remembered::clone).collect())
+        (is_remembered && is_number(resource_version)).then(|| later.map(Past::told).collect())
     }
 
-    fn trim(&mut self) -> VecDeque<Remembered<T>> {
+    fn trim(&mut self) -> VecDeque<Past<T>> {
         let excess = self.changes.len().saturating_sub(self.bound);
         let rest = self.changes.split_off(excess);
         let forgotten = std::mem::replace(&mut self.changes, rest);
@@ -101,7 +106,7 @@ impl<T> History<T> {
 }
 
 /// Whether nothing has changed.
-pub(super) fn is_same<T>(old: Option<&Arc<T>>, new: Option<&Arc<T>>) -> bool {
+pub(super) fn is_same<T>(old: Option<&Guarded<T>>, new: Option<&Guarded<T>>) -> bool {
     match (old, new) {
         (Some(old), Some(new)) => Arc::ptr_eq(old, new),
         (old, new) => old.is_none() && new.is_none(),
@@ -114,9 +119,10 @@ impl<T> Default for History<T> {
     }
 }
 
-impl<T> Clone for Remembered<T> {
-    fn clone(&self) -> Self {
-        let (old, new) = (self.old.clone(), self.new.clone());
-        Self { key: self.key.clone(), old, new, resource_version: self.resource_version.clone() }
+impl<T> Past<T> {
+    fn told(&self) -> Remembered<T> {
+        let told = |object: &Option<Guarded<T>>| object.clone().map(Guarded::into_arc);
+        let (old, new, resource_version) = (told(&self.old), told(&self.new), self.resource_version.clone());
+        Remembered { key: self.key.clone(), old, new, resource_version }
     }
 }

@@ -1,13 +1,16 @@
-//! Index functions, which are the user's: how they are called, and how they fail.
+//! Indices of a cache, and index functions, which are the user's: how they are called, and how they fail.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLockReadGuard};
 
 use pintle_delta_fifo::BoxError;
 use pintle_meta::{Object, ObjectKey};
 
+use super::Cache;
+use super::writes::Refused;
+use crate::guarded::Guarded;
 use crate::panic::catch;
-use crate::store::NAMESPACES;
+use crate::store::{NAMESPACES, Write, Writer};
 use crate::{NAMESPACE_INDEX, Undecodable, UnknownIndex};
 
 /// What an index function gives for an object: values, or an error.
@@ -67,6 +70,112 @@ pub enum AddIndexError {
     Failed(#[source] IndexFailed),
 }
 
+impl<T: Object> Cache<T> {
+    /// Adds an index: objects by the values that `function` gives for them. It is there once all objects that are in the store have
+    /// been indexed, and includes them; until then reads go on, and so do writes.
+    ///
+    /// `function` gives a `Vec<String>`, an `Option<String>`, or a `Result` of either, and has to give the same for the same object each
+    /// time. It is called under no lock, so it may read the store.
+    ///
+    /// # Errors
+    ///
+    /// [`AddIndexError::Exists`] if the name is taken, and [`AddIndexError::Failed`] if the function fails or panics on an object that is
+    /// there, or on one that comes meanwhile; then there is no such index, and the store holds what it would hold without.
+    pub fn add_index<V: IndexValues>(
+        &self,
+        name: impl Into<String>,
+        function: impl Fn(&T) -> V + Send + Sync + 'static,
+    ) -> Result<(), AddIndexError> {
+        let name = name.into();
+        let function = Arc::new(move |object: &T| function(object).into_values());
+        // From here on writes bring its values; what is there already is done below.
+        let writer = self.store.writer();
+        let mut indices = self.indices().to_vec();
+        if indices.iter().any(|index| *index.name == *name) {
+            return Err(AddIndexError::Exists { name });
+        }
+        let number = indices.iter().map(|index| index.number).max().unwrap_or_default() + 1;
+        let index = Index::new(&name, number, function);
+        indices.push(index.clone());
+        self.set_indices(indices);
+        let (pin, ()) = self.store.pin(|_| ());
+        drop(writer);
+
+        let mut found = Vec::with_capacity(pin.len());
+        pin.visit_keys(|key, stamp, object| {
+            if index.failure().is_none() {
+                match index.values(key, object) {
+                    Ok(values) => found.push((key.clone(), stamp, values)),
+                    Err(error) => index.fail(error),
+                }
+            }
+        });
+        if index.failure().is_none() {
+            for (key, stamp, values) in found {
+                self.store.writer().add_values(&key, stamp, number, &values);
+            }
+        }
+        // Other indices from here on, be they the same ones: a write that was got ready while this one might fail begins anew.
+        let mut writer = self.store.writer();
+        let mut indices = self.indices().to_vec();
+        let failure = index.failure().cloned();
+        match &failure {
+            None => index.set_ready(writer.stamp()),
+            Some(_) => {
+                indices.retain(|index| index.number != number);
+                writer.forget_index(number);
+            }
+        }
+        self.set_indices(indices);
+        failure.map_or(Ok(()), |error| Err(AddIndexError::Failed(error)))
+    }
+
+    pub(crate) fn indices(&self) -> Arc<Vec<Index<T>>> {
+        self.lock_indices().clone()
+    }
+
+    fn lock_indices(&self) -> RwLockReadGuard<'_, Arc<Vec<Index<T>>>> {
+        self.indices.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gets a write ready under no lock, and commits it, unless there is another index by then: then it begins anew.
+    pub(super) fn commit<P, R>(
+        &self,
+        prepare: impl Fn(&[Index<T>]) -> P,
+        commit: impl FnOnce(Writer<'_, Guarded<T>>, P) -> R,
+    ) -> R {
+        loop {
+            let indices = self.indices();
+            let prepared = prepare(&indices);
+            let writer = self.store.writer();
+            if Arc::ptr_eq(&indices, &self.lock_indices()) {
+                return commit(writer, prepared);
+            }
+        }
+    }
+
+    /// What puts an object in, or why it cannot be.
+    pub(super) fn put(
+        &self,
+        indices: &[Index<T>],
+        key: &ObjectKey,
+        object: &Guarded<T>,
+    ) -> Result<Write<Guarded<T>>, Box<Refused>> {
+        match values(indices, key, object) {
+            Ok(values) => Ok(Write { key: key.clone(), value: Some(object.clone()), values }),
+            Err(error) => {
+                let entry = error.entry(&***object);
+                let is_succeeded = self.is_succeeded(key, &entry);
+                Err(Box::new(Refused { error, entry, is_succeeded }))
+            }
+        }
+    }
+
+    fn set_indices(&self, indices: Vec<Index<T>>) {
+        *self.indices.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(indices);
+    }
+}
+
 /// An index by its name, as the store knows it by its number.
 pub(crate) struct Index<T> {
     pub(crate) name: Arc<str>,
@@ -75,23 +184,45 @@ pub(crate) struct Index<T> {
     function: Option<Arc<Function<T>>>,
     /// From which stamp on it has all objects.
     ready: Arc<AtomicU64>,
+    /// On what its function failed before.
+    failure: Arc<OnceLock<IndexFailed>>,
 }
 
 type Function<T> = dyn Fn(&T) -> Result<Vec<String>, BoxError> + Send + Sync;
 
 impl<T: Object> Index<T> {
     pub(crate) fn namespaces() -> Self {
-        Self { name: NAMESPACE_INDEX.into(), number: NAMESPACES, function: None, ready: Arc::default() }
+        Self {
+            name: NAMESPACE_INDEX.into(),
+            number: NAMESPACES,
+            function: None,
+            ready: Arc::default(),
+            failure: Arc::default(),
+        }
     }
 
     /// It is not ready yet.
     pub(crate) fn new(name: &str, number: u32, function: Arc<Function<T>>) -> Self {
         let ready = Arc::new(AtomicU64::new(u64::MAX));
-        Self { name: name.into(), number, function: Some(function), ready }
+        Self { name: name.into(), number, function: Some(function), ready, failure: Arc::default() }
     }
 
-    pub(crate) fn set_ready(&self, stamp: u64) {
+    fn set_ready(&self, stamp: u64) {
         self.ready.store(stamp, Ordering::Release);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire) < u64::MAX
+    }
+
+    /// An index that is not ready yet never will be.
+    fn fail(&self, error: IndexFailed) {
+        // The first one is as good as any.
+        _ = self.failure.set(error);
+    }
+
+    fn failure(&self) -> Option<&IndexFailed> {
+        self.failure.get()
     }
 
     /// Calls the function. A panic is an error like others.
@@ -109,7 +240,7 @@ impl<T: Object> Index<T> {
 impl<T> Clone for Index<T> {
     fn clone(&self) -> Self {
         let (name, function, ready) = (self.name.clone(), self.function.clone(), self.ready.clone());
-        Self { name, number: self.number, function, ready }
+        Self { name, number: self.number, function, ready, failure: self.failure.clone() }
     }
 }
 
@@ -125,15 +256,16 @@ impl IndexFailed {
     }
 }
 
-/// The values of all indices for an object, each with the number of its index.
-pub(crate) fn values<T: Object>(
-    indices: &[Index<T>],
-    key: &ObjectKey,
-    object: &T,
-) -> Result<Vec<(u32, String)>, IndexFailed> {
+/// The values of all indices for an object, each with the number of its index. One that cannot be had of an index that is not ready yet
+/// is that index's end, and not the object's.
+fn values<T: Object>(indices: &[Index<T>], key: &ObjectKey, object: &T) -> Result<Vec<(u32, String)>, IndexFailed> {
     let mut all = Vec::new();
     for index in indices {
-        all.extend(index.values(key, object)?.into_iter().map(|value| (index.number, value)));
+        match index.values(key, object) {
+            Ok(values) => all.extend(values.into_iter().map(|value| (index.number, value))),
+            Err(error) if index.is_ready() => return Err(error),
+            Err(error) => index.fail(error),
+        }
     }
     Ok(all)
 }

@@ -1,18 +1,17 @@
 //! What goes into a write to a cache, and what comes of it.
 
-use std::sync::Arc;
-
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pintle_meta::{Object, ObjectKey};
 
+use crate::guarded::Guarded;
 use crate::store::Write;
 use crate::{IndexFailed, Undecodable};
 
 /// What came of a change.
 pub(crate) struct Written<T> {
     /// What was there, if something else is there now, or nothing is.
-    pub(crate) before: Option<Arc<T>>,
+    pub(crate) before: Option<Guarded<T>>,
     /// Why the object was not taken up.
     pub(crate) refused: Option<IndexFailed>,
 }
@@ -25,14 +24,14 @@ pub(super) struct Refused {
     pub(super) is_succeeded: bool,
 }
 
-pub(super) fn take<T>(key: &ObjectKey) -> Write<Arc<T>> {
+pub(super) fn take<T>(key: &ObjectKey) -> Write<Guarded<T>> {
     Write { key: key.clone(), value: None, values: Vec::new() }
 }
 
 /// In the order in which the keys come first.
-pub(super) fn last_of_each<T: Object>(objects: Vec<Arc<T>>) -> Vec<(ObjectKey, Arc<T>)> {
+pub(super) fn last_of_each<T: Object>(objects: Vec<Guarded<T>>) -> Vec<(ObjectKey, Guarded<T>)> {
     let mut places: HashMap<ObjectKey, usize> = HashMap::with_capacity(objects.len());
-    let mut last: Vec<(ObjectKey, Arc<T>)> = Vec::with_capacity(objects.len());
+    let mut last: Vec<(ObjectKey, Guarded<T>)> = Vec::with_capacity(objects.len());
     for object in objects {
         let key = object.key();
         match places.entry(key.clone()) {

@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 /// A stream of raw things as a stream of decoded ones.
 ///
 /// What is ready is gathered into batches, which are decoded on blocking threads, several at once; what comes out has the order of what
-/// went in. A little that comes alone, such as an event of a quiet watch, is decoded on the spot.
+/// went in. A little, such as an event of a quiet watch or a page of small objects, is decoded on the spot, which takes less than to hand it over.
 pub(super) struct Decoding<S, I, O> {
     /// None when it has ended.
     source: Option<S>,
@@ -67,20 +67,19 @@ where
             if let Some(item) = self.ready.pop_front() {
                 return Poll::Ready(Some(item));
             }
-            while self.under_way.len() < UNDER_WAY && self.gather(context) {
+            while self.under_way.len() < UNDER_WAY && self.gather(context) && !self.is_for_the_spot() {
+                self.hand_over();
+            }
+            if self.is_for_the_spot() {
+                let batch = self.take_gathered();
+                self.ready.extend(decode_all(&*self.decode, batch));
+                continue;
+            }
+            if self.under_way.is_empty() && !self.gathered.is_empty() {
                 self.hand_over();
             }
             let Some(oldest) = self.under_way.front_mut() else {
-                if self.gathered.is_empty() {
-                    return if self.source.is_some() { Poll::Pending } else { Poll::Ready(None) };
-                }
-                if self.gathered_bytes > ON_THE_SPOT {
-                    self.hand_over();
-                } else {
-                    let batch = self.take_gathered();
-                    self.ready.extend(decode_all(&*self.decode, batch));
-                }
-                continue;
+                return if self.source.is_some() { Poll::Pending } else { Poll::Ready(None) };
             };
             let decoded = ready!(Pin::new(oldest).poll(context));
             self.under_way.pop_front();
@@ -110,6 +109,11 @@ where
             }
         }
         true
+    }
+
+    /// Whether what is gathered is little, and next.
+    fn is_for_the_spot(&self) -> bool {
+        self.under_way.is_empty() && !self.gathered.is_empty() && self.gathered_bytes <= ON_THE_SPOT
     }
 
     fn hand_over(&mut self) {

@@ -10,10 +10,11 @@ use pintle_meta::{
 use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout_at};
 
-use super::States;
 use super::decoding::{Decode, Decoding};
+use super::{BATCH, States, drop_off_the_runtime};
 use crate::decode::Told;
 use crate::decoder::Decoder;
+use crate::guarded::Guarded;
 use crate::reflector::{Command, Input};
 
 /// The requests of a driver.
@@ -32,13 +33,13 @@ pub(super) struct Requests<T, L: ListWatch> {
 
 type Events<T, L> = Decoding<<L as ListWatch>::Events, WatchEvent<RawObject>, Change<T>>;
 
-type Change<T> = WatchEvent<Told<Arc<T>>>;
+type Change<T> = WatchEvent<Told<Guarded<T>>>;
 
 /// How many objects of a page come between two times that its progress is told.
 const PROGRESS: usize = 100;
 
 enum Part<T> {
-    Item(Told<Arc<T>>),
+    Item(Told<Guarded<T>>),
     Metadata(ListMeta),
 }
 
@@ -60,7 +61,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
         }
     }
 
-    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Told<Arc<T>>> {
+    pub(super) async fn carry_out(&mut self, command: Command) -> Input<Told<Guarded<T>>> {
         match command {
             Command::List(options) => {
                 self.events = None;
@@ -115,7 +116,7 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 
     /// What there is to read, if it is there.
-    pub(super) fn ready(&mut self) -> Option<Input<Told<Arc<T>>>> {
+    pub(super) fn ready(&mut self) -> Option<Input<Told<Guarded<T>>>> {
         match self.poll_event(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(event) => Some(Input::Received(event)),
             // Whoever polls it next leaves a waker that wakes.
@@ -131,22 +132,22 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
     }
 
     /// Reads a page to its end.
-    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Told<Arc<T>>>, ApiError> {
+    async fn read_page(&mut self, options: &ListOptions) -> Result<List<Told<Guarded<T>>>, ApiError> {
         let mut page = Decoding::new(self.list_watch.list(options).await?, self.decode_page());
-        let mut items = Vec::new();
+        let mut items = Gathered(Vec::new());
         let mut metadata: Option<ListMeta> = None;
         let before = self.states.borrow().received();
         while let Some(part) = poll_fn(|context| page.poll_next(context)).await {
             match part? {
                 Part::Item(told) => {
                     if let Some(error) = told.object.nameless() {
-                        let what = format!("item {} of the list has no name: {error}", items.len());
+                        let what = format!("item {} of the list has no name: {error}", items.0.len());
                         return Err(unreadable(&self.request, &what));
                     }
-                    items.push(told);
-                    if items.len().is_multiple_of(PROGRESS) {
+                    items.0.push(told);
+                    if items.0.len().is_multiple_of(PROGRESS) {
                         // Of a page that is being read, the reflector does not know yet.
-                        self.states.tell_progress(before + items.len());
+                        self.states.tell_progress(before + items.0.len());
                     }
                 }
                 Part::Metadata(told) => metadata = Some(told),
@@ -155,7 +156,18 @@ impl<T: Object + DeserializeOwned, L: ListWatch<Object = T>> Requests<T, L> {
             tokio::task::coop::consume_budget().await;
         }
         let metadata = metadata.ok_or_else(|| unreadable(&self.request, "the list ended without its metadata"))?;
-        Ok(List { types: TypeMeta::default(), metadata, items })
+        Ok(List { types: TypeMeta::default(), metadata, items: std::mem::take(&mut items.0) })
+    }
+}
+
+/// What has come of a page, which may fail, or be given up.
+struct Gathered<T: Send + 'static>(Vec<T>);
+
+impl<T: Send + 'static> Drop for Gathered<T> {
+    fn drop(&mut self) {
+        if self.0.len() > BATCH {
+            drop_off_the_runtime(std::mem::take(&mut self.0));
+        }
     }
 }
 

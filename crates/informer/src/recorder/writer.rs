@@ -73,11 +73,13 @@ impl Lines {
         Ok(Self { sender: Mutex::new(Some(sender)), waiting, end })
     }
 
-    /// Never waits: of what comes faster than it can be written for too long, the recording says that it ends there.
-    pub(super) fn write(&self, line: Line) {
+    /// Never waits: of what comes faster than it can be written for too long, the recording says that it ends there. The lines are in the
+    /// order in which they are made, so that none is later than the next one.
+    pub(super) fn write(&self, make: impl FnOnce() -> Line) {
         // Nothing panics under this lock.
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(lines) = &*sender else { return };
+        let line = make();
         let size = line.size();
         let waiting = self.waiting.fetch_add(size, Ordering::Relaxed);
         let is_behind = waiting > 0 && waiting.saturating_add(size) > WAITING;

@@ -52,7 +52,10 @@ impl<T: Object> Reflector<T> {
     pub(super) fn listed(&mut self, now: Instant, mut pages: Pages<T>, answer: Result<List<T>, ApiError>) -> Step<T> {
         let page = match answer {
             Ok(page) => page,
-            Err(error) => return self.list_failed(now, pages, error),
+            Err(error) => {
+                let discarded = std::mem::take(&mut pages.objects);
+                return Step { discarded, ..self.list_failed(now, pages, error) };
+            }
         };
         pages.objects.extend(page.items);
         let resource_version = pages.resource_version.take().unwrap_or(page.metadata.resource_version);
@@ -71,7 +74,7 @@ impl<T: Object> Reflector<T> {
             return Command::List(next).into();
         }
         if let Some(error) = self.goes_back(now, &resource_version) {
-            return self.delay(now, Some(error), Then::Round);
+            return Step { discarded: pages.objects, ..self.delay(now, Some(error), Then::Round) };
         }
         self.version_unavailable = false;
         self.list_succeeded();
@@ -79,7 +82,7 @@ impl<T: Object> Reflector<T> {
         self.trouble.take_if(|(cause, _)| !matches!(cause, ReflectorError::Watch(_) | ReflectorError::VeryShortWatch));
         self.resource_version.clone_from(&resource_version);
         let output = Some(Output::Replaced { objects: pages.objects, resource_version });
-        Step { output, error: None, command: self.open_watch() }
+        Step { output, ..self.open_watch().into() }
     }
 
     fn list_failed(&mut self, now: Instant, pages: Pages<T>, error: ApiError) -> Step<T> {

@@ -58,20 +58,26 @@ impl<T: Object> Reflector<T> {
             Some(Ok(WatchEvent::Bookmark(Bookmark { resource_version, initial_events_end: true }))) => {
                 return self.streaming_done(now, stream, initial, resource_version);
             }
-            Some(Ok(WatchEvent::Error(status))) => return self.streaming_refused(now, (*status).into()),
-            Some(Err(error)) if !is_cut(&error) => return self.streaming_refused(now, error),
+            Some(Ok(WatchEvent::Error(status))) => {
+                let discarded = initial.into_objects();
+                return Step { discarded, ..self.streaming_refused(now, (*status).into()) };
+            }
+            Some(Err(error)) if !is_cut(&error) => {
+                return Step { discarded: initial.into_objects(), ..self.streaming_refused(now, error) };
+            }
             None | Some(Err(_)) => {
                 self.unfinished += 1;
                 let is_short = now.saturating_duration_since(stream.opened) < SHORT_WATCH;
-                if is_short || self.unfinished >= UNFINISHED_STREAMS {
-                    return self.streaming_failed(now);
-                }
-                return self.open_stream().into();
+                let step = match is_short || self.unfinished >= UNFINISHED_STREAMS {
+                    true => self.streaming_failed(now),
+                    false => self.open_stream().into(),
+                };
+                return Step { discarded: initial.into_objects(), ..step };
             }
         }
         if now >= self.gives_up(&stream, &initial) {
             // A stream that always has something ready never times out.
-            return self.streaming_failed(now);
+            return Step { discarded: initial.into_objects(), ..self.streaming_failed(now) };
         }
         self.receive_initial(stream, initial)
     }
@@ -106,7 +112,8 @@ impl<T: Object> Reflector<T> {
     ) -> Step<T> {
         self.stream_pauses.reset();
         if let Some(error) = self.goes_back(now, &resource_version) {
-            return self.delay(now, Some(error), Then::Round);
+            let discarded = initial.into_objects();
+            return Step { discarded, ..self.delay(now, Some(error), Then::Round) };
         }
         self.trouble = None;
         self.version_unavailable = false;

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Covered, Launch, Owner, Scope, SharedInformer, short_name};
+use crate::cache::parts::Demand;
 use crate::driver::{Driver, Whole, run};
 use crate::metrics::{Metrics, Pulled};
 use crate::namespaces::Place;
@@ -37,26 +38,21 @@ pub(super) struct Work<T> {
 impl<T: Object> Work<T> {
     /// For what there is in `one` source, or in others like it.
     pub(super) fn new(one: &impl ListWatch, covered: Covered, config: InformerConfig<T>) -> Self {
-        let holds_all_secrets = covered.is_all() && config.holds_all_secrets(one);
         let InformerConfig { name, reflector, resync, projection, transform, on_error, metrics, seed } = config;
         let name = if name.is_empty() { short_name(std::any::type_name::<T>()) } else { name };
-        if holds_all_secrets {
-            tracing::warn!(
-                informer = name,
-                "it will hold all Secrets of the cluster in memory: name a namespace or a selector, or leave out their data"
-            );
-        }
         let metrics = metrics.map(|provider| -> Box<dyn Provider> {
             Box::new(CatchPanic::new(provider, |panic| {
                 tracing::error!(panic, "the metrics of an informer panicked, and are told nothing more");
             }))
         });
         let state = watch::Sender::new(InformerState::Starting);
+        let selection = Arc::new(Selection::new(Selectors::of(&reflector)));
+        let demand = Demand { namespaces: covered.namespaces().cloned(), selection: selection.clone() };
         Self {
-            publisher: Arc::new(Publisher::new(name.clone())),
+            publisher: Arc::new(Publisher::new(name.clone(), demand)),
             name,
             scope: Arc::new(Scope { resource: one.api_resource(), covered, projection, transform }),
-            selection: Arc::new(Selection::new(Selectors::of(&reflector))),
+            selection,
             whole: Arc::new(Whole::new(state.clone())),
             state,
             reflector,
@@ -78,10 +74,15 @@ impl<T: Object> Work<T> {
         // Each its own, so that they do not go in step.
         let own = place.iter().flat_map(|name| name.bytes());
         let seed = own.fold(self.seed, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+        let list_watch = Selected::new(source, self.selection.clone());
+        if place.is_none() {
+            self.scope.warn_of_all_secrets(&self.name, &self.selection.selectors());
+        }
         Driver {
             name: self.name.clone(),
             place: place.clone(),
-            list_watch: Selected::new(source, self.selection.clone()),
+            choice: list_watch.listed(),
+            list_watch,
             reflector: Reflector::new(self.reflector.clone(), seed).after(told_others),
             publisher: self.publisher.clone(),
             states: self.whole.part(place),

@@ -88,6 +88,7 @@ impl<T: Object> Viewed for Lister<T> {}
 mod sealed {
     use super::{Any, Arc, Held, Lister, Object, Snapshot};
     use crate::cache::Index;
+    use crate::guarded::Guarded;
 
     /// How a cache is kept from moving on.
     pub trait Hold {
@@ -114,7 +115,7 @@ mod sealed {
     }
 
     struct Moments<'a, T> {
-        held: Held<'a, Arc<T>>,
+        held: Held<'a, Guarded<T>>,
         indices: Arc<Vec<Index<T>>>,
     }
 

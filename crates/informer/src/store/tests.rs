@@ -10,6 +10,7 @@ use proptest::sample::Index;
 
 use super::shard::Shard;
 use super::{NAMESPACES, Pin, Store, Write};
+use crate::guarded::Guarded;
 
 const WORDS: u32 = 1;
 
@@ -25,7 +26,7 @@ impl Drop for Counted {
     }
 }
 
-type Value = Arc<Counted>;
+type Value = Guarded<Counted>;
 
 /// By key, the words of its value.
 type State = BTreeMap<ObjectKey, String>;
@@ -70,7 +71,7 @@ impl Model {
         let values = words.into_iter().flat_map(str::split_whitespace).map(|word| (WORDS, word.to_owned())).collect();
         let value = words.map(|text| {
             self.alive.fetch_add(1, Ordering::Relaxed);
-            Arc::new(Counted { text: text.into(), alive: self.alive.clone() })
+            Arc::new(Counted { text: text.into(), alive: self.alive.clone() }).into()
         });
         Write { key, value, values }
     }
@@ -95,7 +96,12 @@ impl Model {
                     }
                     _ => self.write(key.clone(), Some(words)),
                 });
-                let replaced = self.store.writer().replace(writes.collect(), |_| true, Arc::ptr_eq, |_| {});
+                let replaced = self.store.writer().replace(
+                    writes.collect(),
+                    |_| true,
+                    |one, other| Arc::ptr_eq(one, other),
+                    |_| {},
+                );
                 let known = std::mem::replace(&mut self.state, all.iter().cloned().collect());
                 let deleted: BTreeSet<_> = replaced.deleted.into_iter().map(|(key, _)| key).collect();
                 let gone = known.keys().filter(|key| !self.state.contains_key(*key));

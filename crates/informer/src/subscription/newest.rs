@@ -98,7 +98,7 @@ impl<T: Object> fmt::Debug for NewestSubscription<T> {
 
 fn newest<T>((key, change): Told<T>) -> (ObjectKey, Option<Arc<T>>) {
     match change {
-        Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, Some(object)),
+        Change::Added { object, .. } | Change::Updated { new: object, .. } => (key, Some(object.into_arc())),
         Change::Deleted { .. } => (key, None),
     }
 }

@@ -10,6 +10,7 @@ use pintle_meta::{Object, ObjectKey};
 use tokio::sync::watch;
 
 use crate::driver::now;
+use crate::guarded::Guarded;
 use crate::snapshot::Iter;
 use crate::{Snapshot, SubscriptionStatus, SyncHandle};
 
@@ -25,15 +26,15 @@ pub(crate) struct Queue<T> {
 
 /// What happened to an object, as all listeners are told.
 pub(crate) enum News<T> {
-    Added(Arc<T>),
+    Added(Guarded<T>),
     Updated {
-        old: Arc<T>,
-        new: Arc<T>,
+        old: Guarded<T>,
+        new: Guarded<T>,
     },
     /// `known` is what the cache had, `last` the last state that was seen.
     Deleted {
-        known: Arc<T>,
-        last: Arc<T>,
+        known: Guarded<T>,
+        last: Guarded<T>,
         final_state_known: bool,
     },
 }
@@ -44,7 +45,7 @@ struct State<T> {
     /// What follows it.
     more: VecDeque<Walk<T>>,
     done: Done<T>,
-    pending: CoalescingFifo<ObjectKey, Arc<T>>,
+    pending: CoalescingFifo<ObjectKey, Guarded<T>>,
     reminder: Option<Reminder<T>>,
     /// Who waits for an entry. There is one at most, since taking needs `&mut Subscription`.
     waker: Option<Waker>,
@@ -64,13 +65,13 @@ struct Done<T> {
     /// The walks that have come to their end.
     walks: Vec<Walk<T>>,
     /// States that the listener knew, and will not be told of.
-    untold: Vec<Arc<T>>,
+    untold: Vec<Guarded<T>>,
 }
 
 /// What was there at the beginning, and was not told yet.
 struct Beginning<T> {
     /// In its newest state.
-    next: Arc<T>,
+    next: Guarded<T>,
     rest: Walk<T>,
 }
 
@@ -82,7 +83,7 @@ struct Reminder<T> {
 }
 
 /// What a listener is told: a change of the object of that key.
-pub(super) type Told<T> = (ObjectKey, Change<Arc<T>>);
+pub(super) type Told<T> = (ObjectKey, Change<Guarded<T>>);
 
 /// Objects, one after the other.
 pub(crate) struct Walk<T> {
@@ -93,7 +94,7 @@ pub(crate) struct Walk<T> {
 enum Objects<T> {
     Snapshot(Iter<T>),
     /// Those of a list, in its order.
-    Listed(Arc<[Arc<T>]>),
+    Listed(Arc<[Guarded<T>]>),
 }
 
 impl<T: Object> Queue<T> {
@@ -358,7 +359,7 @@ impl<T> Default for Done<T> {
     }
 }
 
-fn pending<T: Object>(delivery: Delivery) -> CoalescingFifo<ObjectKey, Arc<T>> {
+fn pending<T: Object>(delivery: Delivery) -> CoalescingFifo<ObjectKey, Guarded<T>> {
     CoalescingFifo::new(|old, new| old.uid() == new.uid(), delivery)
 }
 
@@ -368,18 +369,18 @@ impl<T> Walk<T> {
         Self { objects: Objects::Snapshot(snapshot.into_iter()), left }
     }
 
-    pub(crate) fn listed(list: Arc<[Arc<T>]>) -> Self {
+    pub(crate) fn listed(list: Arc<[Guarded<T>]>) -> Self {
         let left = list.len();
         Self { objects: Objects::Listed(list), left }
     }
 }
 
 impl<T> Iterator for Walk<T> {
-    type Item = Arc<T>;
+    type Item = Guarded<T>;
 
-    fn next(&mut self) -> Option<Arc<T>> {
+    fn next(&mut self) -> Option<Guarded<T>> {
         let object = match &mut self.objects {
-            Objects::Snapshot(objects) => objects.next(),
+            Objects::Snapshot(objects) => objects.next_guarded(),
             Objects::Listed(list) => list.get(list.len() - self.left).cloned(),
         };
         self.left -= usize::from(object.is_some());

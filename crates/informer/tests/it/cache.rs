@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use pintle_delta_fifo::{Indexer, MemoryStore, Store, Transaction};
-use pintle_informer::{Cache, InformerConfig, InformerFactory, NAMESPACE_INDEX};
+use pintle_informer::{AddIndexError, Cache, InformerConfig, InformerFactory, NAMESPACE_INDEX};
 use pintle_meta::{Object, ObjectKey};
 
 use crate::support::{Pod, pod, pod_at, pods, settle};
@@ -360,4 +360,38 @@ fn a_transaction_by_the_contract_of_stores_is_one_step() {
     .unwrap();
     assert_eq!(cache.get(&key("b")).unwrap().node, "x");
     assert_eq!(told(&cache, "50"), ["b@51"]);
+}
+
+/// Who reads or writes meanwhile notices nothing of it.
+#[test]
+fn an_index_that_cannot_be_built_leaves_the_cache_as_it_would_be_without() {
+    let coming = ["b", "c", "d"].map(|name| Arc::new(pod(name, "")));
+    for fails_on in ["a", "b", "d"] {
+        let cache = Arc::new(Cache::new());
+        cache.upsert(Arc::new(pod("a", ""))).unwrap();
+        let (within, [b, c, d]) = (Arc::downgrade(&cache), coming.clone());
+        let failed = cache.add_index("some", move |pod: &Pod| {
+            let cache = within.upgrade().unwrap();
+            if pod.metadata.name == "a" && cache.len() == 1 {
+                // What comes while it is built.
+                cache.upsert(b.clone()).unwrap();
+                cache.transaction(vec![(key("c"), Some(c.clone()))], "").remove(0).unwrap();
+                let all = cache.list().into_iter().chain([d.clone()]).collect();
+                assert_eq!(cache.replace(all, "").present.len(), 4);
+            }
+            match pod.metadata.name == fails_on {
+                true => Err(format!("{fails_on} is none of them")),
+                false => Ok(Some("some".to_owned())),
+            }
+        });
+        let AddIndexError::Failed(error) = failed.unwrap_err() else { panic!("there is no other") };
+        assert_eq!(error.key, key(fails_on));
+        assert!(cache.by_index("some", "some").is_err());
+        assert_eq!((cache.len(), cache.undecodable()), (4, vec![]));
+        for again in &coming {
+            cache.upsert(again.clone()).unwrap();
+        }
+        cache.add_index("some", |_: &Pod| Some("other".to_owned())).unwrap();
+        assert_eq!((cache.by_index("some", "other").unwrap().len(), cache.index_values("some").unwrap().len()), (4, 1));
+    }
 }

@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use pintle_informer::{InformerConfig, Projection, ReflectorConfig, ResourceEvent, SharedInformer};
-use pintle_meta::{ApiResource, Bookmark, ObjectKey, ObjectMeta, PartialObject, Resource, Scope, WatchEvent};
+use pintle_informer::{InformerConfig, Namespaces, Projection, ReflectorConfig, ResourceEvent, SharedInformer};
+use pintle_meta::{
+    ApiResource, Bookmark, FieldSelector, LabelSelector, ObjectKey, ObjectMeta, PartialObject, Resource, Scope,
+    WatchEvent,
+};
 use pintle_testing::{Break, Collection, CollectionConfig};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -265,4 +268,46 @@ async fn an_informer_of_all_secrets_says_so_once() {
     assert_eq!(warnings(None, "configmaps", Projection::default(), ""), 0);
     assert_eq!(warnings(None, "secrets", Projection::default().without(&["data"]), ""), 0);
     assert_eq!(warnings(None, "secrets", Projection::default(), "a=b"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_turns_to_all_secrets_says_so_then() {
+    let (log, _here) = Log::here();
+    let source = |namespace: Option<&str>| {
+        let resource = ApiResource::new("v1", "Secret", "secrets", Scope::Namespaced);
+        let namespace = namespace.map(|_| "a");
+        Scripted::<PartialObject>::of(resource, namespace, || Ok(list(&[], "1")), |_| Ok(silence()))
+    };
+    let namespaces = Namespaces::new(["a"]);
+    let informer = SharedInformer::of_namespaces(&namespaces, source, InformerConfig::default());
+    informer.start();
+    informer.wait_for_sync().await.unwrap();
+    informer.set_selectors("a=b".parse().unwrap(), FieldSelector::everything());
+    assert_eq!(log.count("all Secrets of the cluster"), 0);
+    namespaces.set_all();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(log.count("all Secrets of the cluster"), 0, "they are selected");
+    informer.set_selectors(LabelSelector::everything(), FieldSelector::everything());
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(log.count("all Secrets of the cluster"), 1);
+    namespaces.set(["a"]);
+    informer.wait_for_sync().await.unwrap();
+    namespaces.set_all();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(log.count("all Secrets of the cluster"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_little_is_decoded_on_the_spot_however_many_objects_that_is() {
+    for (first, text, is_here) in [(2_000_000, String::new(), true), (2_100_000, "x".repeat(1000), false)] {
+        let object = |number: usize| json!({"metadata": {"name": number.to_string()}, "number": number, "text": text});
+        let objects: Vec<Value> = (first..first + 250).map(object).collect();
+        let answer = move || Ok(list(&objects, "1"));
+        let source = Scripted::<Told>::of(Told::api_resource(), None, answer, |_| Ok(silence()));
+        let informer = SharedInformer::new(source, InformerConfig::default());
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        let (decoded, here) = (decoded_from(first), thread::current().id());
+        assert_eq!((decoded.len(), decoded.iter().all(|(thread, _)| *thread == here)), (250, is_here));
+    }
 }

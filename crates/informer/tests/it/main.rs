@@ -5,6 +5,7 @@
 mod cache;
 mod compact;
 mod decoding;
+mod drops;
 mod endless;
 mod factory;
 mod faults;

@@ -266,6 +266,77 @@ async fn an_overlay_shows_what_others_wrote_later_though_one_is_behind() {
     assert!(overlay.list().iter().all(|pod| pod.node == "later") && overlay.is_empty());
 }
 
+/// Nor does it bring back what others deleted.
+#[tokio::test(start_paused = true)]
+async fn an_overlay_shows_what_others_deleted_no_longer_though_one_is_behind() {
+    let source = source("ab");
+    source.faults().when(|request| (request.client == "b").then(|| Outcome::refused(403, Reason::Forbidden)));
+    let informer = informer(&source, &Namespaces::new(set("ab")), false);
+    informer.start();
+    settle().await;
+    let overlay = Overlay::new(informer.lister(), OverlayConfig::default());
+    let (of_a, of_b) = (ObjectKey::new("a", "x"), ObjectKey::new("b", "x"));
+    for namespace in ["a", "b"] {
+        overlay.wrote(source.put(pod(namespace, "x")));
+    }
+    assert!(overlay.get(&of_a).is_some() && overlay.get(&of_b).is_some() && overlay.len() == 2);
+    source.remove(&of_a);
+    source.remove(&of_b);
+    settle().await;
+    assert!(informer.lister().is_empty());
+    assert!(overlay.get(&of_a).is_none() && overlay.get(&of_b).is_some(), "nothing has been heard of b");
+    assert_eq!(overlay.list().iter().map(|pod| &*pod.metadata.namespace).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(overlay.len(), 1);
+}
+
+/// What was written in it is older than what the cache has of others.
+#[tokio::test(start_paused = true)]
+async fn one_that_has_come_and_is_not_there_yet_is_waited_for_and_written_over() {
+    let (source, namespaces, informer) = synced_with_a_and_b().await;
+    let (lister, overlay) = (informer.lister(), Overlay::new(informer.lister(), OverlayConfig::default()));
+    let written = source.put(pod("c", "x"));
+    let version = written.metadata.resource_version.clone();
+    source.bookmark();
+    lister.wait_for(&version).await.unwrap();
+
+    let held_up = source.faults();
+    held_up.when(|request| (request.client == "c").then(|| Outcome::refused(500, Reason::InternalError)));
+    namespaces.set(set("abc"));
+    overlay.wrote(written);
+    let early = tokio::time::timeout(Duration::from_secs(5), lister.wait_for(&version));
+    assert!(early.await.is_err(), "c is not there yet");
+    assert!(overlay.get(&ObjectKey::new("c", "x")).is_some() && overlay.list().len() == 3);
+    held_up.when(|_| None);
+    lister.wait_for(&version).await.unwrap();
+    assert_eq!(held(&informer), "abc");
+}
+
+/// What has left is gone, and what has come is there.
+#[tokio::test(start_paused = true)]
+async fn who_waits_after_a_change_finds_it_done() {
+    let (source, namespaces, informer) = synced_with_a_and_b().await;
+    source.put(pod("c", "x"));
+    let lister = informer.lister();
+    for (names, by_revision) in [("b", false), ("bc", true), ("a", true), ("", false), ("abc", false), ("c", true)] {
+        namespaces.set(set(names));
+        match by_revision {
+            true => lister.wait_for("1").await.unwrap(),
+            false => informer.wait_for_sync().await.unwrap(),
+        }
+        assert_eq!(held(&informer), names);
+    }
+    namespaces.set_all();
+    informer.wait_for_sync().await.unwrap();
+    assert_eq!(held(&informer), "abc");
+    namespaces.set(set("a"));
+    namespaces.set_all();
+    lister.wait_for("1").await.unwrap();
+    assert_eq!(held(&informer), "abc");
+    namespaces.set(set("a"));
+    informer.shutdown().await;
+    assert!(lister.wait_for("1").await.is_err(), "nobody does it any more");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_revision_is_that_of_who_is_furthest_behind() {
     let (source, namespaces, informer) = synced_with_a_and_b().await;

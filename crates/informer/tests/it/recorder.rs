@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pintle_informer::{InformerConfig, Recorder, Recording, ReflectorConfig, SharedInformer, Subscription};
-use pintle_meta::{Bookmark, ListPart, ListWatch, Oversized, RawObject, Reason, WatchEvent};
+use pintle_meta::{Bookmark, ListOptions, ListPart, ListWatch, Oversized, RawObject, Reason, WatchEvent};
 use pintle_testing::{Break, Collection, Outcome, Verb};
 use proptest::prelude::*;
 use serde_json::json;
@@ -278,4 +278,36 @@ proptest! {
         }
         is_read(&directory.file("edited"), &bytes);
     }
+}
+
+/// Whoever asks at once.
+#[test]
+fn lines_stand_in_the_order_of_their_numbers_and_times() {
+    let directory = Directory::new();
+    let file = directory.file("many");
+    let recorder = Recorder::create(pods(&[]), &file, LARGE).unwrap();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                runtime().block_on(async {
+                    for _ in 0..500 {
+                        recorder.list(&ListOptions::default()).await.unwrap();
+                    }
+                });
+            });
+        }
+    });
+    let written = recorder.written();
+    drop(recorder);
+    runtime().block_on(written).unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    let asked: Vec<(u64, u64)> = text
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .filter(|words| words.get(2) == Some(&"LIST"))
+        .map(|words| (words[0].parse().unwrap(), words[1].parse().unwrap()))
+        .collect();
+    assert!(asked.is_sorted(), "by time");
+    assert_eq!(asked.iter().map(|(_, number)| *number).collect::<Vec<_>>(), (1..=2000).collect::<Vec<_>>());
 }

@@ -62,6 +62,35 @@ async fn what_does_not_match_any_more_is_deleted_and_what_does_now_is_added() {
     }
 }
 
+/// Whether for all there is, or for a revision that was there before.
+#[tokio::test(start_paused = true)]
+async fn who_waits_after_a_change_finds_it_done() {
+    for streaming_list in [false, true] {
+        let source = labelled_all("abc");
+        let informer = SharedInformer::new(source.clone(), config("app=a", streaming_list));
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        for selected in ["b", "c", "a"] {
+            informer.set_selectors(selector(&format!("app={selected}")), FieldSelector::everything());
+            informer.wait_for_sync().await.unwrap();
+            assert_eq!(names(&informer), selected);
+        }
+        for selected in ["b", "c", "a"] {
+            informer.set_selectors(selector(&format!("app={selected}")), FieldSelector::everything());
+            informer.lister().wait_for("1").await.unwrap();
+            assert_eq!(names(&informer), selected);
+        }
+        source.faults().next_of(Verb::List, [Outcome::Fails(cut())]);
+        informer.set_selectors(selector("app=b"), FieldSelector::everything());
+        tokio::task::yield_now().await;
+        informer.set_selectors(selector("app=c"), FieldSelector::everything());
+        let waits = async { tokio::join!(informer.wait_for_sync(), informer.wait_for_sync()) };
+        let (one, other) = waits.await;
+        one.and(other).unwrap();
+        assert_eq!(names(&informer), "c");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_change_during_a_list_is_followed_by_another_list() {
     let source = labelled_all("abc");

@@ -42,6 +42,11 @@ func Calls(adds, gets int) Tally { return Tally{adds + gets, adds, gets} }
 // Measure runs work, and measures it alone, on a heap that has just been collected.
 func Measure(work func() Tally) Sample {
 	debug.FreeOSMemory()
+	return MeasureOnly(work)
+}
+
+// MeasureOnly is Measure on the heap as it is.
+func MeasureOnly(work func() Tally) Sample {
 	// From here on the peak is this work's.
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		fmt.Fprintln(os.Stderr, "the peak includes the preparation:", err)
@@ -67,10 +72,24 @@ func Measure(work func() Tally) Sample {
 }
 
 // Resident is the memory that is resident now, in bytes.
-func Resident() float64 { return status("VmRSS:") }
+func Resident() float64 { return status("self", "VmRSS:") }
 
 // Peak is the most memory that was resident since Measure began.
-func Peak() float64 { return status("VmHWM:") }
+func Peak() float64 { return status("self", "VmHWM:") }
+
+// Sockets is how many this process has open.
+func Sockets() (count int) {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return 0
+	}
+	for _, file := range files {
+		if to, err := os.Readlink("/proc/self/fd/" + file.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+			count++
+		}
+	}
+	return count
+}
 
 // Live is the heap that is in use, after all else has been collected and given back.
 func Live() float64 {
@@ -97,9 +116,9 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// status is a line of /proc/self/status, in bytes; 0 where there is no such file.
-func status(field string) float64 {
-	text, err := os.ReadFile("/proc/self/status")
+// status is a line of a process's /proc/ID/status, in bytes; 0 where there is no such file.
+func status(process, field string) float64 {
+	text, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {
 		return 0
 	}

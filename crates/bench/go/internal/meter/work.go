@@ -3,6 +3,7 @@ package meter
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -12,8 +13,18 @@ type Setting struct {
 	Metrics bool
 	// Quick: a fiftieth of the size, to see that all works.
 	Quick bool
-	// Server is where the load server listens, for works that are fed by it.
+	// Server is where the load server listens, for works that are fed by it; or the kubeconfig of an API server.
 	Server string
+	// Processes are those of the API server, by their ids, where its cost is told, too.
+	Processes []string
+}
+
+// ServerBytes is the memory of the API server that is resident now.
+func (s Setting) ServerBytes() (sum float64) {
+	for _, process := range s.Processes {
+		sum += status(process, "VmRSS:")
+	}
+	return sum
 }
 
 // Size is full, or as much as is quick.
@@ -35,7 +46,7 @@ func (s Setting) Name() string {
 // Main does the work that the command line names, and prints its sample.
 func Main(works map[string]func(Setting) Sample) {
 	usage := func() {
-		fmt.Fprintf(os.Stderr, "usage: %s WORK [--metrics] [--server URL] [--quick], one of:\n", os.Args[0])
+		fmt.Fprintf(os.Stderr, "usage: %s WORK [--metrics] [--server URL] [--processes ID,…] [--quick], one of:\n", os.Args[0])
 		for work := range works {
 			fmt.Fprintln(os.Stderr, "  "+work)
 		}
@@ -54,6 +65,9 @@ func Main(works map[string]func(Setting) Sample) {
 		case args[0] == "--server" && len(args) > 1:
 			args = args[1:]
 			how.Server = args[0]
+		case args[0] == "--processes" && len(args) > 1:
+			args = args[1:]
+			how.Processes = strings.Split(args[0], ",")
 		default:
 			usage()
 		}

@@ -78,7 +78,7 @@ async fn a_disk_that_is_full_ends_the_recording_with_a_whole_line_and_that_is_to
         let (log, _here) = Log::here();
         let disk = Disk::of(room, let_go());
         let lines = Lines::start(disk.clone(), "full".into(), u64::MAX).unwrap();
-        (0..20).for_each(|number| lines.write(line(number, &body)));
+        (0..20).for_each(|number| lines.write(|| line(number, &body)));
         let end = lines.end();
         drop(lines);
         assert_eq!(end.await.unwrap_err().kind(), io::ErrorKind::StorageFull);
@@ -94,10 +94,10 @@ async fn a_disk_that_is_full_ends_the_recording_with_a_whole_line_and_that_is_to
 async fn a_line_that_does_not_fit_any_more_gives_its_room_to_one_that_says_so() {
     let disk = Disk::of(100, let_go());
     let lines = Lines::start(disk.clone(), "full".into(), u64::MAX).unwrap();
-    lines.write(line(1, &Bytes::from(vec![b'x'; 1_000])));
+    lines.write(|| line(1, &Bytes::from(vec![b'x'; 1_000])));
     lines.end().await.unwrap_err();
     assert_eq!(disk.read(), (Vec::new(), Some("no storage space".into())));
-    lines.write(line(2, &Bytes::new()));
+    lines.write(|| line(2, &Bytes::new()));
     assert!(disk.read().0.is_empty(), "nothing comes behind it");
 }
 
@@ -108,7 +108,7 @@ async fn a_disk_that_is_slow_holds_up_nobody_and_the_recording_ends_where_it_was
     let disk = Disk::of(usize::MAX, held);
     let lines = Lines::start(disk.clone(), "slow".into(), u64::MAX).unwrap();
     let body = Bytes::from(vec![b'x'; 8 << 20]);
-    (0..20).for_each(|number| lines.write(line(number, &body)));
+    (0..20).for_each(|number| lines.write(|| line(number, &body)));
     drop(hold);
     assert_eq!(lines.end().await.unwrap_err().to_string(), "the disk is too slow");
     assert_eq!(log.count("goes no further"), 1);

@@ -65,7 +65,7 @@ impl Rig {
     }
 
     pub(crate) fn answer(&mut self, input: Input<Pod>) -> String {
-        let Step { output, error, command } = self.reflector.step(self.now, input);
+        let Step { output, error, command, .. } = self.reflector.step(self.now, input);
         self.outputs.extend(output.as_ref().map(describe));
         self.errors.extend(error.map(|error| error.to_string()));
         self.command = command;

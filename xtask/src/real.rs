@@ -6,26 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
-use xshell::{Shell, cmd};
+use xshell::{Shell, TempDir, cmd};
 
 /// The server. It ends when this is dropped.
-pub(super) struct Real {
+pub(crate) struct Real {
     processes: Vec<Child>,
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 const TOKEN: &str = "conformance";
 
 impl Real {
-    /// Starts both in a folder of their own, which has their logs. Whether they are ready, who asks them learns.
-    pub(super) fn start(sh: &Shell, folder: &Path) -> anyhow::Result<Self> {
-        let assets = std::env::var_os("KUBEBUILDER_ASSETS");
-        let assets = assets.context("KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver in it")?;
-        let program = |name: &str| -> anyhow::Result<PathBuf> {
-            let path = Path::new(&assets).join(name);
-            ensure!(path.is_file(), "KUBEBUILDER_ASSETS: there is no {}", path.display());
-            Ok(path)
-        };
+    /// Starts both in a folder of their own, which has their logs and goes with them. Whether they are ready, who asks them learns.
+    pub(crate) fn start(sh: &Shell) -> anyhow::Result<Self> {
+        let temporary = sh.create_temp_dir()?;
+        let folder = temporary.path();
         let [client, peer, api] = [free_port()?, free_port()?, free_port()?];
         let key = folder.join("accounts.key");
         let public = folder.join("accounts.pub");
@@ -33,7 +28,7 @@ impl Real {
         cmd!(sh, "openssl ec -in {key} -pubout -out {public}").quiet().ignore_stderr().run()?;
         fs::write(folder.join("tokens.csv"), format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
         fs::write(folder.join("kubeconfig"), kubeconfig(api))?;
-        let mut real = Self { processes: Vec::new(), folder: folder.to_owned() };
+        let mut real = Self { processes: Vec::new(), folder: temporary };
         let etcd = format!("http://127.0.0.1:{client}");
         real.run(
             &program("etcd")?,
@@ -64,16 +59,21 @@ impl Real {
         Ok(real)
     }
 
-    pub(super) fn kubeconfig(&self) -> PathBuf {
-        self.folder.join("kubeconfig")
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    /// The ids of both processes.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.processes.iter().map(Child::id).collect()
     }
 
     fn run(&mut self, program: &Path, flags: &[(&str, &str)]) -> anyhow::Result<()> {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
-        let log = File::create(self.folder.join(format!("{name}.log")))?;
+        let log = File::create(self.folder.path().join(format!("{name}.log")))?;
         let child = Command::new(program)
             .args(flags.iter().map(|(flag, value)| format!("--{flag}={value}")))
-            .current_dir(&self.folder)
+            .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -91,6 +91,15 @@ impl Drop for Real {
             drop(process.wait());
         }
     }
+}
+
+/// A program of the folder that `KUBEBUILDER_ASSETS` names.
+pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
+    let assets = std::env::var_os("KUBEBUILDER_ASSETS");
+    let assets = assets.context("KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver in it")?;
+    let path = Path::new(&assets).join(name);
+    ensure!(path.is_file(), "KUBEBUILDER_ASSETS: there is no {}", path.display());
+    Ok(path)
 }
 
 fn free_port() -> anyhow::Result<u16> {

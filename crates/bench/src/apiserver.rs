@@ -1,0 +1,132 @@
+//! The works of the area `apiserver`: a server under our own client. client-go's load is in Go.
+
+mod idle;
+mod pods;
+mod start;
+mod verbs;
+mod watchers;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use pintle_kubeconfig::{Environment, Overrides};
+use pintle_meta::ClientConfig;
+use pintle_restreq::RestClient;
+use tokio::runtime::Runtime;
+
+use crate::Sample;
+use crate::meter::resident_of;
+
+/// The server that a work is done on, and how much of it.
+#[derive(Clone, Debug, Default)]
+pub struct Setting {
+    /// How the server is reached; those that start servers of their own need none.
+    pub kubeconfig: Option<PathBuf>,
+    /// The server's processes, by their ids.
+    pub processes: Vec<String>,
+    /// Less of it, to see that all works.
+    pub quick: bool,
+}
+
+impl Setting {
+    fn size(&self, full: usize) -> usize {
+        if self.quick { full / 50 } else { full }
+    }
+
+    fn config(&self) -> ClientConfig {
+        pintle_kubeconfig::infer(self.kubeconfig.clone(), &Overrides::default(), &Environment::default())
+            .expect("a kubeconfig")
+    }
+
+    /// A client with connections of its own, once the server is ready.
+    async fn client(&self) -> RestClient {
+        let client = RestClient::new(self.config()).expect("a usable configuration");
+        let ready = client.get().abs_path(["/readyz"]).max_retries(0);
+        let begun = Instant::now();
+        while let Err(error) = ready.raw().await {
+            assert!(begun.elapsed() < Duration::from_secs(120), "no server after two minutes: {error}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        client
+    }
+
+    fn server_bytes(&self) -> f64 {
+        self.processes.iter().map(|process| resident_of(process)).sum()
+    }
+}
+
+/// Does a work once.
+pub type Work = fn(&Setting) -> Sample;
+
+/// All works, by the names that the command line has for them.
+pub const WORKS: &[(&str, Work)] = &[
+    ("start", start::start),
+    ("writes", verbs::writes),
+    ("reads", verbs::reads),
+    ("pods", pods::pods),
+    ("watchers", watchers::watchers),
+    ("idle", idle::idle),
+];
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads")
+}
+
+/// Does `n` requests, so many at once, and tells how long each took.
+async fn each<F>(n: usize, at_once: usize, request: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<Duration>
+where
+    F: Future<Output = ()> + Send,
+{
+    let next = Arc::new(AtomicUsize::new(0));
+    let workers: Vec<_> = (0..at_once)
+        .map(|_| {
+            let (next, request) = (next.clone(), request.clone());
+            tokio::spawn(async move {
+                let mut took = Vec::new();
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= n {
+                        return took;
+                    }
+                    let begun = Instant::now();
+                    request(i).await;
+                    took.push(begun.elapsed());
+                }
+            })
+        })
+        .collect();
+    let mut all = Vec::new();
+    for worker in workers {
+        all.extend(worker.await.expect("no panic"));
+    }
+    all
+}
+
+/// The time that the share `q` of them does not exceed, in milliseconds.
+fn quantile_ms(took: &mut [Duration], q: f64) -> f64 {
+    let rank = ((took.len() as f64 * q).ceil() as usize).clamp(1, took.len());
+    took.select_nth_unstable(rank - 1).1.as_secs_f64() * 1e3
+}
+
+/// A small object, as most writes are of.
+fn config_map(name: &str, value: &str) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": value},
+    })
+}
+
+async fn make_namespace(client: &RestClient, name: &str) {
+    let namespace = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    client.post().abs_path(["/api/v1/namespaces"]).json(&namespace).send().await.expect("a namespace");
+}
+
+/// Creates so many config maps in a namespace, one after the other.
+async fn make_maps(client: &RestClient, namespace: &str, n: usize) {
+    for i in 0..n {
+        let map = config_map(&format!("c{i}"), "value");
+        let create = client.post().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps");
+        create.json(&map).send().await.expect("a config map");
+    }
+}

@@ -1,0 +1,67 @@
+//! What a write costs beside watchers that it does not concern.
+
+use std::time::Instant;
+
+use pintle_restreq::RestClient;
+
+use super::{Setting, config_map, make_maps, make_namespace, runtime};
+use crate::Sample;
+use crate::meter::{Tally, measure};
+
+/// So many watches share a connection.
+const SHARED: usize = 50;
+
+/// One writer after the other writes beside 0, 100 and 1,000 watchers of as many other namespaces.
+pub(super) fn idle(how: &Setting) -> Sample {
+    let runtime = runtime();
+    let client = runtime.block_on(how.client());
+    let writes = how.size(5_000);
+    runtime.block_on(async {
+        make_namespace(&client, "written").await;
+        make_maps(&client, "written", 100).await;
+        write(&client, writes / 5).await;
+    });
+    let mut watches = Vec::new();
+    let mut costs = Vec::new();
+    let sample = measure(|| {
+        runtime.block_on(async {
+            for watchers in [0, how.size(100), how.size(1_000)] {
+                while watches.len() < watchers {
+                    watches.push(watch(how, &client, watches.len(), watches.last()).await);
+                }
+                costs.push(write(&client, writes).await);
+            }
+        });
+        Tally::operations(3 * writes)
+    });
+    sample
+        .with("us a write beside none", costs[0])
+        .with("us a write beside 100", costs[1])
+        .with("us a write beside 1,000", costs[2])
+        .with("times the cost beside none", costs[2] / costs[0])
+}
+
+type Watch = (RestClient, pintle_restreq::RawWatch);
+
+async fn watch(how: &Setting, maker: &RestClient, i: usize, last: Option<&Watch>) -> Watch {
+    let namespace = format!("watched-{i}");
+    make_namespace(maker, &namespace).await;
+    let client = match last {
+        Some((client, _)) if !i.is_multiple_of(SHARED) => client.clone(),
+        _ => how.client().await,
+    };
+    let watch = client.get().abs_path(["/api/v1"]).namespace(namespace).resource("configmaps").param("watch", "true");
+    let watch = watch.raw_watch().await.expect("a watch");
+    (client, watch)
+}
+
+/// Microseconds a write, one after the other.
+async fn write(client: &RestClient, n: usize) -> f64 {
+    let begun = Instant::now();
+    for i in 0..n {
+        let name = format!("c{}", i % 100);
+        let put = client.put().abs_path(["/api/v1"]).namespace("written").resource("configmaps").name(&name);
+        put.json(&config_map(&name, &begun.elapsed().as_nanos().to_string())).raw().await.expect("a write");
+    }
+    begun.elapsed().as_secs_f64() * 1e6 / n as f64
+}

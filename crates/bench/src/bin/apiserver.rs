@@ -1,0 +1,28 @@
+//! Does one work of the area `apiserver`, once: `apiserver WORK [--server KUBECONFIG --processes ID,…] [--quick]`.
+
+use std::process::ExitCode;
+
+use pintle_bench::apiserver::{Setting, WORKS};
+use pintle_bench::{Sample, answer};
+
+fn main() -> ExitCode {
+    const USAGE: &str = "apiserver WORK [--server KUBECONFIG --processes ID,…] [--quick]";
+    answer(run(), USAGE, WORKS.iter().map(|(work, _)| *work))
+}
+
+/// `None`: there is no such work, or an argument is none of ours.
+fn run() -> Option<Sample> {
+    let mut args = std::env::args().skip(1);
+    let name = args.next()?;
+    let (_, work) = WORKS.iter().find(|(work, _)| *work == name)?;
+    let mut how = Setting::default();
+    while let Some(flag) = args.next() {
+        match flag.as_str() {
+            "--server" => how.kubeconfig = Some(args.next()?.into()),
+            "--processes" => how.processes = args.next()?.split(',').map(str::to_owned).collect(),
+            "--quick" => how.quick = true,
+            _ => return None,
+        }
+    }
+    Some(work(&how))
+}

@@ -1,0 +1,7 @@
+//! Does one work of the area `rest`, once: `rest WORK --server KUBECONFIG [--quick]`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pintle_bench::rest::main()
+}

@@ -1,0 +1,13 @@
+//! As `rest`, and counts allocations, which slows it down.
+
+use std::alloc::System;
+use std::process::ExitCode;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn main() -> ExitCode {
+    pintle_bench::rest::main()
+}

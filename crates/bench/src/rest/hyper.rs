@@ -1,0 +1,129 @@
+//! The same GETs on hyper alone: connections that stand, and nothing that could go wrong.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::Request;
+use hyper::client::conn::{http1, http2};
+use hyper::header::{ACCEPT, HOST};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use k8s_openapi::api::core::v1::ConfigMap;
+use pintle_meta::PemSource;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::get::{Asker, ask, check};
+use super::{Protocol, Setting};
+use crate::Sample;
+
+/// Over HTTP/1.1 each who asks has a connection; over HTTP/2 there is one for all.
+pub(super) fn get(how: &Setting, runtime: &Runtime, at_once: usize, protocol: Protocol) -> Sample {
+    let server = Server::new(how, protocol);
+    let askers = runtime.block_on(async {
+        let mut askers: Vec<Bare> = Vec::new();
+        while askers.len() < at_once {
+            let sender = match askers.last().map(|asker| &asker.sender) {
+                Some(Sender::Http2(sender)) => Sender::Http2(sender.clone()),
+                _ => server.connect(protocol).await,
+            };
+            askers.push(Bare { server: server.clone(), sender });
+        }
+        askers
+    });
+    ask(how, runtime, askers)
+}
+
+#[derive(Clone)]
+struct Server {
+    scheme: String,
+    authority: String,
+    tls: Option<TlsConnector>,
+}
+
+struct Bare {
+    server: Server,
+    sender: Sender,
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Empty<Bytes>>),
+    Http2(http2::SendRequest<Empty<Bytes>>),
+}
+
+impl Server {
+    fn new(how: &Setting, protocol: Protocol) -> Self {
+        let config = how.config(protocol);
+        let (scheme, authority) = config.server.split_once("://").expect("the server is a URL");
+        let tls = config.tls.ca.map(|ca| {
+            let pem = match ca {
+                PemSource::Inline(pem) => pem,
+                PemSource::File(path) => std::fs::read(path).expect("the authority can be read"),
+            };
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(&pem).expect("a certificate")).expect("an authority");
+            let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+            let builder = builder.with_safe_default_protocol_versions().expect("versions of TLS");
+            let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+            let http2 = protocol == Protocol::Http2;
+            config.alpn_protocols = vec![if http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
+            TlsConnector::from(Arc::new(config))
+        });
+        Self { scheme: scheme.to_owned(), authority: authority.to_owned(), tls }
+    }
+
+    async fn connect(&self, protocol: Protocol) -> Sender {
+        let tcp = TcpStream::connect(&self.authority).await.expect("the server listens");
+        tcp.set_nodelay(true).expect("a socket");
+        match &self.tls {
+            None => Sender::over(tcp, protocol).await,
+            Some(tls) => {
+                let name = ServerName::try_from("127.0.0.1").expect("an address");
+                Sender::over(tls.connect(name, tcp).await.expect("TLS"), protocol).await
+            }
+        }
+    }
+}
+
+impl Sender {
+    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, protocol: Protocol) -> Self {
+        let stream = TokioIo::new(stream);
+        // How a connection ends is nobody's business: it does with the program.
+        if protocol == Protocol::Http2 {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.expect("HTTP/2");
+            drop(tokio::spawn(connection));
+            return Self::Http2(sender);
+        }
+        let (sender, connection) = http1::handshake(stream).await.expect("HTTP/1.1");
+        drop(tokio::spawn(connection));
+        Self::Http1(sender)
+    }
+}
+
+impl Asker for Bare {
+    async fn ask(&mut self) {
+        const PATH: &str = "/api/v1/namespaces/default/configmaps/small";
+        let Server { scheme, authority, .. } = &self.server;
+        let request = Request::get(match &self.sender {
+            Sender::Http1(_) => PATH.to_owned(),
+            Sender::Http2(_) => format!("{scheme}://{authority}{PATH}"),
+        });
+        let request = request.header(ACCEPT, "application/json");
+        let answer = match &mut self.sender {
+            Sender::Http1(sender) => {
+                sender.ready().await.expect("the server keeps the connection");
+                let request = request.header(HOST, authority).body(Empty::new()).expect("a request");
+                sender.send_request(request).await
+            }
+            Sender::Http2(sender) => sender.send_request(request.body(Empty::new()).expect("a request")).await,
+        };
+        let body = answer.expect("the server answers").into_body().collect().await.expect("a body");
+        check(&serde_json::from_slice::<ConfigMap>(&body.to_bytes()).expect("the object"));
+    }
+}

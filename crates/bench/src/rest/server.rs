@@ -1,0 +1,162 @@
+//! The server of the area: one small object, and watches that tell of it each second.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, Interval, interval_at};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+/// Where it listens.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For HTTP/1.1.
+    pub plain: TcpListener,
+    /// For HTTP/1.1 and HTTP/2 over TLS.
+    pub tls: TcpListener,
+}
+
+/// A small object, as a client reads it often: half a kilobyte.
+const SMALL: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"small","namespace":"default","uid":"8d2c1f7e-5a7f-4b0e-9c57-3f0f6b1f9a10","resourceVersion":"1000000001","creationTimestamp":"2026-01-05T10:00:00Z","labels":{"app.kubernetes.io/name":"small","team":"atlas"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1","time":"2026-01-05T10:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:key":{}}}}]},"data":{"key":"value","log-level":"info"}}"#;
+
+/// As many streams as a kube-apiserver allowed for years.
+const MOST_STREAMS: u32 = 250;
+const BETWEEN_EVENTS: Duration = Duration::from_secs(1);
+
+/// Begins to serve, and tells the certificate of its authority, as PEM.
+///
+/// # Errors
+///
+/// A certificate cannot be made.
+pub fn serve(listeners: Listeners) -> Result<String, Box<dyn std::error::Error>> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "pintle-bench");
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+    let key = KeyPair::generate()?;
+    let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()])?.signed_by(&key, &authority)?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    let mut tls = builder.with_single_cert(vec![certificate.der().clone()], key)?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let tls = TlsAcceptor::from(Arc::new(tls));
+    let objects = Arc::new(Objects::default());
+    // Both run for as long as the program. How a client goes is its own affair.
+    let plain = objects.clone();
+    drop(tokio::spawn(accept(listeners.plain, move |stream| {
+        let objects = plain.clone();
+        async move { http1(stream, objects).await }
+    })));
+    drop(tokio::spawn(accept(listeners.tls, move |stream| {
+        let (objects, tls) = (objects.clone(), tls.clone());
+        async move {
+            let Ok(stream) = tls.accept(stream).await else { return };
+            match stream.get_ref().1.alpn_protocol() {
+                Some(b"h2") => http2(stream, objects).await,
+                _ => http1(stream, objects).await,
+            }
+        }
+    })));
+    Ok(authority.pem())
+}
+
+async fn accept<F: Future<Output = ()> + Send + 'static>(listener: TcpListener, serve: impl Fn(TcpStream) -> F) {
+    while let Ok((stream, _)) = listener.accept().await {
+        if stream.set_nodelay(true).is_ok() {
+            drop(tokio::spawn(serve(stream)));
+        }
+    }
+}
+
+async fn http1(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, objects: Arc<Objects>) {
+    let answer = service_fn(|request| std::future::ready(Ok::<_, Infallible>(objects.answer(&request))));
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+}
+
+async fn http2(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, objects: Arc<Objects>) {
+    let answer = service_fn(|request| std::future::ready(Ok::<_, Infallible>(objects.answer(&request))));
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.max_concurrent_streams(MOST_STREAMS);
+    let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
+}
+
+/// What there is to be asked for.
+#[derive(Default)]
+struct Objects {
+    watches: AtomicU64,
+}
+
+impl Objects {
+    fn answer(&self, request: &Request<Incoming>) -> Response<Answer> {
+        let watches = |query: &str| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"));
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let answer = match path {
+            "/api/v1/namespaces/default/configmaps/small" => Answer::Whole(Some(Bytes::from_static(SMALL.as_bytes()))),
+            "/api/v1/namespaces/default/configmaps" if watches(query) => self.watch(),
+            _ => Answer::Whole(None),
+        };
+        let is_missing = matches!(answer, Answer::Whole(None));
+        let mut response = Response::new(answer);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if is_missing {
+            *response.status_mut() = StatusCode::NOT_FOUND;
+        }
+        response
+    }
+
+    /// Not all at the same time: the events of a thousand watches come spread over the second.
+    fn watch(&self) -> Answer {
+        let place = self.watches.fetch_add(1, Ordering::Relaxed) * 619 % 1_000;
+        let first = Instant::now() + Duration::from_millis(place);
+        let event = Bytes::from(format!("{{\"type\":\"MODIFIED\",\"object\":{SMALL}}}\n"));
+        Answer::Events { event, timer: interval_at(first, BETWEEN_EVENTS) }
+    }
+}
+
+enum Answer {
+    Whole(Option<Bytes>),
+    Events { event: Bytes, timer: Interval },
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut *self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Events { event, timer } => {
+                ready!(timer.poll_tick(cx));
+                Poll::Ready(Some(Ok(Frame::data(event.clone()))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Events { .. } => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Objects that are dropped: where, and what becomes of it if that panics.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use pintle_informer::{InformerConfig, InformerState, Projection, ReflectorConfig, SharedInformer, StopCause};
+use pintle_meta::{ObjectMeta, Reason};
+use pintle_testing::{Break, Collection, CollectionConfig, Outcome, Verb};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::log::Log;
+use crate::support::{failure, key, settle};
+
+/// Longer than any delay.
+async fn long() {
+    tokio::time::sleep(Duration::from_secs(120)).await;
+}
+
+/// Panics as it is dropped.
+#[derive(Deserialize)]
+struct Fragile {
+    metadata: ObjectMeta,
+}
+
+pintle_meta::resource!(Fragile, "v1", "Pod", "pods", Namespaced);
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("wanted, of {}", self.metadata.name);
+    }
+}
+
+fn put(source: &Collection<Fragile>, name: &str) {
+    source.put_raw(json!({"metadata": {"namespace": "ns", "name": name}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drop_that_panics_ends_nothing_wherever_the_object_was() {
+    for streaming_list in [false, true] {
+        let (log, _here) = Log::here();
+        let source = Collection::<Fragile>::default();
+        ["a", "b", "c"].iter().for_each(|name| put(&source, name));
+        let reflector = ReflectorConfig { streaming_list, page_size: Some(2), ..ReflectorConfig::default() };
+        // What is the same is not taken from the cache as long as it cannot be told.
+        let config = InformerConfig { reflector, projection: Projection::whole(), ..InformerConfig::default() };
+        let informer = SharedInformer::new(source.clone(), config);
+        informer.lister().remember(2);
+        // They never come to take what waits for them, which is joined, or left out.
+        let idle = (informer.subscribe(), informer.subscribe_ordered(1), informer.subscribe_newest());
+        informer.start();
+        informer.wait_for_sync().await.unwrap();
+        for _ in 0..3 {
+            ["a", "b", "d"].iter().for_each(|name| put(&source, name));
+            settle().await;
+            source.remove(&key("b"));
+            settle().await;
+        }
+        // A list that is given up half-way, and one that has all in other states.
+        ["a", "c", "d"].iter().for_each(|name| put(&source, name));
+        let fails = || Outcome::Fails(failure(500, Reason::InternalError));
+        source.faults().next_of(Verb::List, [Outcome::Pass, fails(), Outcome::Pass, fails()]);
+        source.compact();
+        source.break_watches(Break::expired());
+        long().await;
+        put(&source, "e");
+        settle().await;
+        let state = informer.state();
+        assert!(state.is_synced(), "{state:?}");
+        assert_eq!(informer.lister().snapshot().len(), 4);
+        log.assert_tells(&["ERROR", "the Drop of an object panicked", "wanted, of a"]);
+        drop(idle);
+        informer.shutdown().await;
+        assert!(matches!(informer.state(), InformerState::Stopped { cause: StopCause::ShutDown }));
+    }
+}
+
+/// So many of these were dropped, by whom.
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+static ON_THE_RUNTIME: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static RUNTIME: std::cell::Cell<Option<ThreadId>> = const { std::cell::Cell::new(None) };
+}
+
+#[derive(Deserialize)]
+struct Counted {
+    metadata: ObjectMeta,
+}
+
+pintle_meta::resource!(Counted, "v1", "Pod", "pods", Namespaced);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let is_runtime = RUNTIME.get() == Some(thread::current().id());
+        ON_THE_RUNTIME.fetch_add(is_runtime.into(), Ordering::Relaxed);
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Real time, since it waits for other threads.
+#[tokio::test]
+async fn a_list_that_is_given_up_is_dropped_off_the_runtime() {
+    const MANY: u32 = 2000;
+    RUNTIME.set(Some(thread::current().id()));
+    let config = CollectionConfig { watch_cache: false, ..CollectionConfig::default() };
+    let source = Collection::<Counted>::new(config);
+    for name in 0..MANY {
+        source.put_raw(json!({"metadata": {"namespace": "ns", "name": name.to_string()}}));
+    }
+    let dropped = async |all: usize| {
+        let dropped = async {
+            while DROPPED.load(Ordering::Relaxed) < all {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), dropped)
+            .await
+            .unwrap_or_else(|_| panic!("{} of {all} are dropped", DROPPED.load(Ordering::Relaxed)));
+        assert_eq!(ON_THE_RUNTIME.load(Ordering::Relaxed), 0);
+    };
+    // In its second page, in the middle of one, and as a stream without its end.
+    let refused = || Outcome::refused(403, Reason::Forbidden);
+    // Of a page, the metadata comes first.
+    let breaks = |after, how| Outcome::Breaks { after, how };
+    let pages = ReflectorConfig { page_size: Some(MANY / 2), ..ReflectorConfig::default() };
+    let whole = ReflectorConfig { page_size: Some(0), ..ReflectorConfig::default() };
+    let streaming = ReflectorConfig { streaming_list: true, ..ReflectorConfig::default() };
+    for (expected, reflector, faults) in [
+        (1000, pages, vec![Outcome::Pass, refused()]),
+        (2500, whole, vec![breaks(1501, Break::cut())]),
+        (4000, streaming, vec![breaks(1500, Break::End), refused()]),
+    ] {
+        source.faults().next(faults);
+        let informer = SharedInformer::new(source.clone(), InformerConfig { reflector, ..InformerConfig::default() });
+        informer.start();
+        informer.states().wait_for(|state| state.cause().is_some()).await.unwrap();
+        dropped(expected).await;
+        informer.shutdown().await;
+        dropped(expected).await;
+    }
+}

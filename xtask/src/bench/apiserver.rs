@@ -1,0 +1,112 @@
+//! The area `apiserver`: the embedded server beside a real kube-apiserver with etcd, both under the same programs.
+
+use super::Goal::{AtLeast, AtMost, Times};
+use super::Measure::{OpsPerSecond, Told};
+use super::{Area, Around, Program, REAL, Rows, Run, Variant, Work};
+
+pub(crate) const AREA: Area = Area {
+    name: "apiserver",
+    about: "The embedded API server beside a real kube-apiserver with etcd, which the folder KUBEBUILDER_ASSETS has. Both are under the same \
+            program, share the processors with it, and are started anew for each run; both speak TLS. What a server has is what is resident of \
+            its processes, etcd's included. client-go's load is of 16 workers: creates, GETs, LISTs of 5,000 and 100 watchers who hear 500 \
+            changes each; our own client has 64 requests at a time on HTTP/2",
+    works: &[
+        Work {
+            name: "client-go's load",
+            ours: &[ours(
+                LOAD,
+                &[
+                    (Told("creates/s"), &[Times(8.0)]),
+                    (Told("GETs/s"), &[Times(6.0)]),
+                    (Told("ms a LIST"), &[Times(1.5)]),
+                    (Told("watch events/s"), &[Times(2.0)]),
+                    (Told("MB of the server after the load"), &[Times(15.0)]),
+                    (Told("MB of the server after three of them"), &[Times(15.0)]),
+                ],
+            )],
+            peers: &[(REAL, LOAD)],
+            around: Around::Servers,
+            runs: 3,
+        },
+        Work {
+            name: "start",
+            ours: &[ours(
+                rust(&["start"]),
+                &[(Told("ms to the first answer"), &[AtMost(10.0)]), (Told("MB at the first answer"), &[AtMost(12.0)])],
+            )],
+            peers: &[],
+            around: Around::Nothing,
+            runs: 3,
+        },
+        Work {
+            name: "our own client, HTTP/2: writes",
+            ours: &[ours(rust(&["writes"]), &[(OpsPerSecond, &[AtLeast(20_000.0)])])],
+            peers: &[(REAL, rust(&["writes"]))],
+            around: Around::Servers,
+            runs: 1,
+        },
+        Work {
+            name: "our own client, HTTP/2: reads",
+            ours: &[ours(rust(&["reads"]), &[(OpsPerSecond, &[AtLeast(50_000.0)])])],
+            peers: &[(REAL, rust(&["reads"]))],
+            around: Around::Servers,
+            runs: 1,
+        },
+        Work {
+            name: "10 k pods of 7.9 KB",
+            ours: &[ours(
+                rust(&["pods"]),
+                &[
+                    (OpsPerSecond, &[]),
+                    (Told("bytes of the server by byte of JSON"), &[AtMost(1.5)]),
+                    (Told("ms to the first byte of a LIST"), &[AtMost(5.0)]),
+                    (Told("ms, p99 of a write alone"), &[]),
+                    (Told("ms, p99 of a write beside LISTs"), &[]),
+                    (Told("times the p99 alone"), &[AtMost(2.0)]),
+                ],
+            )],
+            peers: &[(REAL, rust(&["pods"]))],
+            around: Around::Servers,
+            runs: 1,
+        },
+        Work {
+            name: "1,000 watchers of 1,000 changes",
+            ours: &[ours(
+                rust(&["watchers"]),
+                &[
+                    (Told("events lost"), &[AtMost(0.0)]),
+                    (Told("KB of the server by watcher at rest"), &[]),
+                    (Told("s"), &[]),
+                ],
+            )],
+            peers: &[(REAL, rust(&["watchers"]))],
+            around: Around::Servers,
+            runs: 1,
+        },
+        Work {
+            name: "writes beside idle watchers of other namespaces",
+            ours: &[ours(
+                rust(&["idle"]),
+                &[
+                    (Told("us a write beside none"), &[]),
+                    (Told("us a write beside 100"), &[]),
+                    (Told("us a write beside 1,000"), &[]),
+                    (Told("times the cost beside none"), &[AtMost(1.1)]),
+                ],
+            )],
+            peers: &[(REAL, rust(&["idle"]))],
+            around: Around::Servers,
+            runs: 1,
+        },
+    ],
+};
+
+const LOAD: Run = Run { program: Program::Go("apiserver"), args: &["load"] };
+
+const fn rust(args: &'static [&'static str]) -> Run {
+    Run { program: Program::Rust("apiserver"), args }
+}
+
+const fn ours(run: Run, rows: Rows) -> Variant {
+    Variant { name: "", run, rows }
+}

@@ -1,0 +1,131 @@
+//! The area `rest`: restreq beside client-go, kube-rs and hyper alone.
+
+use super::Goal::{AtMost, Times, TimesOf};
+use super::Measure::{AllocationsPerOp, CpuPerOp, OpsPerSecond, PeakBytes, Told};
+use super::{Area, Around, Goal, Program, Row, Rows, Run, Variant, Work};
+
+pub(crate) const AREA: Area = Area {
+    name: "rest",
+    about: "pintle-restreq beside client-go, kube-rs, and hyper with connections that stand and nothing around it. One server answers all \
+            sides, and shares the processors with them; its own CPU counts for none. A GET is of half a kilobyte, which each side decodes. \
+            Over TLS, HTTP/1.1 is all that is offered unless the row says otherwise; kube-rs has no HTTP/2. Allocations are \
+            counted by runs of their own, since counting takes time in Rust",
+    works: &[
+        Work {
+            name: "GET, one at a time, HTTP/1.1",
+            ours: &[ours(&["get-1"], &[(CpuPerOp, &[over_kube(2.0)]), P99])],
+            peers: &[client_go(&["get-1"]), kube_rs(&["get-1"]), hyper(&["hyper-get-1"])],
+            around: Around::Rest,
+            runs: 5,
+        },
+        Work {
+            name: "GET, one at a time, HTTP/1.1: counted",
+            ours: &[
+                counted("", &["get-1"], &[(AllocationsPerOp, &[AtMost(25.0)])]),
+                counted("not decoded", &["get-1-raw"], &[(AllocationsPerOp, &[])]),
+            ],
+            peers: &[
+                client_go(&["get-1"]),
+                ("kube-rs", Run { program: Program::Kube("rest_counted"), args: &["get-1"] }),
+                ("hyper", Run { program: Program::Rust("rest_counted"), args: &["hyper-get-1"] }),
+            ],
+            around: Around::Rest,
+            runs: 1,
+        },
+        Work {
+            name: "GET, 16 at once, HTTP/1.1",
+            ours: &[ours(&["get-16"], MANY)],
+            peers: &[client_go(&["get-16"]), kube_rs(&["get-16"]), hyper(&["hyper-get-16"])],
+            around: Around::Rest,
+            runs: 5,
+        },
+        Work {
+            name: "GET, 16 at once, HTTP/1.1 over TLS",
+            ours: &[ours(&["get-16-tls"], MANY)],
+            peers: &[client_go(&["get-16-tls"]), kube_rs(&["get-16-tls"]), hyper(&["hyper-get-16-tls"])],
+            around: Around::Rest,
+            runs: 5,
+        },
+        Work {
+            name: "GET, 64 at once, HTTP/1.1",
+            ours: &[ours(&["get-64"], TAIL)],
+            peers: &[client_go(&["get-64"]), kube_rs(&["get-64"]), hyper(&["hyper-get-64"])],
+            around: Around::Rest,
+            runs: 5,
+        },
+        Work {
+            name: "GET, 64 at once, HTTP/1.1 over TLS",
+            ours: &[ours(&["get-64-tls"], TAIL)],
+            peers: &[client_go(&["get-64-tls"]), kube_rs(&["get-64-tls"]), hyper(&["hyper-get-64-tls"])],
+            around: Around::Rest,
+            runs: 5,
+        },
+        Work {
+            name: "GET, 64 at once, HTTP/2 over TLS",
+            ours: &[ours(
+                &["get-64-http2"],
+                &[(CpuPerOp, &[TimesOf("client-go", 4.0)]), (OpsPerSecond, &[TimesOf("client-go", 4.0)]), P99],
+            )],
+            peers: &[client_go(&["get-64-http2"]), hyper(&["hyper-get-64-http2"])],
+            around: Around::Rest,
+            runs: 5,
+        },
+        Work {
+            name: "1,000 watches over TLS, each with an event a second",
+            ours: &[ours(
+                &["watches"],
+                &[
+                    (CpuPerOp, &[Times(2.0)]),
+                    (Told("bytes resident a watch"), &[Times(2.0)]),
+                    (Told("connections"), &[Times(2.0)]),
+                ],
+            )],
+            peers: &[client_go(&["watches"]), kube_rs(&["watches"])],
+            around: Around::Rest,
+            runs: 3,
+        },
+        Work {
+            name: "list of 20 k pods, read item by item; the peers' as a whole",
+            ours: &[ours(&["list"], &[(PeakBytes, &[AtMost(2e6)]), (CpuPerOp, &[])])],
+            peers: &[client_go(&["list"]), kube_rs(&["list"])],
+            around: Around::Pods(20_000),
+            runs: 3,
+        },
+        Work {
+            name: "a client with TLS and kubeconfig files",
+            ours: &[ours(&["crates"], &[(Told("crates"), &[AtMost(75.0)])])],
+            peers: &[kube_rs(&["crates"])],
+            around: Around::Nothing,
+            runs: 1,
+        },
+    ],
+};
+
+const P99: Row = (Told("us, p99"), &[]);
+const MANY: Rows = &[(CpuPerOp, &[over_kube(1.18), TimesOf("hyper", 0.8)]), (OpsPerSecond, &[over_kube(1.1)]), P99];
+const TAIL: Rows = &[(Told("us, p99"), &[over_kube(1.25)]), (CpuPerOp, &[]), (OpsPerSecond, &[])];
+
+const fn over_kube(times: f64) -> Goal {
+    TimesOf("kube-rs", times)
+}
+
+const fn ours(args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name: "", run: Run { program: Program::Rust("rest"), args }, rows }
+}
+
+const fn counted(name: &'static str, args: &'static [&'static str], rows: Rows) -> Variant {
+    Variant { name, run: Run { program: Program::Rust("rest_counted"), args }, rows }
+}
+
+const fn client_go(args: &'static [&'static str]) -> (&'static str, Run) {
+    ("client-go", Run { program: Program::Go("rest"), args })
+}
+
+const fn kube_rs(args: &'static [&'static str]) -> (&'static str, Run) {
+    ("kube-rs", Run { program: Program::Kube("rest"), args })
+}
+
+/// The peer that is no client library.
+const fn hyper(args: &'static [&'static str]) -> (&'static str, Run) {
+    ("hyper", Run { program: Program::Rust("rest"), args })
+}
