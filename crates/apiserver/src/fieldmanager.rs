@@ -14,7 +14,6 @@ mod fields;
 mod managers;
 mod merge;
 mod path;
-mod reset;
 mod scale;
 mod set;
 mod update;
@@ -22,7 +21,6 @@ mod versions;
 
 pub(crate) use apply::{ApplyError, apply};
 pub(crate) use path::Step;
-pub(crate) use reset::reset_fields;
 pub(crate) use scale::{keep_scale_entries, scale_entries};
 pub(crate) use set::Set;
 pub(crate) use update::track_update;
@@ -41,7 +39,7 @@ pub(crate) struct Context<'a> {
     pub(crate) now: &'a str,
     /// The schema of the kind.
     pub(crate) schema: &'a Schema,
-    /// The paths that this kind of write cannot change, see [`reset_fields`].
+    /// The paths that this kind of write cannot change, see [`Kind::reset_fields`](crate::kinds::Kind::reset_fields).
     pub(crate) reset: &'a [&'a [&'a str]],
     /// The versions in which a custom resource is served, as `group/version`: entries of others are dropped. Empty: all are kept.
     pub(crate) served: &'a [String],

@@ -16,26 +16,31 @@ use crate::store::Stored;
 use crate::validate::FieldFault;
 
 mod admission;
+mod api_service;
 mod apps;
 mod autoscaler;
 mod batch;
 mod builtin;
 pub(crate) mod certificates;
 mod check;
-mod cluster;
-mod coordination;
 mod core;
+mod devices;
 mod events;
 mod fields;
+mod flow_control;
 mod job_policies;
 mod known;
-mod limits;
+mod lease;
+mod lease_candidate;
 pub(crate) mod metadata;
 mod networking;
 mod place;
+mod pod_disruption_budget;
 mod pods;
-mod policy;
+mod priority_class;
 mod rbac;
+pub(crate) mod reset;
+mod runtime_class;
 mod scale;
 mod services;
 mod storage;
@@ -45,7 +50,6 @@ pub(crate) mod table;
 mod tests;
 mod warnings;
 
-pub(crate) use events::stored_event;
 pub(crate) use fields::{selects_fields, unknown_field};
 pub(crate) use known::{Kinds, Origin, compare_versions};
 pub(crate) use place::Place;
@@ -93,6 +97,8 @@ pub(crate) struct Kind {
     pub(crate) custom: bool,
     /// Its own rules.
     pub(crate) strategy: Arc<dyn Strategy>,
+    /// The columns of its tables, read when first needed.
+    pub(crate) columns: OnceLock<Option<Vec<table::Column>>>,
     /// The types of its fields, read when first needed.
     pub(crate) types: OnceLock<Option<Arc<Schema>>>,
 }
@@ -148,7 +154,8 @@ impl Kind {
             subresources: Vec::new(),
             conduct: Conduct::default(),
             custom: false,
-            strategy: Arc::new(Plain),
+            strategy: builtin::strategy(group, version, kind),
+            columns: OnceLock::new(),
             types: OnceLock::new(),
         }
     }
@@ -212,19 +219,13 @@ impl Kind {
     }
 
     /// The columns of its tables; `None` for the name and the time of creation alone.
-    pub(crate) fn columns(&self) -> Option<&[self::table::Column]> {
-        match self.custom {
-            true => self.strategy.columns(),
-            false => self::table::columns(&self.group, &self.kind),
-        }
+    pub(crate) fn columns(&self) -> Option<&[table::Column]> {
+        self.columns.get_or_init(|| self.strategy.columns()).as_deref()
     }
 
-    /// The cells of one row, as many as there are columns. `object` is in the served version.
-    pub(crate) fn cells(&self, object: &Value, now: jiff::Timestamp) -> Vec<Value> {
-        match self.custom {
-            true => self.strategy.cells(object, now),
-            false => self::table::cells(&self.group, &self.kind, object, now),
-        }
+    /// The paths that a write of that part cannot change.
+    pub(crate) fn reset_fields(&self, part: Part) -> reset::Reset {
+        self.strategy.reset_fields(part).unwrap_or_else(|| reset::usual(part, self.splits_status()))
     }
 
     /// The types of its fields; none for a kind that the server makes up.

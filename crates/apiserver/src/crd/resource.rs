@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::at::At;
 use super::structural::Structural;
 use super::{RULES, columns, default, embedded, is_established, is_terminating, prune, validate};
+use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
 use crate::kinds::table::Column;
 use crate::kinds::{Conduct, Context, Form, Kind, Scale, Strategy, Subresource, compare_versions};
 use crate::object::{differ_outside, has, list, set, text, text_at};
@@ -65,6 +66,7 @@ pub(crate) fn kinds(definition: &Value) -> Vec<Kind> {
                 ..Conduct::default()
             },
             custom: true,
+            columns: std::sync::OnceLock::new(),
             types: std::sync::OnceLock::new(),
             strategy: Arc::new(Custom::new(version, at, Arc::clone(&stored), deprecation(definition, version), &text)),
             plural,
@@ -317,8 +319,12 @@ impl Strategy for Custom {
         self.scale.as_ref()
     }
 
-    fn columns(&self) -> Option<&[Column]> {
-        Some(&self.columns)
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        Some(self.columns.clone())
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {

@@ -97,7 +97,7 @@ impl<'a> Writer<'a> {
             subresource: part.name(),
             now: &self.now,
             schema: &schema,
-            reset: fieldmanager::reset_fields(&kind.kind, kind.custom, kind.splits_status(), part),
+            reset: kind.reset_fields(part),
             served: &self.served,
             convert: kind.strategy.conversion(),
         }))

@@ -14,10 +14,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::check::Check;
+use super::table::{self, Column, Row};
 use super::{Context, Convert, Form, Strategy};
-use crate::object::{default, is_empty, member, set};
+use crate::object::{default, integer_at, is_empty, list, member, set, text, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
+use jiff::Timestamp;
 
 /// `autoscaling/v2` HorizontalPodAutoscaler.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +68,29 @@ impl Strategy for New {
     fn conversion(&self) -> Option<Convert> {
         Some(convert::between)
     }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Reference, Targets, MinPods, MaxPods, Replicas, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let target = format!(
+            "{}/{}",
+            text_at(object, "/spec/scaleTargetRef/kind"),
+            text_at(object, "/spec/scaleTargetRef/name")
+        );
+        let least = integer_at(object, "/spec/minReplicas").map_or_else(|| "<unset>".into(), |least| least.to_string());
+        vec![
+            row.name(),
+            target.into(),
+            targets(object).into(),
+            least.into(),
+            row.number("/spec/maxReplicas"),
+            row.number("/status/currentReplicas"),
+            row.age(),
+        ]
+    }
 }
 
 impl Strategy for Old {
@@ -110,6 +135,14 @@ impl Strategy for Old {
     fn conversion(&self) -> Option<Convert> {
         Some(convert::between)
     }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        New.columns()
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        New.cells(object, now)
+    }
 }
 
 fn fill_behavior(behavior: &mut Value) {
@@ -123,4 +156,51 @@ fn fill_behavior(behavior: &mut Value) {
         default(rules, "selectPolicy", "Max");
         default(rules, "policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
     }
+}
+
+/// What an autoscaler looks at: now, and as it should be.
+fn targets(object: &Value) -> String {
+    const SHOWN: usize = 2;
+    let current: Vec<_> = list(object, "/status/currentMetrics").collect();
+    let mut texts: Vec<String> = list(object, "/spec/metrics")
+        .enumerate()
+        .map(|(at, metric)| {
+            let member = match text_at(metric, "/type") {
+                "Resource" => "resource",
+                "ContainerResource" => "containerResource",
+                "Pods" => "pods",
+                "Object" => "object",
+                _ => "external",
+            };
+            let wanted = |key: &str| metric.pointer(&format!("/{member}/target/{key}"));
+            let now = |key: &str| {
+                let value = current.get(at).and_then(|metric| metric.pointer(&format!("/{member}/current/{key}")));
+                value.map_or_else(|| "<unknown>".into(), |value| text(Some(value)))
+            };
+            let name = text_at(metric, &format!("/{member}/name"));
+            let label = if name.is_empty() { String::new() } else { format!("{name}: ") };
+            if let Some(share) = wanted("averageUtilization") {
+                let unknown = now("averageUtilization") == "<unknown>";
+                let percent = if unknown { "" } else { "%" };
+                format!("{label}{}{percent}/{}%", now("averageUtilization"), text(Some(share)))
+            } else if let Some(amount) = wanted("averageValue") {
+                let average = if matches!(member, "object" | "external") { " (avg)" } else { "" };
+                format!("{label}{}/{}{average}", now("averageValue"), text(Some(amount)))
+            } else {
+                format!("{label}{}/{}", now("value"), text(wanted("value")))
+            }
+        })
+        .collect();
+    if texts.is_empty() {
+        if let Some(share) = object.pointer("/spec/targetCPUUtilizationPercentage") {
+            let now = object.pointer("/status/currentCPUUtilizationPercentage");
+            let now = now.map_or_else(|| "<unknown>".into(), |now| format!("{}%", text(Some(now))));
+            return format!("cpu: {now}/{}%", text(Some(share)));
+        }
+        return "<none>".into();
+    }
+    let count = texts.len();
+    texts.truncate(SHOWN);
+    let shown = texts.join(", ");
+    if count > SHOWN { format!("{shown} + {} more...", count - SHOWN) } else { shown }
 }

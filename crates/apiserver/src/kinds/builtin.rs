@@ -5,8 +5,9 @@ use std::sync::Arc;
 use pintle_meta::{GroupVersion, GroupVersionKind, Scope};
 
 use super::{
-    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, apps, autoscaler, batch, certificates,
-    cluster, coordination, core, events, limits, networking, pods, policy, rbac, services, storage,
+    Conduct, GroupResource, Kind, Plain, Strategy, Subresource, admission, api_service, apps, autoscaler, batch,
+    certificates, core, devices, events, flow_control, lease, lease_candidate, networking, pod_disruption_budget, pods,
+    priority_class, rbac, runtime_class, scale, services, storage,
 };
 use crate::request::{Part, Verb};
 
@@ -16,9 +17,7 @@ const TABLE: &str = include_str!("builtin.txt");
 pub(super) fn kinds(coordinated: bool) -> impl Iterator<Item = Kind> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(read).filter_map(move |kind| match (kind.group.as_str(), kind.kind.as_str()) {
-        ("coordination.k8s.io", "Lease") => {
-            Some(Kind { strategy: Arc::new(coordination::Lease { coordinated }), ..kind })
-        }
+        ("coordination.k8s.io", "Lease") => Some(Kind { strategy: Arc::new(lease::Lease { coordinated }), ..kind }),
         ("coordination.k8s.io", "LeaseCandidate") => Some(kind).filter(|_| coordinated),
         _ => Some(kind),
     })
@@ -63,6 +62,7 @@ fn read(line: &str) -> Option<Kind> {
             terminating: false,
         },
         custom: false,
+        columns: std::sync::OnceLock::new(),
         types: std::sync::OnceLock::new(),
         strategy: strategy(&version.group, &version.version, kind),
         kind: kind.into(),
@@ -72,17 +72,17 @@ fn read(line: &str) -> Option<Kind> {
     })
 }
 
-fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
+pub(super) fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
     match (group, version, kind) {
         ("", _, "ComponentStatus") => Arc::new(core::ComponentStatus),
         ("", _, "ConfigMap") => Arc::new(core::ConfigMap),
         ("", _, "Endpoints") => Arc::new(core::Endpoints),
         ("", _, "Event") => Arc::new(events::Core),
-        ("", _, "LimitRange") => Arc::new(limits::LimitRange),
-        ("", _, "ResourceQuota") => Arc::new(limits::ResourceQuota),
+        ("", _, "LimitRange") => Arc::new(core::LimitRange),
+        ("", _, "ResourceQuota") => Arc::new(core::ResourceQuota),
         ("", _, "Namespace") => Arc::new(core::Namespace),
-        ("", _, "Node") => Arc::new(cluster::Node),
-        ("", _, "PersistentVolume") => Arc::new(cluster::PersistentVolume),
+        ("", _, "Node") => Arc::new(core::Node),
+        ("", _, "PersistentVolume") => Arc::new(core::PersistentVolume),
         ("", _, "PersistentVolumeClaim") => Arc::new(core::PersistentVolumeClaim),
         ("", _, "Pod") => Arc::new(pods::Pod),
         ("", _, "PodTemplate") => Arc::new(core::PodTemplate),
@@ -96,7 +96,8 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("apps", _, "StatefulSet") => Arc::new(apps::StatefulSet),
         ("batch", _, "CronJob") => Arc::new(batch::CronJob),
         ("batch", _, "Job") => Arc::new(batch::Job),
-        ("coordination.k8s.io", _, "LeaseCandidate") => Arc::new(coordination::LeaseCandidate),
+        ("coordination.k8s.io", _, "Lease") => Arc::new(lease::Lease { coordinated: false }),
+        ("coordination.k8s.io", _, "LeaseCandidate") => Arc::new(lease_candidate::LeaseCandidate),
         ("events.k8s.io", _, "Event") => Arc::new(events::New),
         ("admissionregistration.k8s.io", _, "MutatingWebhookConfiguration") => {
             Arc::new(admission::Webhooks { mutating: true })
@@ -104,12 +105,16 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("admissionregistration.k8s.io", _, "ValidatingWebhookConfiguration") => {
             Arc::new(admission::Webhooks { mutating: false })
         }
-        ("admissionregistration.k8s.io", _, "MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => {
-            Arc::new(admission::Policy)
+        ("admissionregistration.k8s.io", _, "MutatingAdmissionPolicy") => {
+            Arc::new(admission::Policy { mutating: true })
+        }
+        ("admissionregistration.k8s.io", _, "ValidatingAdmissionPolicy") => {
+            Arc::new(admission::Policy { mutating: false })
         }
         ("admissionregistration.k8s.io", _, _) => Arc::new(admission::PolicyBinding),
-        ("apiregistration.k8s.io", _, "APIService") => Arc::new(admission::ApiService),
-        ("apps", _, "ControllerRevision") => Arc::new(policy::ControllerRevision),
+        ("apiregistration.k8s.io", _, "APIService") => Arc::new(api_service::ApiService),
+        ("apps", _, "ControllerRevision") => Arc::new(apps::ControllerRevision),
+        ("autoscaling", _, "Scale") => Arc::new(scale::Bodies),
         ("autoscaling", "v1", _) => Arc::new(autoscaler::Old),
         ("autoscaling", "v2", _) => Arc::new(autoscaler::New),
         ("certificates.k8s.io", _, "CertificateSigningRequest") => Arc::new(certificates::SigningRequest),
@@ -117,17 +122,25 @@ fn strategy(group: &str, version: &str, kind: &str) -> Arc<dyn Strategy> {
         ("networking.k8s.io", _, "Ingress") => Arc::new(networking::Ingress),
         ("networking.k8s.io", _, "IngressClass") => Arc::new(networking::IngressClass),
         ("networking.k8s.io", _, "NetworkPolicy") => Arc::new(networking::NetworkPolicy),
-        ("node.k8s.io", _, "RuntimeClass") => Arc::new(policy::RuntimeClass),
-        ("policy", _, "PodDisruptionBudget") => Arc::new(policy::PodDisruptionBudget),
+        ("networking.k8s.io", _, "IPAddress") => Arc::new(networking::IpAddress),
+        ("networking.k8s.io", _, "ServiceCIDR") => Arc::new(networking::ServiceCidr),
+        ("node.k8s.io", _, "RuntimeClass") => Arc::new(runtime_class::RuntimeClass),
+        ("policy", _, "PodDisruptionBudget") => Arc::new(pod_disruption_budget::PodDisruptionBudget),
         ("rbac.authorization.k8s.io", _, "ClusterRole") => Arc::new(rbac::Role { namespaced: false }),
         ("rbac.authorization.k8s.io", _, "ClusterRoleBinding") => Arc::new(rbac::RoleBinding { namespaced: false }),
         ("rbac.authorization.k8s.io", _, "Role") => Arc::new(rbac::Role { namespaced: true }),
         ("rbac.authorization.k8s.io", _, "RoleBinding") => Arc::new(rbac::RoleBinding { namespaced: true }),
-        ("resource.k8s.io", _, "ResourceSlice") => Arc::new(admission::ResourceSlice),
-        ("scheduling.k8s.io", _, "PriorityClass") => Arc::new(policy::PriorityClass),
+        ("flowcontrol.apiserver.k8s.io", _, "FlowSchema") => Arc::new(flow_control::FlowSchema),
+        ("flowcontrol.apiserver.k8s.io", _, _) => Arc::new(flow_control::PriorityLevelConfiguration),
+        ("resource.k8s.io", _, "DeviceClass" | "ResourceClaimTemplate") => Arc::new(devices::DeviceClass),
+        ("resource.k8s.io", _, "ResourceClaim") => Arc::new(devices::ResourceClaim),
+        ("resource.k8s.io", _, "ResourceSlice") => Arc::new(devices::ResourceSlice),
+        ("scheduling.k8s.io", _, "PriorityClass") => Arc::new(priority_class::PriorityClass),
         ("storage.k8s.io", _, "CSIDriver") => Arc::new(storage::CsiDriver),
+        ("storage.k8s.io", _, "CSINode") => Arc::new(storage::CsiNode),
         ("storage.k8s.io", _, "CSIStorageCapacity") => Arc::new(storage::CsiStorageCapacity),
         ("storage.k8s.io", _, "StorageClass") => Arc::new(storage::StorageClass),
+        ("storage.k8s.io", _, "VolumeAttributesClass") => Arc::new(storage::VolumeAttributesClass),
         ("storage.k8s.io", _, "VolumeAttachment") => Arc::new(storage::VolumeAttachment),
         _ => Arc::new(Plain),
     }

@@ -10,10 +10,13 @@ use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
 use serde_json::{Map, Value, json};
 
+use super::reset::Reset;
+use super::table::{self, Column, Row};
 use super::{Context, Strategy};
 use crate::object::{doubles, integer_at, list, member, put_back, remove, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, name_faults};
+use jiff::Timestamp;
 
 /// The purposes that a certificate may be asked for.
 const USAGES: &[&str] = &[
@@ -124,6 +127,41 @@ impl Strategy for SigningRequest {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["spec.signerName"])
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Age, SignerName, Requestor, RequestedDuration, Condition")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let holds =
+            |kind: &str| list(object, "/status/conditions").any(|condition| text_at(condition, "/type") == kind);
+        let mut condition = match () {
+            () if holds("Denied") => "Denied",
+            () if holds("Approved") => "Approved",
+            () => "Pending",
+        }
+        .to_owned();
+        if holds("Failed") {
+            condition.push_str(",Failed");
+        }
+        if !text_at(object, "/status/certificate").is_empty() {
+            condition.push_str(",Issued");
+        }
+        let wanted = integer_at(object, "/spec/expirationSeconds");
+        let wanted = wanted.map_or_else(|| "<none>".into(), table::duration);
+        let signer = row.text_or("/spec/signerName", "<none>");
+        vec![row.name(), row.age(), signer, row.text("/spec/username"), wanted.into(), condition.into()]
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        match part {
+            Part::Object => Some(&[&["spec"], &["status"]]),
+            Part::Status => Some(&[&["spec"], &["status", "conditions"]]),
+            Part::Approval => Some(&[&["spec"], &["status", "certificate"]]),
+            _ => None,
+        }
     }
 }
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::check::Check;
+use super::table::{self, Column, Row};
 use super::{Form, Strategy};
 use crate::object::{default, has, integer_at, member, text, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, qualified_name_faults};
+use jiff::Timestamp;
 
 /// `v1` Event.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +100,50 @@ impl Strategy for Core {
         }
         Some(text(event.pointer(&format!("/{}", label.replace('.', "/")))))
     }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described(
+            "Last Seen, Type, Reason, Object, Subobject*, Source*, Message, First Seen*, Count*, Name*",
+            DESCRIPTIONS,
+        )
+    }
+
+    fn cells(&self, event: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(event, now);
+        let there = |pointers: [&'static str; 2]| pointers.into_iter().find(|pointer| has(event, pointer));
+        let first = row.since(there(["/firstTimestamp", "/eventTime"]).unwrap_or_default(), "<unknown>");
+        let last = match there(["/series/lastObservedTime", "/lastTimestamp"]) {
+            Some(time) => row.since(time, "<unknown>"),
+            None => first.clone(),
+        };
+        let count = match (integer_at(event, "/series/count"), integer_at(event, "/count").unwrap_or(0)) {
+            (Some(count), _) => count,
+            (None, 0) => 1,
+            (None, count) => count,
+        };
+        let kind = text_at(event, "/involvedObject/kind").to_lowercase();
+        let object = match text_at(event, "/involvedObject/name") {
+            "" => kind,
+            name => format!("{kind}/{name}"),
+        };
+        let (component, instance) = match text_at(event, "/source/component") {
+            "" => (text_at(event, "/reportingComponent"), text_at(event, "/reportingInstance")),
+            component => (component, text_at(event, "/source/host")),
+        };
+        let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
+        vec![
+            last,
+            row.text("/type"),
+            row.text("/reason"),
+            object.into(),
+            row.text("/involvedObject/fieldPath"),
+            source.into(),
+            text_at(event, "/message").trim().into(),
+            first,
+            count.into(),
+            row.name(),
+        ]
+    }
 }
 
 impl Strategy for New {
@@ -152,10 +198,18 @@ impl Strategy for New {
         }
         Arc::new(event)
     }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        Core.columns()
+    }
+
+    fn cells(&self, event: &Value, now: Timestamp) -> Vec<Value> {
+        Core.cells(&stored_event(event), now)
+    }
 }
 
 /// An event of `events.k8s.io` in the form of the core group.
-pub(crate) fn stored_event(event: &Value) -> Value {
+fn stored_event(event: &Value) -> Value {
     New.to_stored(event.clone())
 }
 
@@ -261,3 +315,22 @@ fn fixed_faults(new: &Value, old: &Value) -> Vec<FieldFault> {
     };
     changed.map(fault).collect()
 }
+
+/// What the API says of the columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    ("Last Seen", "The time at which the most recent occurrence of this event was recorded."),
+    ("Type", "Type of this event (Normal, Warning), new types could be added in the future"),
+    (
+        "Reason",
+        "This should be a short, machine understandable string that gives the reason for the transition into the object's current status.",
+    ),
+    ("Object", "The object that this event is about."),
+    (
+        "Subobject",
+        "If referring to a piece of an object instead of an entire object, this string should contain a valid JSON/Go field access statement, such as desiredState.manifest.containers[2]. For example, if the object reference is to a container within a pod, this would take on a value like: \"spec.containers{name}\" (where \"name\" refers to the name of the container that triggered the event) or if no container name is specified \"spec.containers[2]\" (container with index 2 in this pod). This syntax is chosen only to have some well-defined way of referencing a part of an object.",
+    ),
+    ("Source", "The component reporting this event. Should be a short machine understandable string."),
+    ("Message", "A human-readable description of the status of this operation."),
+    ("First Seen", "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)"),
+    ("Count", "The number of times this event has occurred."),
+];

@@ -4,16 +4,20 @@ mod admit;
 mod container;
 mod defaults;
 mod quality;
+mod summary;
 mod update;
 mod validate;
 
 use pintle_meta::Status;
 use serde_json::{Value, json};
 
+use super::reset::Reset;
+use super::table::{self, Column};
 use super::{Context, Strategy, warnings};
 use crate::object::{list, put_back, set, set_metadata, text_at};
 use crate::request::Part;
 use crate::validate::FieldFault;
+use jiff::Timestamp;
 
 pub(super) use container::{port_name_faults, resource_faults as container_resource_faults};
 pub(super) use defaults::{claim_spec, pod_template};
@@ -130,4 +134,43 @@ impl Strategy for Pod {
             label => crate::object::text(pod.pointer(&format!("/{}", label.replace('.', "/")))),
         })
     }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described(
+            "Name, Ready, Status, Restarts, Age, IP*, Node*, Nominated Node*, Readiness Gates*",
+            DESCRIPTIONS,
+        )
+    }
+
+    fn cells(&self, pod: &Value, now: Timestamp) -> Vec<Value> {
+        summary::cells(pod, now)
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        const PATHS: Reset = &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]];
+        (part == Part::Status).then_some(PATHS)
+    }
 }
+
+/// What the API says of the columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    ("Ready", "The aggregate readiness state of this pod for accepting traffic."),
+    ("Status", "The aggregate status of the containers in this pod."),
+    (
+        "Restarts",
+        "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted.",
+    ),
+    ("IP", "podIP address allocated to the pod. Routable at least within the cluster. Empty if not yet allocated."),
+    (
+        "Node",
+        "NodeName indicates in which node this pod is scheduled. If empty, this pod is a candidate for scheduling by the scheduler defined in schedulerName. Once this field is set, the kubelet for this node becomes responsible for the lifecycle of this pod. This field should not be used to express a desire for the pod to be scheduled on a specific node. https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#nodename",
+    ),
+    (
+        "Nominated Node",
+        "nominatedNodeName is set only when this pod preempts other pods on the node, but it cannot be scheduled right away as preemption victims receive their graceful termination periods. This field does not guarantee that the pod will be scheduled on this node. Scheduler may decide to place the pod elsewhere if other nodes become available sooner. Scheduler may also decide to give the resources on this node to a higher priority pod that is created after preemption. As a result, this field may be different than PodSpec.nodeName when the pod is scheduled.",
+    ),
+    (
+        "Readiness Gates",
+        "If specified, all readiness gates will be evaluated for pod readiness. A pod is ready when all its containers are ready AND all conditions specified in the readiness gates have status equal to \"True\" More info: https://git.k8s.io/enhancements/keps/sig-network/580-pod-readiness-gates",
+    ),
+];

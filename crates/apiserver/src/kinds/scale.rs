@@ -5,9 +5,11 @@ use std::sync::LazyLock;
 use pintle_meta::LabelSelector;
 use serde_json::{Value, json};
 
-use super::Kind;
+use super::table::{self, Column, Row};
+use super::{Kind, Strategy};
 use crate::object::set;
 use crate::selector::structured;
+use jiff::Timestamp;
 
 /// Where a kind keeps what a Scale shows: paths of members, each with a leading dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,4 +97,25 @@ fn at<'a>(path: &str, object: &'a Value) -> Option<&'a Value> {
         return None;
     }
     path.trim_start_matches('.').split('.').try_fold(object, |object, name| object.get(name))
+}
+
+/// What the API says of the columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[
+    ("Desired", "replicas is the desired number of instances for the scaled object."),
+    ("Available", "replicas is the actual number of observed instances of the scaled object."),
+];
+
+/// `autoscaling/v1` Scale, as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bodies;
+
+impl Strategy for Bodies {
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described("Name:string, Desired:integer, Available:integer, Age", DESCRIPTIONS)
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.number("/spec/replicas"), row.number("/status/replicas"), row.age()]
+    }
 }

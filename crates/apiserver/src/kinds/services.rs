@@ -6,11 +6,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::{Value, json};
 
 use super::check::Check;
+use super::table::{self, Column, Row};
 use super::{Cluster, Context, Strategy, warnings};
 use crate::failure::Failure;
 use crate::object::{default, has, integer_at, is_empty, items, list, member, remove, set, text_at};
 use crate::request::Part;
 use crate::validate::{FieldFault, NameRule, label_key_faults, label_value_faults, name_faults};
+use jiff::Timestamp;
 
 /// `v1` Service. Addresses come from 10.0.0.0/24, node ports from 30000–32767.
 #[derive(Clone, Copy, Debug)]
@@ -174,6 +176,33 @@ impl Strategy for Service {
 
     fn field_labels(&self) -> Option<Vec<&str>> {
         Some(vec!["spec.clusterIP", "spec.type"])
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector*")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let ports: Vec<String> = list(object, "/spec/ports")
+            .map(|port| {
+                let (number, protocol) = (integer_at(port, "/port").unwrap_or(0), text_at(port, "/protocol"));
+                match integer_at(port, "/nodePort").unwrap_or(0) {
+                    0 => format!("{number}/{protocol}"),
+                    node => format!("{number}:{node}/{protocol}"),
+                }
+            })
+            .collect();
+        let ports = if ports.is_empty() { "<none>".into() } else { ports.join(",") };
+        vec![
+            row.name(),
+            row.text("/spec/type"),
+            row.text_or("/spec/clusterIP", "<none>"),
+            external(object).into(),
+            ports.into(),
+            row.age(),
+            table::labels(object.pointer("/spec/selector")).into(),
+        ]
     }
 }
 
@@ -455,4 +484,23 @@ fn allocation_faults(object: &Value) -> Vec<FieldFault> {
         }
     }
     faults
+}
+
+/// The addresses of a Service that are reached from outside.
+fn external(object: &Value) -> String {
+    let given = list(object, "/spec/externalIPs").filter_map(Value::as_str).collect::<Vec<_>>().join(",");
+    match text_at(object, "/spec/type") {
+        "ExternalName" => text_at(object, "/spec/externalName").into(),
+        "LoadBalancer" => {
+            let balanced = table::ingress_addresses(object);
+            match (balanced.is_empty(), given.is_empty()) {
+                (true, true) => "<pending>".into(),
+                (true, false) => given,
+                (false, true) => balanced,
+                (false, false) => format!("{balanced},{given}"),
+            }
+        }
+        _ if given.is_empty() => "<none>".into(),
+        _ => given,
+    }
 }

@@ -7,6 +7,7 @@ use pintle_meta::Status;
 use serde_json::Value;
 
 use super::GroupResource;
+use super::reset::Reset;
 use super::table::Column;
 use crate::request::Part;
 use crate::request::user::User;
@@ -204,8 +205,13 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
+    /// The paths that a write of that part cannot change, so that nobody comes to own them by it; `None` as for most kinds.
+    fn reset_fields(&self, _part: Part) -> Option<Reset> {
+        None
+    }
+
     /// The columns of a table; `None` for the columns of a kind without a printer.
-    fn columns(&self) -> Option<&[Column]> {
+    fn columns(&self) -> Option<Vec<Column>> {
         None
     }
 

@@ -1,14 +1,12 @@
 //! Tables, as `kubectl get` shows them.
 
-mod builtin;
-mod cells;
 mod durations;
+mod row;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use builtin::columns;
-pub(crate) use cells::cells;
-pub(crate) use durations::age;
+pub(crate) use durations::{age, seconds as duration};
+pub(crate) use row::{Row, access_modes, containers, ingress_addresses, labels, selector, size, some};
 
 /// What the API says of the name column.
 pub(crate) const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
@@ -40,5 +38,37 @@ impl Column {
             description: NAME.into(),
             priority: 0,
         }
+    }
+}
+
+/// The columns that a text lists: `Name[:type][*]`, text unless a type is named; * for wide output alone.
+pub(crate) fn columns(text: &str) -> Option<Vec<Column>> {
+    described(text, &[])
+}
+
+/// The same with what the API says of some columns.
+pub(crate) fn described(text: &str, descriptions: &[(&str, &str)]) -> Option<Vec<Column>> {
+    Some(text.split(", ").map(|column| read(column, descriptions)).collect())
+}
+
+fn read(text: &str, descriptions: &[(&str, &str)]) -> Column {
+    let (text, priority) = text.strip_suffix('*').map_or((text, 0), |text| (text, 1));
+    let (name, type_name) = text.split_once(':').unwrap_or((text, ""));
+    if name == "Name" && type_name.is_empty() {
+        return Column { priority, ..Column::name() };
+    }
+    let told = descriptions.iter().find(|(column, _)| *column == name).map(|(_, told)| *told);
+    Column {
+        name: name.into(),
+        kind: if type_name.is_empty() { "string".into() } else { type_name.into() },
+        format: String::new(),
+        description: told
+            .unwrap_or(match name {
+                "Age" => CREATED,
+                "Name" => NAME,
+                _ => "",
+            })
+            .into(),
+        priority,
     }
 }

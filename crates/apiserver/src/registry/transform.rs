@@ -144,7 +144,7 @@ fn definitions(kind: &Kind) -> Value {
 
 fn cells(kind: &Kind, object: &Served, now: Timestamp) -> Vec<Value> {
     match kind.columns() {
-        Some(_) => kind.cells(&object.tree(), now),
+        Some(_) => kind.strategy.cells(&object.tree(), now),
         None => {
             let metadata = object.metadata();
             vec![metadata["name"].clone(), metadata["creationTimestamp"].clone()]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{cells, columns, durations};
+use super::durations;
 use crate::kinds::Kinds;
 use crate::request::Verb;
 
@@ -15,7 +15,9 @@ fn now() -> Timestamp {
 
 #[track_caller]
 fn check(group: &str, kind: &str, object: Value, expected: Value) {
-    assert_eq!(Value::from(cells(group, kind, &object, now())), expected, "{object}");
+    let kinds = Kinds::coordinated();
+    let kind = kinds.group_kind(group, kind).expect("a built-in kind");
+    assert_eq!(Value::from(kind.strategy.cells(&object, now())), expected, "{object}");
 }
 
 #[test]
@@ -124,7 +126,14 @@ fn other_kinds_show_their_own() {
             json!({"spec": {"minAvailable": "50%"}}),
             json!(["a", "50%", "N/A", 0, "0s"]),
         ),
-        ("rbac.authorization.k8s.io", "Role", json!({}), json!(["a", NOW])),
+        ("coordination.k8s.io", "Lease", json!({"spec": {"holderIdentity": "h"}}), json!(["a", "h", "0s"])),
+        (
+            "coordination.k8s.io",
+            "LeaseCandidate",
+            json!({"spec": {"leaseName": "l", "binaryVersion": "1.36.1", "emulationVersion": "1.35.0"}}),
+            json!(["a", "l", "1.36.1", "1.35.0", "0s"]),
+        ),
+        ("rbac.authorization.k8s.io", "Role", json!({}), json!([])),
     ] {
         check(group, kind, at(object), expected);
     }
@@ -132,10 +141,10 @@ fn other_kinds_show_their_own() {
 
 #[test]
 fn every_row_has_as_many_cells_as_its_table_has_columns() {
-    for kind in Kinds::builtin().kinds().filter(|kind| kind.allows(Verb::List)) {
+    for kind in Kinds::coordinated().kinds().filter(|kind| kind.allows(Verb::List)) {
         for object in [json!({}), json!(null), json!({"metadata": {"name": 1}, "spec": [], "status": "x"})] {
-            let count = columns(&kind.group, &kind.kind).map_or(2, <[_]>::len);
-            assert_eq!(cells(&kind.group, &kind.kind, &object, now()).len(), count, "{:?}", kind.gvk());
+            let count = kind.columns().map_or(0, <[_]>::len);
+            assert_eq!(kind.strategy.cells(&object, now()).len(), count, "{:?}", kind.gvk());
         }
     }
 }

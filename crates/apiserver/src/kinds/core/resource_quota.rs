@@ -1,13 +1,13 @@
-//! Limits and quotas as objects; what they let through is the matter of [`admission`](crate::admission).
+//! ResourceQuota.
 
-use serde_json::{Value, json};
-
-use super::check::Check;
-use super::{Context, Strategy};
-use crate::object::{items, list, member, set, text_at};
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy};
+use crate::object::{list, member, set, text, text_at};
 use crate::request::Part;
 use crate::schema::quantity;
-use crate::validate::{FieldFault, qualified_name_faults};
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
 const MODES: &[&str] = &[
     "BestEffort",
@@ -18,6 +18,7 @@ const MODES: &[&str] = &[
     "Terminating",
     "VolumeAttributesClass",
 ];
+
 /// Resources that can be limited without being qualified.
 const STANDARD: &[&str] = &[
     "configmaps",
@@ -42,6 +43,7 @@ const STANDARD: &[&str] = &[
     "services.nodeports",
     "storage",
 ];
+
 /// Of these, what is counted.
 const COUNTED: &[&str] = &[
     "configmaps",
@@ -54,78 +56,6 @@ const COUNTED: &[&str] = &[
     "services.loadbalancers",
     "services.nodeports",
 ];
-
-/// `v1` LimitRange.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LimitRange;
-
-impl Strategy for LimitRange {
-    fn defaults(&self, object: &mut Value) {
-        let Some(spec) = member(object, "spec") else { return };
-        for limit in items(spec, "limits").filter(|limit| text_at(limit, "/type") == "Container") {
-            for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
-                let amounts = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
-                for (resource, amount) in amounts {
-                    if let Some(to) = member(limit, to) {
-                        crate::object::default(to, &resource, amount);
-                    }
-                }
-            }
-        }
-    }
-
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        Check::of(object).each("spec.limits", |limit, _| one_limit(limit)).done()
-    }
-}
-
-fn one_limit(limit: Check<'_>) -> Check<'_> {
-    let object = limit.object();
-    let kind = text_at(object, "/type");
-    let known = ["Container", "PersistentVolumeClaim", "Pod"].contains(&kind);
-    let why = if known { Vec::new() } else { qualified_name_faults(kind) };
-    let mut limit =
-        why.iter().fold(limit, |check, why| check.refuse(true, || FieldFault::invalid_text("type", kind, why)));
-    if kind == "Pod" {
-        for key in ["default", "defaultRequest"] {
-            let there = object.get(key).is_some_and(|amounts| !crate::object::is_empty(amounts));
-            let fault = || FieldFault::forbidden(key, "may not be specified when `type` is 'Pod'");
-            limit = limit.refuse(there, fault);
-        }
-    }
-    let mut resources: Vec<&String> = Vec::new();
-    for key in ["max", "min", "default", "defaultRequest"] {
-        resources.extend(object.get(key).and_then(Value::as_object).into_iter().flat_map(|amounts| amounts.keys()));
-    }
-    resources.sort();
-    resources.dedup();
-    for resource in resources {
-        let amount = |key: &str| object.get(key).and_then(|amounts| amounts.get(resource)).and_then(Value::as_str);
-        // The value that is told is not always that of the field.
-        for (smaller, greater, field, shown, words) in [
-            ("min", "max", "min", "min", "min value"),
-            ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value"),
-            ("defaultRequest", "max", "defaultRequest", "defaultRequest", "default request value"),
-            ("defaultRequest", "default", "defaultRequest", "defaultRequest", "default request value"),
-            ("min", "default", "default", "min", "min value"),
-            ("default", "max", "default", "max", "default value"),
-        ] {
-            let (Some(small), Some(great)) = (amount(smaller), amount(greater)) else { continue };
-            if quantity::nanos(small) <= quantity::nanos(great) {
-                continue;
-            }
-            let other = match greater {
-                "max" => "max value",
-                "default" => "default value",
-                _ => "default request value",
-            };
-            let why = format!("{words} {small} is greater than {other} {great}");
-            let value = amount(shown).unwrap_or_default();
-            limit = limit.refuse(true, || FieldFault::invalid_text(format!("{field}[{resource}]"), value, why));
-        }
-    }
-    limit
-}
 
 /// What both requests and limits are counted of.
 const REQUESTED: &[&str] = &["cpu", "memory", "storage", "ephemeral-storage"];
@@ -145,7 +75,7 @@ fn more_than_allowed(quota: &Value, resource: &str) -> Option<String> {
 
 /// `v1` ResourceQuota.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ResourceQuota;
+pub(in crate::kinds) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
     fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
@@ -196,5 +126,21 @@ impl Strategy for ResourceQuota {
 
     fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
         if part != Part::Object { Vec::new() } else { self.validate_create(new) }
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Request, Limit, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let (mut requests, mut limits) = (Vec::new(), Vec::new());
+        for (resource, hard) in object.pointer("/status/hard").and_then(Value::as_object).into_iter().flatten() {
+            let used = object.pointer("/status/used").and_then(|used| used.get(resource));
+            let used = used.map_or_else(|| "0".into(), |used| text(Some(used)));
+            let entry = format!("{resource}: {used}/{}", text(Some(hard)));
+            if resource.starts_with("limits") { limits.push(entry) } else { requests.push(entry) }
+        }
+        vec![row.name(), requests.join(", ").into(), limits.join(", ").into(), row.age()]
     }
 }

@@ -1,127 +1,21 @@
-//! Kinds of the core group that live outside namespaces.
+//! PersistentVolume.
 
-use std::net::IpAddr;
-
+use crate::kinds::check::Check;
+use crate::kinds::core::add_finalizer;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy, warnings};
+use crate::object::{default, has, list, member, set, text, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, NameRule};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::check::Check;
-use super::core::add_finalizer;
-use super::{Context, Strategy, warnings};
-use crate::object::{default, doubles, has, list, member, set, text_at};
-use crate::request::Part;
-use crate::validate::{FaultReason, FieldFault, NameRule};
-
-/// `v1` Node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Node;
-
-const NODE_INFO: &[&str] = &[
-    "machineID",
-    "systemUUID",
-    "bootID",
-    "kernelVersion",
-    "osImage",
-    "containerRuntimeVersion",
-    "kubeletVersion",
-    "kubeProxyVersion",
-    "operatingSystem",
-    "architecture",
-];
-
-impl Strategy for Node {
-    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
-        if part != Part::Object {
-            return Vec::new();
-        }
-        let mut found = Vec::new();
-        if has(object, "/spec/configSource") {
-            found.push("spec.configSource: the feature is removed".into());
-        }
-        if !text_at(object, "/spec/externalID").is_empty() {
-            found.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".into());
-        }
-        found.extend(warnings::blocks(object, "/spec/podCIDRs", "spec.podCIDRs"));
-        found
-    }
-
-    fn defaults(&self, object: &mut Value) {
-        if let Some(spec) = member(object, "spec") {
-            let first = text_at(spec, "/podCIDR").to_owned();
-            if !first.is_empty() {
-                default(spec, "podCIDRs", json!([first]));
-            }
-        }
-        let Some(status) = member(object, "status") else { return };
-        if let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned() {
-            default(status, "allocatable", capacity);
-        }
-        if let Some(endpoint) =
-            member(status, "daemonEndpoints").and_then(|endpoints| member(endpoints, "kubeletEndpoint"))
-        {
-            default(endpoint, "Port", 0);
-        }
-        if let Some(info) = member(status, "nodeInfo") {
-            NODE_INFO.iter().for_each(|key| default(info, key, ""));
-        }
-    }
-
-    fn admit(
-        &self,
-        _: &Context<'_>,
-        object: &mut Value,
-        old: Option<&Value>,
-        _: Part,
-    ) -> Result<(), Box<pintle_meta::Status>> {
-        let taint = "node.kubernetes.io/not-ready";
-        let there = list(object, "/spec/taints").any(|known| text_at(known, "/key") == taint);
-        if old.is_none() && !there {
-            let mut taints: Vec<Value> = list(object, "/spec/taints").cloned().collect();
-            taints.push(json!({"key": taint, "effect": "NoSchedule"}));
-            if let Some(spec) = member(object, "spec") {
-                set(spec, "taints", taints.into());
-            }
-        }
-        Ok(())
-    }
-
-    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
-        let taints = list(object, "/spec/taints").map(|taint| (text_at(taint, "/key"), text_at(taint, "/effect")));
-        let doubles = doubles(taints);
-        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        let ranges: Vec<_> = list(object, "/spec/podCIDRs").filter_map(Value::as_str).collect();
-        let spec = object.get("spec").unwrap_or(&Value::Null);
-        let mut faults = Check::at(spec, "metadata")
-            .each("taints", |taint, at| {
-                let value = taint.object();
-                taint.required("key").required("effect").one_of("effect", &effects).refuse(doubles[at], || {
-                    let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
-                    FieldFault::new(FaultReason::Duplicate, "", message)
-                })
-            })
-            .done();
-        for (at, range) in ranges.iter().enumerate().filter(|(_, range)| !is_cidr(range)) {
-            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            faults.push(FieldFault::invalid_text(format!("spec.podCIDRs[{at}]"), range, why));
-        }
-        faults
-    }
-
-    fn field_labels(&self) -> Option<Vec<&str>> {
-        Some(vec!["spec.unschedulable"])
-    }
-
-    fn field(&self, object: &Value, label: &str) -> Option<String> {
-        (label == "spec.unschedulable")
-            .then(|| (object.pointer("/spec/unschedulable") == Some(&Value::Bool(true))).to_string())
-    }
-}
-
 /// The annotation that named the storage class before there was a field.
-pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+pub(in crate::kinds) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// `v1` PersistentVolume.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PersistentVolume;
+pub(in crate::kinds) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
     fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
@@ -240,6 +134,34 @@ impl Strategy for PersistentVolume {
         }
         Ok(())
     }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, Capacity, Access Modes, Reclaim Policy, Status, Claim, StorageClass, \
+             VolumeAttributesClass, Reason, Age, VolumeMode*",
+        )
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let claim = match text_at(object, "/spec/claimRef/name") {
+            "" => String::new(),
+            name => format!("{}/{name}", text_at(object, "/spec/claimRef/namespace")),
+        };
+        vec![
+            row.name(),
+            text(object.pointer("/spec/capacity/storage")).into(),
+            table::access_modes(object, "/spec/accessModes").into(),
+            row.text("/spec/persistentVolumeReclaimPolicy"),
+            row.phase(),
+            claim.into(),
+            row.text("/spec/storageClassName"),
+            row.text_or("/spec/volumeAttributesClassName", "<unset>"),
+            row.text("/status/reason"),
+            row.age(),
+            row.text_or("/spec/volumeMode", "<unset>"),
+        ]
+    }
 }
 
 /// The members of a volume's spec that say where it is stored.
@@ -257,15 +179,4 @@ fn sources(object: &Value) -> Vec<(&String, &Value)> {
     ];
     let members = object.get("spec").and_then(Value::as_object).into_iter().flatten();
     members.filter(|(key, value)| !OTHERS.contains(&key.as_str()) && !value.is_null()).collect()
-}
-
-/// Whether a text is a range of addresses.
-pub(super) fn is_cidr(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else { return false };
-    let most = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    length.parse::<u8>().is_ok_and(|length| length <= most)
 }

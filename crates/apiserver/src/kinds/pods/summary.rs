@@ -1,32 +1,29 @@
-//! Table cells of pods.
+//! A pod in one line of a table.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::since;
-use crate::kinds::table::durations;
+use crate::kinds::table::{self, Row};
 use crate::object::{has, integer_at, list, text_at};
 
 pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let summary = Summary::of(pod);
-    let or_none = |text: &str| Value::from(if text.is_empty() { "<none>" } else { text });
-    let address = list(pod, "/status/podIPs").next().map_or("", |address| text_at(address, "/ip"));
+    let (row, summary) = (Row::new(pod, now), Summary::of(pod));
     let gates: Vec<_> = list(pod, "/spec/readinessGates").map(|gate| text_at(gate, "/conditionType")).collect();
     let met = gates.iter().filter(|gate| condition(pod, gate, "True")).count();
     let gates = if gates.is_empty() { "<none>".into() } else { format!("{met}/{}", gates.len()) };
     let restarts = match summary.last_restart {
-        Some(time) if summary.restarts > 0 => format!("{} ({} ago)", summary.restarts, durations::age(time, now)),
+        Some(time) if summary.restarts > 0 => format!("{} ({} ago)", summary.restarts, table::age(time, now)),
         _ => summary.restarts.to_string(),
     };
     vec![
-        text_at(pod, "/metadata/name").into(),
+        row.name(),
         format!("{}/{}", summary.ready, summary.containers).into(),
         summary.status.into(),
         restarts.into(),
-        since(pod.pointer("/metadata/creationTimestamp"), now, "<unknown>").into(),
-        or_none(address),
-        or_none(text_at(pod, "/spec/nodeName")),
-        or_none(text_at(pod, "/status/nominatedNodeName")),
+        row.age(),
+        row.text_or("/status/podIPs/0/ip", "<none>"),
+        row.text_or("/spec/nodeName", "<none>"),
+        row.text_or("/status/nominatedNodeName", "<none>"),
         gates.into(),
     ]
 }

@@ -1,0 +1,57 @@
+//! ControllerRevision.
+
+use crate::kinds::Strategy;
+use crate::kinds::check::{Check, immutable};
+use crate::kinds::table::{self, Column, Row};
+use crate::object::{default, list, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `apps/v1` ControllerRevision.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct ControllerRevision;
+
+impl Strategy for ControllerRevision {
+    fn defaults(&self, object: &mut Value) {
+        default(object, "revision", 0);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let data = object.get("data").filter(|data| !data.is_null());
+        Check::of(object)
+            .refuse(data.is_none(), || FieldFault::required("data", "data is mandatory"))
+            .refuse(data.is_some_and(|data| !data.is_object()), || {
+                FieldFault::required("data", "data must be a valid JSON object")
+            })
+            .not_negative(&["revision"])
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+        let mut faults = self.validate_create(new);
+        faults.extend(immutable(new, old, &["data"]));
+        faults
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Controller, Revision, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let owner =
+            list(object, "/metadata/ownerReferences").find(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+        let owner = owner.map_or_else(
+            || "<none>".into(),
+            |owner| {
+                let (group, _) = text_at(owner, "/apiVersion").split_once('/').unwrap_or_default();
+                let kind = text_at(owner, "/kind").to_lowercase();
+                let kind = if group.is_empty() { kind } else { format!("{kind}.{group}") };
+                format!("{kind}/{}", text_at(owner, "/name"))
+            },
+        );
+        vec![row.name(), owner.into(), row.number("/revision"), row.age()]
+    }
+}

@@ -1,0 +1,131 @@
+//! DaemonSet.
+
+use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faults, workload_spec};
+use crate::kinds::check::Check;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy, warnings};
+use crate::object::{default, member, set, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// `apps/v1` DaemonSet.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct DaemonSet;
+
+impl Strategy for DaemonSet {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+        match old.is_some_and(|old| old.pointer(TEMPLATE) == object.pointer(TEMPLATE)) {
+            true => Vec::new(),
+            false => warnings::template(object, TEMPLATE),
+        }
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = workload_spec(object) {
+            if let Some(strategy) = member(spec, "updateStrategy") {
+                if text_at(strategy, "/type").is_empty() {
+                    set(strategy, "type", "RollingUpdate".into());
+                }
+                if text_at(strategy, "/type") == "RollingUpdate"
+                    && let Some(rolling) = member(strategy, "rollingUpdate")
+                {
+                    default(rolling, "maxUnavailable", 1);
+                    default(rolling, "maxSurge", 0);
+                }
+            }
+            default(spec, "revisionHistoryLimit", 10);
+        }
+        let annotations = member(object, "metadata").and_then(|metadata| member(metadata, "annotations"));
+        if let Some(annotations) = annotations {
+            default(annotations, TEMPLATE_GENERATION, "0");
+        }
+        if let Some(status) = member(object, "status") {
+            for key in ["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"] {
+                default(status, key, 0);
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({}));
+        self.defaults(object);
+        set_template_generation(object, 1);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        if part == Part::Object {
+            let pointer = format!("/metadata/annotations/{TEMPLATE_GENERATION}");
+            let generation: i64 = text_at(old, &pointer).parse().unwrap_or(0);
+            let changed = new.pointer("/spec/template") != old.pointer("/spec/template");
+            set_template_generation(new, generation + i64::from(changed));
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let strategy = text_at(object, "/spec/updateStrategy/type");
+        let (fewer, more) =
+            ("/spec/updateStrategy/rollingUpdate/maxUnavailable", "/spec/updateStrategy/rollingUpdate/maxSurge");
+        let rolls = strategy == "RollingUpdate";
+        let (still, eager) = (is_nothing(object, fewer), !is_nothing(object, more));
+        Check::of(object)
+            .also(workload_faults(object, "daemonset"))
+            .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
+                let value = object.pointer("/spec/updateStrategy").cloned().unwrap_or_default();
+                FieldFault::unsupported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"])
+            })
+            .refuse(rolls && still && !eager, || {
+                let field = "spec.updateStrategy.rollingUpdate.maxUnavailable";
+                FieldFault::required(field, "cannot be 0 when maxSurge is 0")
+            })
+            .refuse(rolls && !still && eager, || {
+                let value = object.pointer(more).cloned().unwrap_or_default();
+                let field = "spec.updateStrategy.rollingUpdate.maxSurge";
+                FieldFault::invalid(field, &value, "may not be set when maxUnavailable is non-zero")
+            })
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status {
+            return status_faults(new, &[]);
+        }
+        let mut faults = self.validate_create(new);
+        faults.extend(selector_changed(new, old));
+        faults
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, Desired:integer, Current:integer, Ready:integer, Up-to-date:integer, \
+             Available:integer, Node Selector, Age, Containers*, Images*, Selector*",
+        )
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+        vec![
+            row.name(),
+            row.number("/status/desiredNumberScheduled"),
+            row.number("/status/currentNumberScheduled"),
+            row.number("/status/numberReady"),
+            row.number("/status/updatedNumberScheduled"),
+            row.number("/status/numberAvailable"),
+            table::labels(object.pointer("/spec/template/spec/nodeSelector")).into(),
+            row.age(),
+            containers,
+            images,
+            table::selector(object.pointer("/spec/selector")).into(),
+        ]
+    }
+}
+
+fn set_template_generation(object: &mut Value, generation: i64) {
+    if let Some(annotations) = member(object, "metadata").and_then(|metadata| member(metadata, "annotations")) {
+        set(annotations, TEMPLATE_GENERATION, generation.to_string().into());
+    }
+}

@@ -1,0 +1,154 @@
+//! Deployment.
+
+use super::{TEMPLATE, is_nothing, selector_changed, status_faults, workload_faults, workload_spec};
+use crate::kinds::reset::Reset;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Scale, Strategy, warnings};
+use crate::object::{default, integer_at, member, set, set_metadata, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// `apps/v1` Deployment.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Deployment;
+
+impl Strategy for Deployment {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+        match old {
+            None => warnings::maker_of_pods(object, TEMPLATE),
+            Some(old) => warnings::changed_template(object, old, TEMPLATE),
+        }
+    }
+
+    fn scale(&self) -> Option<&Scale> {
+        Some(Scale::workload())
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = workload_spec(object) {
+            default(spec, "replicas", 1);
+            if let Some(strategy) = member(spec, "strategy") {
+                if text_at(strategy, "/type").is_empty() {
+                    set(strategy, "type", "RollingUpdate".into());
+                }
+                if text_at(strategy, "/type") == "RollingUpdate"
+                    && let Some(rolling) = member(strategy, "rollingUpdate")
+                {
+                    default(rolling, "maxUnavailable", "25%");
+                    default(rolling, "maxSurge", "25%");
+                }
+            }
+            default(spec, "revisionHistoryLimit", 10);
+            default(spec, "progressDeadlineSeconds", 600);
+        }
+        member(object, "status");
+    }
+
+    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+        let annotations = |object: &Value| {
+            object.pointer("/metadata/annotations").filter(|map| !crate::object::is_empty(map)).cloned()
+        };
+        new.get("spec") != old.get("spec") || annotations(new) != annotations(old)
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({}));
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        if part == Part::Status {
+            let labels = old.pointer("/metadata/labels").cloned();
+            match labels {
+                Some(labels) => set_metadata(new, "labels", labels),
+                None => crate::object::remove_metadata(new, "labels"),
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = workload_faults(object, "deployment");
+        let strategy = text_at(object, "/spec/strategy/type");
+        let rolling = "spec.strategy.rollingUpdate";
+        match strategy {
+            "Recreate" if crate::object::has(object, "/spec/strategy/rollingUpdate") => {
+                let why = "may not be specified when strategy `type` is 'Recreate'";
+                faults.push(FieldFault::forbidden(rolling, why));
+            }
+            "Recreate" => {}
+            "RollingUpdate" => {
+                let (fewer, more) =
+                    ("/spec/strategy/rollingUpdate/maxUnavailable", "/spec/strategy/rollingUpdate/maxSurge");
+                faults.extend(share_faults(object, fewer, &format!("{rolling}.maxUnavailable")));
+                faults.extend(share_faults(object, more, &format!("{rolling}.maxSurge")));
+                if is_nothing(object, fewer) && is_nothing(object, more) {
+                    let value = object.pointer(fewer).cloned().unwrap_or_default();
+                    let why = "may not be 0 when `maxSurge` is 0";
+                    faults.push(FieldFault::invalid(format!("{rolling}.maxUnavailable"), &value, why));
+                }
+            }
+            _ => {
+                let value = object.pointer("/spec/strategy").cloned().unwrap_or_default();
+                faults.push(FieldFault::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
+            }
+        }
+        let (deadline, ready) =
+            (integer_at(object, "/spec/progressDeadlineSeconds"), integer_at(object, "/spec/minReadySeconds"));
+        if let Some(deadline) = deadline.filter(|deadline| *deadline <= ready.unwrap_or(0)) {
+            let why = "must be greater than minReadySeconds";
+            faults.push(FieldFault::invalid("spec.progressDeadlineSeconds", &deadline.into(), why));
+        }
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => status_faults(new, &["updatedReplicas", "readyReplicas", "availableReplicas"]),
+            _ => {
+                let mut faults = self.validate_create(new);
+                faults.extend(selector_changed(new, old));
+                faults
+            }
+        }
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Ready, Up-to-date, Available, Age, Containers*, Images*, Selector*")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+        vec![
+            row.name(),
+            row.ready(),
+            row.number("/status/updatedReplicas"),
+            row.number("/status/availableReplicas"),
+            row.age(),
+            containers,
+            images,
+            table::selector(object.pointer("/spec/selector")).into(),
+        ]
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        (part == Part::Status).then_some(&[&["spec"], &["metadata", "labels"]])
+    }
+}
+
+/// The faults of a share of replicas: a number or a percentage.
+fn share_faults(object: &Value, pointer: &str, field: &str) -> Option<FieldFault> {
+    let value = object.pointer(pointer)?;
+    let why = match value {
+        Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
+            "must be greater than or equal to 0"
+        }
+        Value::String(text) if text.strip_suffix('%').is_none_or(|share| share.parse::<u32>().is_err()) => {
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for \
+             validation is '[0-9]+%')"
+        }
+        _ => return None,
+    };
+    Some(FieldFault::invalid(field, value, why))
+}

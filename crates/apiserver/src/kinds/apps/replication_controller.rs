@@ -1,0 +1,104 @@
+//! ReplicationController, which is of the core group.
+
+use super::{TEMPLATE, status_faults, workload_spec};
+use crate::kinds::check::Check;
+use crate::kinds::pods::validate_template;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Scale, Strategy, warnings};
+use crate::object::{default, member, set};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// `v1` ReplicationController.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct ReplicationController;
+
+impl Strategy for ReplicationController {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+        match old {
+            None => warnings::maker_of_pods(object, TEMPLATE),
+            // The kube-apiserver looks at the template that is being replaced.
+            Some(old) => warnings::changed_template(old, object, TEMPLATE),
+        }
+    }
+
+    fn scale(&self) -> Option<&Scale> {
+        Some(Scale::workload())
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        let labels = object.pointer("/spec/template/metadata/labels").cloned();
+        if let Some(spec) = workload_spec(object) {
+            default(spec, "replicas", 1);
+            if let Some(labels) = labels.clone()
+                && spec.get("selector").is_none_or(crate::object::is_empty)
+            {
+                set(spec, "selector", labels);
+            }
+        }
+        if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata"))
+            && metadata.get("labels").is_none_or(crate::object::is_empty)
+        {
+            set(metadata, "labels", labels);
+        }
+        if let Some(status) = member(object, "status") {
+            default(status, "replicas", 0);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({"replicas": 0}));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let selector = object.pointer("/spec/selector").and_then(Value::as_object).cloned().unwrap_or_default();
+        let template = object.pointer("/spec/template").filter(|template| !template.is_null());
+        let labels = template.and_then(|template| template.pointer("/metadata/labels")).cloned().unwrap_or_default();
+        let matches = selector.iter().all(|(key, value)| labels.get(key) == Some(value));
+        Check::of(object)
+            .required("spec.selector")
+            .not_negative(&["spec.replicas"])
+            .refuse(template.is_none(), || FieldFault::required("spec.template", ""))
+            .refuse(template.is_some() && !matches, || {
+                let why = "`selector` does not match template `labels`";
+                FieldFault::invalid("spec.template.metadata.labels", &labels, why)
+            })
+            .also(template.map(|template| validate_template(template, "spec.template")).unwrap_or_default())
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => status_faults(new, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"]),
+            _ => self.validate_create(new),
+        }
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["status.replicas"])
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, Desired:integer, Current:integer, Ready:integer, Age, Containers*, Images*, \
+             Selector*",
+        )
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+        vec![
+            row.name(),
+            row.number("/spec/replicas"),
+            row.number("/status/replicas"),
+            row.number("/status/readyReplicas"),
+            row.age(),
+            containers,
+            images,
+            table::labels(object.pointer("/spec/selector")).into(),
+        ]
+    }
+}

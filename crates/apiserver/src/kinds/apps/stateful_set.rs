@@ -1,0 +1,142 @@
+//! StatefulSet.
+
+use super::{TEMPLATE, status_faults, workload_faults, workload_spec};
+use crate::kinds::check::Check;
+use crate::kinds::pods::claim_spec;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Scale, Strategy, warnings};
+use crate::object::{default, integer_at, list, member, set, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, NameRule};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// `apps/v1` StatefulSet.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct StatefulSet;
+
+impl Strategy for StatefulSet {
+    fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
+        let (mut found, path) = match old {
+            _ if part == Part::Status => return Vec::new(),
+            None => (warnings::template(object, TEMPLATE), ""),
+            // The path has this in an update, and only there.
+            Some(old) => (warnings::changed_template(object, old, TEMPLATE), ".Spec"),
+        };
+        for (at, claim) in list(object, "/spec/volumeClaimTemplates").enumerate() {
+            let spec = claim.get("spec").unwrap_or(&Value::Null);
+            found.extend(warnings::claim(spec, &format!("spec.volumeClaimTemplates[{at}]{path}")));
+        }
+        if integer_at(object, "/spec/revisionHistoryLimit").is_some_and(|limit| limit < 0) {
+            let why = "a negative value retains all historical revisions; a value >= 0 is recommended";
+            found.push(format!("spec.revisionHistoryLimit: {why}"));
+        }
+        found
+    }
+
+    fn scale(&self) -> Option<&Scale> {
+        Some(Scale::workload())
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = workload_spec(object) {
+            default(spec, "replicas", 1);
+            default(spec, "podManagementPolicy", "OrderedReady");
+            if let Some(strategy) = member(spec, "updateStrategy") {
+                if text_at(strategy, "/type").is_empty() {
+                    set(strategy, "type", "RollingUpdate".into());
+                }
+                if text_at(strategy, "/type") == "RollingUpdate"
+                    && let Some(rolling) = member(strategy, "rollingUpdate")
+                {
+                    default(rolling, "partition", 0);
+                }
+            }
+            default(spec, "revisionHistoryLimit", 10);
+            if let Some(policy) = member(spec, "persistentVolumeClaimRetentionPolicy") {
+                default(policy, "whenDeleted", "Retain");
+                default(policy, "whenScaled", "Retain");
+            }
+            for claim in crate::object::items(spec, "volumeClaimTemplates") {
+                default(claim, "apiVersion", "v1");
+                default(claim, "kind", "PersistentVolumeClaim");
+                if let Some(spec) = member(claim, "spec") {
+                    claim_spec(spec);
+                }
+                if let Some(status) = member(claim, "status") {
+                    default(status, "phase", "Pending");
+                }
+            }
+        }
+        if let Some(status) = member(object, "status") {
+            default(status, "replicas", 0);
+            default(status, "availableReplicas", 0);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({"replicas": 0, "availableReplicas": 0}));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let management = text_at(object, "/spec/podManagementPolicy");
+        let strategy = text_at(object, "/spec/updateStrategy/type");
+        let retention = ["Retain", "Delete"];
+        Check::of(object)
+            .refuse(!matches!(management, "OrderedReady" | "Parallel"), || {
+                FieldFault::invalid_text("spec.podManagementPolicy", management, "must be 'OrderedReady' or 'Parallel'")
+            })
+            .refuse(!matches!(strategy, "RollingUpdate" | "OnDelete"), || {
+                let value = object.pointer("/spec/updateStrategy").cloned().unwrap_or_default();
+                FieldFault::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'")
+            })
+            .not_negative(&["spec.updateStrategy.rollingUpdate.partition"])
+            .one_of("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", &retention)
+            .one_of("spec.persistentVolumeClaimRetentionPolicy.whenScaled", &retention)
+            .not_negative(&["spec.ordinals.start"])
+            .also(workload_faults(object, "statefulset"))
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status {
+            return status_faults(new, &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]);
+        }
+        let mut faults = self.validate_create(new);
+        let fixed = |object: &Value| {
+            let mut spec = object.get("spec").cloned().unwrap_or_default();
+            for key in [
+                "replicas",
+                "ordinals",
+                "template",
+                "updateStrategy",
+                "revisionHistoryLimit",
+                "persistentVolumeClaimRetentionPolicy",
+                "minReadySeconds",
+            ] {
+                crate::object::remove(&mut spec, key);
+            }
+            spec
+        };
+        if fixed(new) != fixed(old) {
+            let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+                       'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+            faults.push(FieldFault::forbidden("spec", why));
+        }
+        faults
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Ready, Age, Containers*, Images*")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+        vec![row.name(), row.ready(), row.age(), containers, images]
+    }
+}

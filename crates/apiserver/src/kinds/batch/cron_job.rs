@@ -1,0 +1,183 @@
+//! CronJob.
+
+use super::{job_faults, job_warnings};
+use crate::kinds::check::Check;
+use crate::kinds::pods::pod_template;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy};
+use crate::object::{default, list, member, set, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, NameRule};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// `batch/v1` CronJob.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct CronJob;
+
+impl Strategy for CronJob {
+    fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
+        let mut found = job_warnings(object, old, "/spec/jobTemplate/spec");
+        if old.is_some() && part == Part::Object && text_at(object, "/spec/schedule").contains("TZ") {
+            let see = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
+            found.push(format!(
+                "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see {see} for more details"
+            ));
+        }
+        found
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            default(spec, "concurrencyPolicy", "Allow");
+            default(spec, "suspend", false);
+            default(spec, "successfulJobsHistoryLimit", 3);
+            default(spec, "failedJobsHistoryLimit", 1);
+            if let Some(template) = member(spec, "jobTemplate") {
+                member(template, "metadata");
+                if let Some(pods) = member(template, "spec").and_then(|spec| member(spec, "template")) {
+                    pod_template(pods);
+                }
+            }
+        }
+        member(object, "status");
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({}));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let schedule = text_at(object, "/spec/schedule");
+        let why = if schedule.is_empty() { None } else { schedule_fault(schedule) };
+        let zone = object.pointer("/spec/timeZone").and_then(Value::as_str);
+        let template = object.pointer("/spec/jobTemplate/spec").unwrap_or(&Value::Null);
+        Check::of(object)
+            .required("spec.schedule")
+            .refuse(why.is_some(), || FieldFault::invalid_text("spec.schedule", schedule, why.unwrap_or_default()))
+            .not_negative(&["spec.startingDeadlineSeconds"])
+            .refuse(zone.is_some_and(|zone| !is_zone(zone)), || {
+                let zone = zone.unwrap_or_default();
+                FieldFault::invalid_text("spec.timeZone", zone, format!("unknown time zone {zone}"))
+            })
+            .one_of("spec.concurrencyPolicy", &["Allow", "Forbid", "Replace"])
+            .also(job_faults(template, "spec.jobTemplate.spec"))
+            .not_negative(&["spec.successfulJobsHistoryLimit", "spec.failedJobsHistoryLimit"])
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        if part != Part::Object { Vec::new() } else { self.validate_create(new) }
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::ShortSubdomain(52)
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, Schedule, Timezone, Suspend:boolean, Active:integer, Last Schedule, Age, \
+             Containers*, Images*, Selector*",
+        )
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let job = object.pointer("/spec/jobTemplate/spec").unwrap_or(&Value::Null);
+        let suspend = if object.pointer("/spec/suspend") == Some(&Value::Bool(true)) { "True" } else { "False" };
+        let (containers, images) = table::containers(job.pointer("/template/spec"));
+        vec![
+            row.name(),
+            row.text("/spec/schedule"),
+            row.text_or("/spec/timeZone", "<none>"),
+            suspend.into(),
+            list(object, "/status/active").count().into(),
+            row.since("/status/lastScheduleTime", "<none>"),
+            row.age(),
+            containers,
+            images,
+            table::selector(job.get("selector")).into(),
+        ]
+    }
+}
+
+/// Why a text is no schedule; none if it is one.
+fn schedule_fault(schedule: &str) -> Option<String> {
+    const RANGES: [(i64, i64); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
+    const NAMES: [&[&str]; 5] = [
+        &[],
+        &[],
+        &[],
+        &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+        &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+    ];
+    if schedule.starts_with("TZ=") || schedule.starts_with("CRON_TZ=") {
+        return Some("cannot use TZ or CRON_TZ in schedule, use timeZone field instead".into());
+    }
+    if schedule.starts_with('@') {
+        let known = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
+        let every = schedule.strip_prefix("@every ").is_some_and(|text| !text.trim().is_empty());
+        return (!known.contains(&schedule) && !every).then(|| format!("unrecognized descriptor: {schedule}"));
+    }
+    let fields: Vec<&str> = schedule.split_whitespace().collect();
+    if fields.len() != RANGES.len() {
+        return Some(format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" ")));
+    }
+    let number = |field: usize, text: &str| -> Result<i64, String> {
+        let (first, _) = RANGES[field];
+        let named = NAMES[field].iter().position(|name| name.eq_ignore_ascii_case(text));
+        if let Some(at) = named.and_then(|at| i64::try_from(at).ok()) {
+            return Ok(first + at);
+        }
+        text.parse().map_err(|_| format!("failed to parse int from {text}"))
+    };
+    for (at, field) in fields.iter().enumerate() {
+        let (first, last) = RANGES[at];
+        for part in field.split(',') {
+            let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+            let bounds = match range {
+                "*" | "?" => Ok((first, last)),
+                range => match range.split_once('-') {
+                    Some((from, to)) => number(at, from).and_then(|from| Ok((from, number(at, to)?))),
+                    None => number(at, range).map(|only| (only, if step.is_some() { last } else { only })),
+                },
+            };
+            let (from, to) = match bounds {
+                Ok(bounds) => bounds,
+                Err(why) => return Some(why),
+            };
+            let why = match () {
+                () if from < first => format!("beginning of range ({from}) below minimum ({first}): {part}"),
+                () if to > last => format!("end of range ({to}) above maximum ({last}): {part}"),
+                () if from > to => format!("beginning of range ({from}) beyond end of range ({to}): {part}"),
+                () if step.is_some_and(|step| !step.parse::<u32>().is_ok_and(|step| step > 0)) => {
+                    format!("step of range should be a positive number: {part}")
+                }
+                () => continue,
+            };
+            return Some(why);
+        }
+    }
+    None
+}
+
+/// Whether a text looks like a name of the time zone database.
+fn is_zone(zone: &str) -> bool {
+    const AREAS: &[&str] = &[
+        "Africa",
+        "America",
+        "Antarctica",
+        "Arctic",
+        "Asia",
+        "Atlantic",
+        "Australia",
+        "Europe",
+        "Indian",
+        "Pacific",
+        "Etc",
+        "US",
+    ];
+    zone == "UTC"
+        || zone == "GMT"
+        || zone.split_once('/').is_some_and(|(area, place)| AREAS.contains(&area) && !place.is_empty())
+}

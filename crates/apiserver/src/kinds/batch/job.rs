@@ -1,0 +1,295 @@
+//! Job.
+
+use super::{job_faults, job_spec, job_warnings};
+use crate::kinds::check::Check;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy};
+use crate::object::{default, has, integer_at, list, member, set, text_at};
+use crate::request::Part;
+use crate::selector::{selects_labels, structured};
+use crate::validate::{FieldFault, NameRule, name_faults};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+const GENERATED: [&str; 4] =
+    ["controller-uid", "batch.kubernetes.io/controller-uid", "job-name", "batch.kubernetes.io/job-name"];
+
+/// `batch/v1` Job.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Job;
+
+impl Strategy for Job {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+        job_warnings(object, old, "/spec")
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            job_spec(spec);
+            default(spec, "parallelism", 1);
+        }
+        let labels =
+            object.pointer("/spec/template/metadata/labels").filter(|labels| !crate::object::is_empty(labels)).cloned();
+        if let (Some(labels), Some(metadata)) = (labels, member(object, "metadata"))
+            && metadata.get("labels").is_none_or(crate::object::is_empty)
+        {
+            set(metadata, "labels", labels);
+        }
+        member(object, "status");
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({}));
+        if object.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
+            return;
+        }
+        let (uid, name) = (text_at(object, "/metadata/uid").to_owned(), text_at(object, "/metadata/name").to_owned());
+        let generated = GENERATED.map(|key| (key, if key.ends_with("uid") { &uid } else { &name }));
+        // Labels that defaulting took from the template are the template's own, and get what it gets.
+        let own = object.pointer("/metadata/labels").filter(|labels| !crate::object::is_empty(labels));
+        let shared = own.is_some_and(|own| object.pointer("/spec/template/metadata/labels") == Some(own));
+        let Some(spec) = member(object, "spec") else { return };
+        if let Some(labels) =
+            member(spec, "template").and_then(|it| member(it, "metadata")).and_then(|it| member(it, "labels"))
+        {
+            for (key, value) in generated {
+                default(labels, key, value.as_str());
+            }
+        }
+        if let Some(labels) = member(spec, "selector").and_then(|selector| member(selector, "matchLabels")) {
+            default(labels, "batch.kubernetes.io/controller-uid", uid.as_str());
+        }
+        let labels = object.pointer("/spec/template/metadata/labels").cloned();
+        if let (Some(labels), true) = (labels, shared && text_at(object, "/metadata/generateName").is_empty()) {
+            crate::object::set_metadata(object, "labels", labels);
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        [generated_faults(object), job_spec_faults(object), job_name_faults(object)].concat()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part == Part::Status {
+            return status_faults(new);
+        }
+        // The rules for the spec are among those for any Job, and again among those for a change.
+        let spec = job_spec_faults(new);
+        let mut faults = [generated_faults(new), spec.clone(), job_name_faults(new), spec].concat();
+        let mut keys = Vec::new();
+        if text_at(new, "/spec/completionMode") != "Indexed" {
+            keys.push("completions");
+        } else if new.pointer("/spec/completions") != old.pointer("/spec/completions")
+            && let Some(completions) = new.pointer("/spec/completions").filter(|completions| !completions.is_null())
+            && Some(completions) != new.pointer("/spec/parallelism")
+        {
+            let why = "can only be modified in tandem with spec.parallelism";
+            faults.push(FieldFault::invalid("spec.completions", completions, why));
+        }
+        keys.push("selector");
+        let suspended =
+            |condition: &Value| text_at(condition, "/type") == "Suspended" && text_at(condition, "/status") == "True";
+        let stopped =
+            old.pointer("/spec/suspend") == Some(&Value::Bool(true)) && list(old, "/status/conditions").any(suspended);
+        if !stopped {
+            keys.push("template");
+        }
+        keys.extend(["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]);
+        for key in keys {
+            let pointer = format!("/spec/{key}");
+            if new.pointer(&pointer) != old.pointer(&pointer) {
+                let value = new.pointer(&pointer).cloned().unwrap_or_default();
+                faults.push(FieldFault::invalid(format!("spec.{key}"), &value, "field is immutable"));
+            }
+        }
+        faults
+    }
+
+    fn to_stored(&self, mut object: Value) -> Value {
+        // A real server finds the labels missing when it reads the object back, and takes those of the template.
+        self.defaults(&mut object);
+        object
+    }
+
+    fn settles_late(&self, created: &Value) -> bool {
+        // Labels that came from the template only when the object was read back: the template had none but those generated.
+        let labels = |pointer: &str| created.pointer(pointer).and_then(Value::as_object);
+        let template = labels("/spec/template/metadata/labels");
+        let generated = |key: &String| GENERATED.contains(&key.as_str());
+        template.is_some_and(|labels| !labels.is_empty() && labels.keys().all(generated))
+            && labels("/metadata/labels") == template
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["status.successful"])
+    }
+
+    fn field_paths<'a>(&self, _: &'a str) -> Vec<&'a str> {
+        vec!["status.succeeded"]
+    }
+
+    fn field(&self, object: &Value, label: &str) -> Option<String> {
+        (label == "status.successful")
+            .then(|| crate::object::integer_at(object, "/status/succeeded").unwrap_or(0).to_string())
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Status, Completions, Duration, Age, Containers*, Images*, Selector*")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let (containers, images) = table::containers(object.pointer("/spec/template/spec"));
+        vec![
+            row.name(),
+            job_status(object).into(),
+            job_completions(object).into(),
+            job_duration(object, now).into(),
+            row.age(),
+            containers,
+            images,
+            table::selector(object.pointer("/spec/selector")).into(),
+        ]
+    }
+}
+
+/// The spec of a Job, whose selector matches its pods, whoever made it.
+fn job_spec_faults(job: &Value) -> Vec<FieldFault> {
+    let spec = job.get("spec").unwrap_or(&Value::Null);
+    let mut faults = job_faults(spec, "spec");
+    let selector = spec.get("selector").filter(|selector| !selector.is_null());
+    match selector {
+        None => faults.push(FieldFault::required("spec.selector", "")),
+        Some(selector) => faults.extend(crate::kinds::apps::selector_faults(selector, "spec.selector")),
+    }
+    let labels = job.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let matches = match selector.map(structured) {
+        None => false,
+        // What is wrong with the selector has been said.
+        Some(None) => true,
+        Some(Some(selector)) => selects_labels(&selector, labels.as_object()),
+    };
+    if !matches {
+        let why = "`selector` does not match template `labels`";
+        faults.push(FieldFault::invalid("spec.template.metadata.labels", &labels, why));
+    }
+    faults
+}
+
+/// The last pod of an indexed Job has a host name too.
+fn job_name_faults(job: &Value) -> Vec<FieldFault> {
+    let completions = integer_at(job, "/spec/completions").filter(|completions| *completions > 0);
+    let Some(completions) = completions.filter(|_| text_at(job, "/spec/completionMode") == "Indexed") else {
+        return Vec::new();
+    };
+    let name = text_at(job, "/metadata/name");
+    let host = format!("{name}-{}", completions - 1);
+    match name_faults(NameRule::Label, &host, false).is_empty() {
+        true => Vec::new(),
+        false => {
+            let why = format!("will not able to create pod with invalid DNS label: {host}");
+            vec![FieldFault::invalid_text("metadata.name", name, why)]
+        }
+    }
+}
+
+/// What the server made for a Job is there unchanged, unless the Job says that it makes its own.
+fn generated_faults(job: &Value) -> Vec<FieldFault> {
+    let selector = job.pointer("/spec/selector").filter(|selector| !selector.is_null());
+    let Some(selector) = selector.filter(|_| job.pointer("/spec/manualSelector") != Some(&Value::Bool(true))) else {
+        return Vec::new();
+    };
+    let (uid, name) = (text_at(job, "/metadata/uid"), text_at(job, "/metadata/name"));
+    let labels = job.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
+    let generated = [
+        ("controller-uid", uid),
+        ("job-name", name),
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+    ];
+    let mut faults = Vec::new();
+    for (key, wanted) in generated {
+        let field = format!("spec.template.metadata.labels[{key}]");
+        let why = format!("must be '{wanted}'");
+        match labels.get(key).and_then(Value::as_str) {
+            None => faults.push(FieldFault::required(field, &why)),
+            Some(label) if label != wanted => faults.push(FieldFault::invalid(field, &labels, why)),
+            Some(_) => {}
+        }
+    }
+    let expected = generated.map(|(key, value)| (key.to_owned(), Value::from(value))).into_iter().collect();
+    if structured(selector).is_some_and(|selector| !selects_labels(&selector, Some(&expected))) {
+        faults.push(FieldFault::invalid("spec.selector", selector, "`selector` not auto-generated"));
+    }
+    faults
+}
+
+fn status_faults(object: &Value) -> Vec<FieldFault> {
+    let holds = |kind: &str| {
+        let is = |condition: &Value| text_at(condition, "/type") == kind && text_at(condition, "/status") == "True";
+        list(object, "/status/conditions").any(is)
+    };
+    let (complete, failed) = (holds("Complete"), holds("Failed"));
+    let has_end = has(object, "/status/completionTime");
+    let conditions = object.pointer("/status/conditions").cloned().unwrap_or_default();
+    Check::of(object)
+        .not_negative(&["status.active", "status.succeeded", "status.failed", "status.ready", "status.terminating"])
+        .refuse(complete && failed, || {
+            FieldFault::invalid("status.conditions", &conditions, "cannot set Complete=True and Failed=true conditions")
+        })
+        .refuse(has_end && !complete, || {
+            let value = object.pointer("/status/completionTime").cloned().unwrap_or_default();
+            let why = "cannot set completionTime when there is no Complete=True condition";
+            FieldFault::invalid("status.completionTime", &value, why)
+        })
+        .refuse(complete && !has_end, || {
+            FieldFault::required("status.completionTime", "completionTime is required for Complete jobs")
+        })
+        .refuse(complete && !holds("SuccessCriteriaMet"), || {
+            let why = "Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
+            FieldFault::new(crate::validate::FaultReason::Invalid, "status.conditions", why)
+        })
+        .refuse(failed && !holds("FailureTarget"), || {
+            let why = "Invalid value: cannot set Failed=True condition without the FailureTarget=true condition";
+            FieldFault::new(crate::validate::FaultReason::Invalid, "status.conditions", why)
+        })
+        .refuse((complete || failed) && !has(object, "/status/startTime"), || {
+            FieldFault::required("status.startTime", "startTime is required for finished job")
+        })
+        .done()
+}
+
+fn job_status(job: &Value) -> &'static str {
+    let holds = |kind: &str| {
+        let is = |condition: &Value| text_at(condition, "/type") == kind && text_at(condition, "/status") == "True";
+        list(job, "/status/conditions").any(is)
+    };
+    match () {
+        () if holds("Complete") => "Complete",
+        () if holds("Failed") => "Failed",
+        () if has(job, "/metadata/deletionTimestamp") => "Terminating",
+        () if holds("Suspended") => "Suspended",
+        () if holds("FailureTarget") => "FailureTarget",
+        () if holds("SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () => "Running",
+    }
+}
+
+fn job_completions(job: &Value) -> String {
+    let succeeded = integer_at(job, "/status/succeeded").unwrap_or(0);
+    match integer_at(job, "/spec/completions") {
+        Some(wanted) => format!("{succeeded}/{wanted}"),
+        None => match integer_at(job, "/spec/parallelism").unwrap_or(0) {
+            parallel if parallel > 1 => format!("{succeeded}/1 of {parallel}"),
+            _ => format!("{succeeded}/1"),
+        },
+    }
+}
+
+fn job_duration(job: &Value, now: Timestamp) -> String {
+    let time = |pointer: &str| text_at(job, pointer).parse::<Timestamp>().ok();
+    match (time("/status/startTime"), time("/status/completionTime")) {
+        (None, _) => String::new(),
+        (Some(start), end) => table::age(start, end.unwrap_or(now)),
+    }
+}

@@ -1,0 +1,33 @@
+//! ComponentStatus.
+
+use crate::kinds::Strategy;
+use crate::kinds::table::{self, Column, Row};
+use crate::object::{list, text_at};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `v1` ComponentStatus, of which there is none.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct ComponentStatus;
+
+impl Strategy for ComponentStatus {
+    fn deprecation(&self) -> Option<&str> {
+        Some("v1 ComponentStatus is deprecated in v1.19+")
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Status, Message, Error")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let healthy = list(object, "/conditions").find(|condition| text_at(condition, "/type") == "Healthy");
+        let status = match healthy.map(|condition| text_at(condition, "/status")) {
+            Some("True") => "Healthy",
+            Some("False") => "Unhealthy",
+            _ => "Unknown",
+        };
+        let part = |pointer: &str| Value::from(healthy.map_or("", |condition| text_at(condition, pointer)));
+        vec![row.name(), status.into(), part("/message"), part("/error")]
+    }
+}

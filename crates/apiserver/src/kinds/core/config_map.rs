@@ -1,0 +1,67 @@
+//! ConfigMap.
+
+use super::{DATA_AT_MOST, decoded_size, immutable, key_faults, members};
+use crate::kinds::Strategy;
+use crate::kinds::table::{self, Column, Row};
+use crate::object::has;
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `v1` ConfigMap.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct ConfigMap;
+
+impl Strategy for ConfigMap {
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        faults.extend(key_faults(object, "data"));
+        faults.extend(key_faults(object, "binaryData"));
+        for key in members(object, "data") {
+            if has(object, "/binaryData")
+                && object.pointer("/binaryData").and_then(Value::as_object).is_some_and(|data| data.contains_key(key))
+            {
+                faults.push(FieldFault::invalid_text(
+                    format!("data[{key}]"),
+                    key,
+                    "duplicate of key present in binaryData",
+                ));
+            }
+        }
+        let text: usize = object
+            .get("data")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(_, value)| value.as_str().map_or(0, str::len))
+            .sum();
+        let binary: usize = decoded_size(object, "binaryData");
+        if text + binary > DATA_AT_MOST {
+            faults.push(FieldFault::too_long("", DATA_AT_MOST));
+        }
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+        let mut faults = immutable(new, old, &["data", "binaryData"]);
+        faults.extend(self.validate_create(new));
+        faults
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::described("Name, Data, Age", DESCRIPTIONS)
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let size = |pointer: &str| object.pointer(pointer).map_or(0, table::size);
+        vec![row.name(), (size("/data") + size("/binaryData")).into(), row.age()]
+    }
+}
+
+/// What the API says of the columns.
+const DESCRIPTIONS: &[(&str, &str)] = &[(
+    "Data",
+    "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the keys in the BinaryData field, this is enforced during validation process.",
+)];

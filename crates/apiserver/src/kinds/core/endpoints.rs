@@ -1,0 +1,99 @@
+//! Endpoints.
+
+use crate::kinds::check::Check;
+use crate::kinds::networking::{is_of_this_server, special_address};
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Strategy, warnings};
+use crate::object::{default, integer_at, items, list, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `v1` Endpoints.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Endpoints;
+
+impl Strategy for Endpoints {
+    fn deprecation(&self) -> Option<&str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
+        let labels = object.pointer("/metadata/labels");
+        let controller = labels.and_then(|labels| labels.get("endpoints.kubernetes.io/managed-by"));
+        if controller.is_some_and(|controller| controller == "endpoint-controller") {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for (at, subset) in list(object, "/subsets").enumerate() {
+            for key in ["addresses", "notReadyAddresses"] {
+                for (nth, address) in list(subset, &format!("/{key}")).enumerate() {
+                    found.extend(warnings::ip(text_at(address, "/ip"), &format!("subsets[{at}].{key}[{nth}].ip")));
+                }
+            }
+        }
+        found
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        for subset in items(object, "subsets") {
+            items(subset, "ports").for_each(|port| default(port, "protocol", "TCP"));
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        Check::of(object)
+            .each("subsets", |subset, _| {
+                let both = ["/addresses", "/notReadyAddresses"];
+                let none = both.iter().all(|pointer| list(subset.object(), pointer).next().is_none());
+                let why = "must specify `addresses` or `notReadyAddresses`";
+                let subset = subset.refuse(none, || FieldFault::required("", why));
+                let subset = subset.each("addresses", |address, _| address_faults(object, address));
+                subset.each("notReadyAddresses", |address, _| address_faults(object, address)).each(
+                    "ports",
+                    |port, _| {
+                        let number = port.object().get("port").and_then(Value::as_i64).unwrap_or(0);
+                        port.refuse(!(1..=65535).contains(&number), || {
+                            FieldFault::invalid("port", &number.into(), "must be between 1 and 65535, inclusive")
+                        })
+                        .one_of("protocol", &["SCTP", "TCP", "UDP"])
+                    },
+                )
+            })
+            .done()
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Endpoints, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let mut texts = Vec::new();
+        for subset in list(object, "/subsets") {
+            let ports: Vec<_> = list(subset, "/ports").collect();
+            for address in list(subset, "/addresses") {
+                let ip = text_at(address, "/ip");
+                match ports.is_empty() {
+                    true => texts.push(ip.to_owned()),
+                    false => texts
+                        .extend(ports.iter().map(|port| format!("{ip}:{}", integer_at(port, "/port").unwrap_or(0)))),
+                }
+            }
+        }
+        vec![row.name(), table::some(texts).into(), row.age()]
+    }
+}
+
+fn address_faults<'a>(endpoints: &Value, address: Check<'a>) -> Check<'a> {
+    let ip = text_at(address.object(), "/ip");
+    let wrong = ip.parse::<std::net::IpAddr>().is_err();
+    let special = special_address(ip, "ip").filter(|_| !is_of_this_server(endpoints, ip));
+    address
+        .refuse(wrong, || {
+            FieldFault::invalid_text("ip", ip, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+        })
+        .refuse(wrong, || FieldFault::invalid_text("ip", ip, "must be a valid IP address"))
+        .refuse(special.is_some(), || special.unwrap_or_else(|| FieldFault::required("ip", "")))
+}

@@ -1,0 +1,80 @@
+//! LimitRange.
+
+use crate::kinds::Strategy;
+use crate::kinds::check::Check;
+use crate::object::{items, member, text_at};
+use crate::schema::quantity;
+use crate::validate::{FieldFault, qualified_name_faults};
+use serde_json::Value;
+
+/// `v1` LimitRange.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct LimitRange;
+
+impl Strategy for LimitRange {
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = member(object, "spec") else { return };
+        for limit in items(spec, "limits").filter(|limit| text_at(limit, "/type") == "Container") {
+            for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+                let amounts = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
+                for (resource, amount) in amounts {
+                    if let Some(to) = member(limit, to) {
+                        crate::object::default(to, &resource, amount);
+                    }
+                }
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        Check::of(object).each("spec.limits", |limit, _| one_limit(limit)).done()
+    }
+}
+
+fn one_limit(limit: Check<'_>) -> Check<'_> {
+    let object = limit.object();
+    let kind = text_at(object, "/type");
+    let known = ["Container", "PersistentVolumeClaim", "Pod"].contains(&kind);
+    let why = if known { Vec::new() } else { qualified_name_faults(kind) };
+    let mut limit =
+        why.iter().fold(limit, |check, why| check.refuse(true, || FieldFault::invalid_text("type", kind, why)));
+    if kind == "Pod" {
+        for key in ["default", "defaultRequest"] {
+            let there = object.get(key).is_some_and(|amounts| !crate::object::is_empty(amounts));
+            let fault = || FieldFault::forbidden(key, "may not be specified when `type` is 'Pod'");
+            limit = limit.refuse(there, fault);
+        }
+    }
+    let mut resources: Vec<&String> = Vec::new();
+    for key in ["max", "min", "default", "defaultRequest"] {
+        resources.extend(object.get(key).and_then(Value::as_object).into_iter().flat_map(|amounts| amounts.keys()));
+    }
+    resources.sort();
+    resources.dedup();
+    for resource in resources {
+        let amount = |key: &str| object.get(key).and_then(|amounts| amounts.get(resource)).and_then(Value::as_str);
+        // The value that is told is not always that of the field.
+        for (smaller, greater, field, shown, words) in [
+            ("min", "max", "min", "min", "min value"),
+            ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value"),
+            ("defaultRequest", "max", "defaultRequest", "defaultRequest", "default request value"),
+            ("defaultRequest", "default", "defaultRequest", "defaultRequest", "default request value"),
+            ("min", "default", "default", "min", "min value"),
+            ("default", "max", "default", "max", "default value"),
+        ] {
+            let (Some(small), Some(great)) = (amount(smaller), amount(greater)) else { continue };
+            if quantity::nanos(small) <= quantity::nanos(great) {
+                continue;
+            }
+            let other = match greater {
+                "max" => "max value",
+                "default" => "default value",
+                _ => "default request value",
+            };
+            let why = format!("{words} {small} is greater than {other} {great}");
+            let value = amount(shown).unwrap_or_default();
+            limit = limit.refuse(true, || FieldFault::invalid_text(format!("{field}[{resource}]"), value, why));
+        }
+    }
+    limit
+}

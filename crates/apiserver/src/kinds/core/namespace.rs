@@ -1,0 +1,119 @@
+//! Namespace.
+
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy};
+use crate::object::{has, list, member, put_back, remove, set, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, NameRule};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// `v1` Namespace.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Namespace;
+
+impl Namespace {
+    fn label(object: &mut Value) {
+        let name = text_at(object, "/metadata/name").to_owned();
+        if name.is_empty() {
+            return;
+        }
+        if let Some(labels) = member(object, "metadata").and_then(|metadata| member(metadata, "labels")) {
+            set(labels, "kubernetes.io/metadata.name", name.into());
+        }
+    }
+}
+
+impl Strategy for Namespace {
+    fn defaults(&self, object: &mut Value) {
+        Self::label(object);
+        member(object, "spec");
+        if let Some(status) = member(object, "status")
+            && text_at(status, "/phase").is_empty()
+        {
+            set(status, "phase", "Active".into());
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        Self::label(object);
+        set(object, "status", json!({"phase": "Active"}));
+        if let Some(spec) = member(object, "spec") {
+            let mut finalizers: Vec<Value> = list(spec, "/finalizers").cloned().collect();
+            if !finalizers.contains(&"kubernetes".into()) {
+                finalizers.push("kubernetes".into());
+            }
+            set(spec, "finalizers", finalizers.into());
+        }
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, part: Part) {
+        match part {
+            Part::Object => {
+                put_back(new, old, "status");
+                let finalizers = old.pointer("/spec/finalizers").cloned();
+                if let Some(spec) = member(new, "spec") {
+                    match finalizers {
+                        Some(finalizers) => set(spec, "finalizers", finalizers),
+                        None => remove(spec, "finalizers"),
+                    }
+                }
+            }
+            Part::Finalize => put_back(new, old, "status"),
+            _ => {}
+        }
+        Self::label(new);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        list(object, "/spec/finalizers")
+            .filter_map(Value::as_str)
+            .filter(|name| !name.contains('/') && *name != "kubernetes")
+            .map(|name| {
+                let why = "name is neither a standard finalizer name nor is it fully qualified";
+                FieldFault::invalid_text("spec.finalizers", name, why)
+            })
+            .collect()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        match part {
+            Part::Status => {
+                let phase = text_at(new, "/status/phase");
+                let terminating = has(old, "/metadata/deletionTimestamp");
+                let (wrong, why) = match terminating {
+                    true => (phase != "Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
+                    false => (phase != "Active", "may only be 'Active' if `deletionTimestamp` is empty"),
+                };
+                if wrong { vec![FieldFault::invalid_text("status.Phase", phase, why)] } else { Vec::new() }
+            }
+            Part::Finalize => {
+                let names = list(new, "/spec/finalizers").filter_map(Value::as_str).enumerate();
+                let plain = names.filter(|(_, name)| !name.contains('/') && *name != "kubernetes");
+                let fault = |(at, name): (usize, &str)| {
+                    let why = "name is neither a standard finalizer name nor is it fully qualified";
+                    FieldFault::invalid_text(format!("spec.finalizers[{at}]"), name, why)
+                };
+                plain.map(fault).collect()
+            }
+            _ => self.validate_create(new),
+        }
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::Label
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["status.phase"])
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Status, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.text("/status/phase"), row.age()]
+    }
+}

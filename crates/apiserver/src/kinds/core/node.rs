@@ -1,0 +1,171 @@
+//! Node.
+
+use crate::kinds::check::Check;
+use crate::kinds::networking::is_cidr;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy, warnings};
+use crate::object::{default, doubles, has, list, member, set, text_at};
+use crate::request::Part;
+use crate::validate::{FaultReason, FieldFault};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// `v1` Node.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Node;
+
+const NODE_INFO: &[&str] = &[
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+];
+
+impl Strategy for Node {
+    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+        if part != Part::Object {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        if has(object, "/spec/configSource") {
+            found.push("spec.configSource: the feature is removed".into());
+        }
+        if !text_at(object, "/spec/externalID").is_empty() {
+            found.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".into());
+        }
+        found.extend(warnings::blocks(object, "/spec/podCIDRs", "spec.podCIDRs"));
+        found
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            let first = text_at(spec, "/podCIDR").to_owned();
+            if !first.is_empty() {
+                default(spec, "podCIDRs", json!([first]));
+            }
+        }
+        let Some(status) = member(object, "status") else { return };
+        if let Some(capacity) = status.get("capacity").filter(|capacity| capacity.is_object()).cloned() {
+            default(status, "allocatable", capacity);
+        }
+        if let Some(endpoint) =
+            member(status, "daemonEndpoints").and_then(|endpoints| member(endpoints, "kubeletEndpoint"))
+        {
+            default(endpoint, "Port", 0);
+        }
+        if let Some(info) = member(status, "nodeInfo") {
+            NODE_INFO.iter().for_each(|key| default(info, key, ""));
+        }
+    }
+
+    fn admit(
+        &self,
+        _: &Context<'_>,
+        object: &mut Value,
+        old: Option<&Value>,
+        _: Part,
+    ) -> Result<(), Box<pintle_meta::Status>> {
+        let taint = "node.kubernetes.io/not-ready";
+        let there = list(object, "/spec/taints").any(|known| text_at(known, "/key") == taint);
+        if old.is_none() && !there {
+            let mut taints: Vec<Value> = list(object, "/spec/taints").cloned().collect();
+            taints.push(json!({"key": taint, "effect": "NoSchedule"}));
+            if let Some(spec) = member(object, "spec") {
+                set(spec, "taints", taints.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let taints = list(object, "/spec/taints").map(|taint| (text_at(taint, "/key"), text_at(taint, "/effect")));
+        let doubles = doubles(taints);
+        let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+        let ranges: Vec<_> = list(object, "/spec/podCIDRs").filter_map(Value::as_str).collect();
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let mut faults = Check::at(spec, "metadata")
+            .each("taints", |taint, at| {
+                let value = taint.object();
+                taint.required("key").required("effect").one_of("effect", &effects).refuse(doubles[at], || {
+                    let message = format!("Duplicate value: {value}: taints must be unique by key and effect pair");
+                    FieldFault::new(FaultReason::Duplicate, "", message)
+                })
+            })
+            .done();
+        for (at, range) in ranges.iter().enumerate().filter(|(_, range)| !is_cidr(range)) {
+            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            faults.push(FieldFault::invalid_text(format!("spec.podCIDRs[{at}]"), range, why));
+        }
+        faults
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["spec.unschedulable"])
+    }
+
+    fn field(&self, object: &Value, label: &str) -> Option<String> {
+        (label == "spec.unschedulable")
+            .then(|| (object.pointer("/spec/unschedulable") == Some(&Value::Bool(true))).to_string())
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, Status, Roles, Age, Version, Internal-IP*, External-IP*, OS-Image*, \
+             Kernel-Version*, Container-Runtime*",
+        )
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let ready = list(object, "/status/conditions").find(|condition| text_at(condition, "/type") == "Ready");
+        let mut status = match ready {
+            Some(ready) if text_at(ready, "/status") == "True" => "Ready".to_owned(),
+            Some(_) => "NotReady".to_owned(),
+            None => "Unknown".to_owned(),
+        };
+        if object.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
+            status.push_str(",SchedulingDisabled");
+        }
+        let address = |kind: &str| {
+            let found = list(object, "/status/addresses").find(|address| text_at(address, "/type") == kind);
+            found.map_or_else(|| "<none>".into(), |address| Value::from(text_at(address, "/address")))
+        };
+        let info = |key: &str| match text_at(object, &format!("/status/nodeInfo/{key}")) {
+            "" => "<unknown>".to_owned(),
+            text => text.to_owned(),
+        };
+        let kernel = match (info("kernelVersion"), text_at(object, "/status/nodeInfo/architecture")) {
+            (kernel, "") => kernel,
+            (kernel, architecture) => format!("{kernel} ({architecture})"),
+        };
+        vec![
+            row.name(),
+            status.into(),
+            roles(object).into(),
+            row.age(),
+            row.text("/status/nodeInfo/kubeletVersion"),
+            address("InternalIP"),
+            address("ExternalIP"),
+            info("osImage").into(),
+            kernel.into(),
+            info("containerRuntimeVersion").into(),
+        ]
+    }
+}
+
+fn roles(object: &Value) -> String {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
+    let role = |(key, value): (&String, &Value)| match (key.strip_prefix("node-role.kubernetes.io/"), key.as_str()) {
+        (Some(role), _) => Some(role.to_owned()),
+        (None, "kubernetes.io/role") => value.as_str().map(Into::into),
+        _ => None,
+    };
+    let roles: std::collections::BTreeSet<String> = labels.filter_map(role).filter(|role| !role.is_empty()).collect();
+    if roles.is_empty() { "<none>".into() } else { roles.into_iter().collect::<Vec<_>>().join(",") }
+}

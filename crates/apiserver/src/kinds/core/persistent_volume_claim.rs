@@ -1,0 +1,139 @@
+//! PersistentVolumeClaim.
+
+use super::add_finalizer;
+use crate::kinds::check::Check;
+use crate::kinds::core::BETA_CLASS;
+use crate::kinds::pods::claim_spec;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy, warnings};
+use crate::object::{has, list, member, remove, set, text, text_at};
+use crate::request::Part;
+use crate::schema::quantity;
+use crate::validate::{FieldFault, NameRule};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// `v1` PersistentVolumeClaim.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct PersistentVolumeClaim;
+
+impl Strategy for PersistentVolumeClaim {
+    fn warnings(&self, object: &Value, _: Option<&Value>, part: Part) -> Vec<String> {
+        if part != Part::Object {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        if warnings::is_annotated(object, BETA_CLASS) {
+            let why = "deprecated since v1.8; use \"storageClassName\" attribute instead";
+            found.push(format!("metadata.annotations[{BETA_CLASS}]: {why}"));
+        }
+        found.extend(warnings::claim(object.get("spec").unwrap_or(&Value::Null), "spec"));
+        found
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        if let Some(spec) = member(object, "spec") {
+            claim_spec(spec);
+        }
+        if let Some(status) = member(object, "status")
+            && text_at(status, "/phase").is_empty()
+        {
+            set(status, "phase", "Pending".into());
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        set(object, "status", json!({"phase": "Pending"}));
+    }
+
+    fn settles_late(&self, _: &Value) -> bool {
+        // The phase is left to defaulting.
+        true
+    }
+
+    fn admit(
+        &self,
+        _: &Context<'_>,
+        object: &mut Value,
+        old: Option<&Value>,
+        _: Part,
+    ) -> Result<(), Box<pintle_meta::Status>> {
+        if old.is_none() {
+            add_finalizer(object, "kubernetes.io/pvc-protection");
+        }
+        Ok(())
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        if list(object, "/spec/accessModes").next().is_none() {
+            faults.push(FieldFault::required("spec.accessModes", "at least 1 access mode is required"));
+        }
+        for mode in list(object, "/spec/accessModes") {
+            let known = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+            if !mode.as_str().is_some_and(|mode| known.contains(&mode)) {
+                faults.push(FieldFault::unsupported("spec.accessModes", mode, &known));
+            }
+        }
+        match object.pointer("/spec/resources/requests/storage").and_then(Value::as_str) {
+            None => faults.push(FieldFault::required("spec.resources[storage]", "")),
+            Some(amount) if quantity::nanos(amount).is_some_and(|nanos| nanos <= 0) => {
+                faults.push(FieldFault::invalid_text("spec.resources[storage]", amount, "must be greater than zero"));
+            }
+            Some(_) => {}
+        }
+        let modes = &["Block", "Filesystem"];
+        let more =
+            Check::of(object).name("spec.storageClassName", NameRule::Subdomain).one_of("spec.volumeMode", modes);
+        faults.extend(more.done());
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, part: Part) -> Vec<FieldFault> {
+        if part != Part::Object {
+            return Vec::new();
+        }
+        let mut faults = self.validate_create(new);
+        let fixed = |object: &Value| {
+            let mut spec = object.get("spec").cloned().unwrap_or_default();
+            for key in ["storageClassName", "volumeName"] {
+                if !has(old, &format!("/spec/{key}")) {
+                    remove(&mut spec, key);
+                }
+            }
+            spec
+        };
+        if fixed(new) != fixed(old) {
+            let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+            faults.push(FieldFault::forbidden("spec", why));
+        }
+        faults
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, Status, Volume, Capacity, Access Modes, StorageClass, VolumeAttributesClass, Age, \
+             VolumeMode*",
+        )
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let volume = text_at(object, "/spec/volumeName");
+        let (capacity, access) = match volume {
+            "" => (String::new(), String::new()),
+            _ => (text(object.pointer("/status/capacity/storage")), table::access_modes(object, "/status/accessModes")),
+        };
+        vec![
+            row.name(),
+            row.phase(),
+            volume.into(),
+            capacity.into(),
+            access.into(),
+            row.text("/spec/storageClassName"),
+            row.text_or("/spec/volumeAttributesClassName", "<unset>"),
+            row.age(),
+            row.text_or("/spec/volumeMode", "<unset>"),
+        ]
+    }
+}

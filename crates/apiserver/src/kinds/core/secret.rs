@@ -1,0 +1,117 @@
+//! Secret.
+
+use super::{DATA_AT_MOST, decoded_size, immutable, key_faults};
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Strategy, warnings};
+use crate::object::{member, remove, set, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `v1` Secret.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Secret;
+
+/// Types whose secrets need keys: all of these.
+const KEYS_OF_TYPES: &[(&str, &[&str])] = &[
+    ("kubernetes.io/dockercfg", &[".dockercfg"]),
+    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
+    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
+    ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
+];
+
+impl Strategy for Secret {
+    fn defaults(&self, object: &mut Value) {
+        if text_at(object, "/type").is_empty() {
+            set(object, "type", "Opaque".into());
+        }
+        let texts = object.get("stringData").and_then(Value::as_object).cloned().unwrap_or_default();
+        if !texts.is_empty()
+            && let Some(data) = member(object, "data")
+        {
+            for (key, text) in texts {
+                set(data, &key, STANDARD.encode(text.as_str().unwrap_or_default()).into());
+            }
+        }
+        remove(object, "stringData");
+        for (_, value) in object.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten() {
+            if value.is_null() {
+                *value = "".into();
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = key_faults(object, "data");
+        if decoded_size(object, "data") > DATA_AT_MOST {
+            faults.push(FieldFault::too_long("data", DATA_AT_MOST));
+        }
+        let kind = text_at(object, "/type");
+        let there =
+            |key: &str| object.get("data").and_then(Value::as_object).is_some_and(|data| data.contains_key(key));
+        for (_, keys) in KEYS_OF_TYPES.iter().filter(|(known, _)| *known == kind) {
+            faults.extend(
+                keys.iter().filter(|key| !there(key)).map(|key| FieldFault::required(format!("data[{key}]"), "")),
+            );
+        }
+        match kind {
+            "kubernetes.io/basic-auth" if !there("username") && !there("password") => {
+                faults.push(FieldFault::required("data[%s]", ""));
+                faults.push(FieldFault::required("data[%s]", ""));
+                for (fault, key) in faults.iter_mut().rev().zip(["password", "username"]) {
+                    fault.field = format!("data[{key}]");
+                }
+            }
+            "kubernetes.io/service-account-token" => {
+                let pointer = "/metadata/annotations/kubernetes.io~1service-account.name";
+                if text_at(object, pointer).is_empty() {
+                    faults.push(FieldFault::required("metadata.annotations[kubernetes.io/service-account.name]", ""));
+                }
+            }
+            "kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson" => {
+                let key = if kind.ends_with("cfg") { ".dockercfg" } else { ".dockerconfigjson" };
+                let data = object.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
+                let json = data.and_then(|data| STANDARD.decode(data).ok());
+                if json.is_some_and(|json| serde_json::from_slice::<Value>(&json).is_err()) {
+                    let why = "invalid character in the JSON of a docker configuration";
+                    faults.push(FieldFault::invalid_text(format!("data[{key}]"), "<secret contents redacted>", why));
+                }
+            }
+            _ => {}
+        }
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        if new.get("type") != old.get("type") {
+            faults.push(FieldFault::invalid("type", new.get("type").unwrap_or(&Value::Null), "field is immutable"));
+        }
+        faults.extend(immutable(new, old, &["data"]));
+        faults.extend(self.validate_create(new));
+        faults
+    }
+
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
+        match text_at(object, "/type") {
+            "kubernetes.io/tls" => warnings::key_pair(object).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["type"])
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Type, Data, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.text("/type"), row.size("/data"), row.age()]
+    }
+}

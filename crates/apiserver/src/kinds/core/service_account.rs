@@ -1,0 +1,32 @@
+//! ServiceAccount.
+
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Strategy, warnings};
+use crate::request::Part;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `v1` ServiceAccount.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct ServiceAccount;
+
+impl Strategy for ServiceAccount {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+        const KEY: &str = "kubernetes.io/enforce-mountable-secrets";
+        let had = old.is_some_and(|old| warnings::is_annotated(old, KEY));
+        let why = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets";
+        match warnings::is_annotated(object, KEY) && !had {
+            true => vec![format!("metadata.annotations[{KEY}]: {why}")],
+            false => Vec::new(),
+        }
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.age()]
+    }
+}

@@ -1,0 +1,21 @@
+//! DeviceClass and ResourceClaimTemplate, which show no more than that they are there.
+
+use crate::kinds::Strategy;
+use crate::kinds::table::{self, Column, Row};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `resource.k8s.io` DeviceClass, and ResourceClaimTemplate.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct DeviceClass;
+
+impl Strategy for DeviceClass {
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.age()]
+    }
+}

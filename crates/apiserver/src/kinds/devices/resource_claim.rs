@@ -1,0 +1,36 @@
+//! ResourceClaim.
+
+use crate::kinds::Strategy;
+use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
+use crate::kinds::table::{self, Column, Row};
+use crate::object::{has, list};
+use crate::request::Part;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `resource.k8s.io` ResourceClaim.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct ResourceClaim;
+
+impl Strategy for ResourceClaim {
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, State, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let mut states = Vec::new();
+        if has(object, "/metadata/deletionTimestamp") {
+            states.push("deleted");
+        }
+        states.push(if has(object, "/status/allocation") { "allocated" } else { "pending" });
+        if list(object, "/status/reservedFor").next().is_some() {
+            states.push("reserved");
+        }
+        vec![row.name(), states.join(",").into(), row.age()]
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    }
+}

@@ -1,0 +1,25 @@
+//! ResourceSlice.
+
+use crate::kinds::Strategy;
+use crate::kinds::table::{self, Column, Row};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `resource.k8s.io/v1` ResourceSlice.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct ResourceSlice;
+
+impl Strategy for ResourceSlice {
+    fn field_labels(&self) -> Option<Vec<&str>> {
+        Some(vec!["spec.nodeName", "spec.driver"])
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Node, Driver, Pool, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.text("/spec/nodeName"), row.text("/spec/driver"), row.text("/spec/pool/name"), row.age()]
+    }
+}

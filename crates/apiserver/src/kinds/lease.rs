@@ -1,0 +1,84 @@
+//! Lease.
+
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy};
+use crate::object::{member, remove, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, qualified_name_faults};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// The strategy that Kubernetes has built in.
+pub(in crate::kinds) const OLDEST_EMULATION_VERSION: &str = "OldestEmulationVersion";
+
+/// `coordination.k8s.io/v1` Lease.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Lease {
+    /// Whether leases are given to candidates. Else new ones have no strategy and no preferred holder.
+    pub(in crate::kinds) coordinated: bool,
+}
+
+impl Lease {
+    /// Takes away what a lease did not have before.
+    fn drop_coordination(self, object: &mut Value, old: &Value) {
+        for key in ["strategy", "preferredHolder"].into_iter().filter(|_| !self.coordinated) {
+            let had = old.pointer(&format!("/spec/{key}")).is_some_and(|value| !value.is_null());
+            if let Some(spec) = member(object, "spec").filter(|_| !had) {
+                remove(spec, key);
+            }
+        }
+    }
+}
+
+impl Strategy for Lease {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        self.drop_coordination(object, &Value::Null);
+    }
+
+    fn prepare_for_update(&self, _: &Context<'_>, new: &mut Value, old: &Value, _: Part) {
+        self.drop_coordination(new, old);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        let number =
+            |key: &str| object.pointer(&format!("/spec/{key}")).filter(|value| value.is_i64() || value.is_u64());
+        if let Some(seconds) =
+            number("leaseDurationSeconds").filter(|seconds| seconds.as_i64().is_some_and(|seconds| seconds <= 0))
+        {
+            faults.push(FieldFault::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+        }
+        if let Some(count) = number("leaseTransitions").filter(|count| count.as_i64().is_some_and(|count| count < 0)) {
+            faults.push(FieldFault::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
+        }
+        let strategy = object.pointer("/spec/strategy").and_then(Value::as_str);
+        faults.extend(strategy.into_iter().flat_map(strategy_faults));
+        if !text_at(object, "/spec/preferredHolder").is_empty() && strategy.unwrap_or_default().is_empty() {
+            faults
+                .push(FieldFault::forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"));
+        }
+        faults
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Holder, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.text("/spec/holderIdentity"), row.age()]
+    }
+}
+
+/// Its path names the field twice, as in Kubernetes.
+pub(in crate::kinds) fn strategy_faults(strategy: &str) -> Vec<FieldFault> {
+    const FIELD: &str = "spec.strategy.strategy";
+    match strategy.contains('/') {
+        true => {
+            let why = qualified_name_faults(strategy);
+            why.into_iter().map(|why| FieldFault::invalid_text(FIELD, strategy, why)).collect()
+        }
+        false if strategy == OLDEST_EMULATION_VERSION => Vec::new(),
+        false => vec![FieldFault::unsupported(FIELD, &Value::from(strategy), &[OLDEST_EMULATION_VERSION])],
+    }
+}

@@ -1,0 +1,128 @@
+//! EndpointSlice, which is of a group of its own.
+
+use super::{PROTOCOLS, is_of_this_server, special_address};
+use crate::kinds::check::{Check, immutable};
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Strategy, warnings};
+use crate::object::{default, differ_outside, doubles, integer_at, is_empty, items, list, member, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const CONTROLLERS: &[&str] = &["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
+
+/// `discovery.k8s.io/v1` EndpointSlice.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct EndpointSlice;
+
+impl Strategy for EndpointSlice {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+        let mut found = Vec::new();
+        if old.is_none() && text_at(object, "/addressType") == "FQDN" {
+            found.push("spec.addressType: FQDN endpoints are deprecated".into());
+        }
+        let labels = object.pointer("/metadata/labels");
+        let controller = labels.and_then(|labels| labels.get("endpointslice.kubernetes.io/managed-by"));
+        // These two put right what they are given.
+        if controller.is_some_and(|by| CONTROLLERS.iter().any(|controller| by == controller)) {
+            return found;
+        }
+        for (at, endpoint) in list(object, "/endpoints").enumerate() {
+            found.extend(warnings::ips(endpoint, "/addresses", &format!("endpoints[{at}].addresses")));
+        }
+        found
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        for endpoint in items(object, "endpoints") {
+            member(endpoint, "conditions");
+        }
+        for port in items(object, "ports") {
+            default(port, "name", "");
+            default(port, "protocol", "TCP");
+        }
+    }
+
+    fn to_stored(&self, mut object: Value) -> Value {
+        for key in ["endpoints", "ports"] {
+            if object.get(key).is_none_or(is_empty) {
+                crate::object::set(&mut object, key, Value::Null);
+            }
+        }
+        object
+    }
+
+    fn changes_generation(&self, new: &Value, old: &Value) -> bool {
+        let labels = |object: &Value| object.pointer("/metadata/labels").filter(|labels| !is_empty(labels)).cloned();
+        let part = |object: &Value, key: &str| object.get(key).filter(|part| !is_empty(part)).cloned();
+        ["endpoints", "ports"].iter().any(|key| part(new, key) != part(old, key))
+            || differ_outside(new, old, &["apiVersion", "kind", "metadata", "endpoints", "ports"])
+            || labels(new) != labels(old)
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let kind = text_at(object, "/addressType").to_owned();
+        let names: Vec<&str> = list(object, "/ports").map(|port| text_at(port, "/name")).collect();
+        let doubles = doubles(names.iter());
+        let mut addresses = Vec::new();
+        for (at, endpoint) in list(object, "/endpoints").enumerate() {
+            let all = list(endpoint, "/addresses").filter_map(Value::as_str).enumerate();
+            for (nth, address) in all.filter(|(_, address)| !is_of_this_server(object, address)) {
+                addresses.extend(address_faults(&kind, address, &format!("endpoints[{at}].addresses"), nth));
+            }
+        }
+        Check::of(object)
+            .required("addressType")
+            .one_of("addressType", &["FQDN", "IPv4", "IPv6"])
+            .each("endpoints", |endpoint, _| endpoint.required_because("addresses", "must contain at least 1 address"))
+            .also(addresses)
+            .each("ports", |port, at| {
+                port.refuse(doubles[at], || FieldFault::duplicate("name", &names[at].into()))
+                    .one_of("protocol", PROTOCOLS)
+            })
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+        let mut faults = self.validate_create(new);
+        faults.extend(immutable(new, old, &["addressType"]));
+        faults
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, AddressType, Ports, Endpoints, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let unset = |text: String| Value::from(if text == "<none>" { "<unset>".into() } else { text });
+        let ports = list(object, "/ports").map(|port| match (text_at(port, "/name"), integer_at(port, "/port")) {
+            (_, Some(number)) => number.to_string(),
+            ("", None) => "*".into(),
+            (name, None) => name.into(),
+        });
+        let addresses = list(object, "/endpoints").flat_map(|endpoint| list(endpoint, "/addresses"));
+        let addresses = addresses.filter_map(Value::as_str).map(Into::into);
+        let (ports, addresses) = (table::some(ports.collect()), table::some(addresses.collect()));
+        vec![row.name(), row.text("/addressType"), unset(ports), unset(addresses), row.age()]
+    }
+}
+
+fn address_faults(kind: &str, address: &str, path: &str, at: usize) -> Vec<FieldFault> {
+    let mut faults = Vec::new();
+    match kind {
+        "IPv4" if address.parse::<Ipv4Addr>().is_err() => {
+            faults.push(FieldFault::invalid_text(path, address, "must be an IPv4 address"));
+        }
+        "IPv6" if address.parse::<Ipv6Addr>().is_err() => {
+            faults.push(FieldFault::invalid_text(path, address, "must be an IPv6 address"));
+        }
+        _ => {}
+    }
+    if matches!(kind, "IPv4" | "IPv6") {
+        faults.extend(special_address(address, &format!("{path}[{at}]")));
+    }
+    faults
+}

@@ -1,0 +1,104 @@
+//! Ingress.
+
+use crate::kinds::check::Check;
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy, warnings};
+use crate::object::{has, list, member, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, NameRule};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::net::IpAddr;
+
+const PATH_TYPES: &[&str] = &["Exact", "ImplementationSpecific", "Prefix"];
+
+/// `networking.k8s.io/v1` Ingress.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Ingress;
+
+impl Strategy for Ingress {
+    fn warnings(&self, object: &Value, old: Option<&Value>, part: Part) -> Vec<String> {
+        const KEY: &str = "kubernetes.io/ingress.class";
+        let annotated = warnings::is_annotated(object, KEY) && !has(object, "/spec/ingressClassName");
+        match old {
+            None if annotated => {
+                vec![format!("annotation {KEY:?} is deprecated, please use 'spec.ingressClassName' instead")]
+            }
+            Some(_) if part != Part::Object => warnings::load_balancer(object),
+            _ => Vec::new(),
+        }
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        member(object, "spec");
+        if let Some(status) = member(object, "status") {
+            member(status, "loadBalancer");
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        crate::object::set(object, "status", json!({"loadBalancer": {}}));
+    }
+
+    fn validate_update(&self, new: &Value, _: &Value, part: Part) -> Vec<FieldFault> {
+        if part != Part::Object { Vec::new() } else { self.validate_create(new) }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let empty = list(object, "/spec/rules").next().is_none() && !has(object, "/spec/defaultBackend");
+        Check::of(object)
+            .refuse(empty, || {
+                FieldFault::invalid("spec", &Value::Null, "either `defaultBackend` or `rules` must be specified")
+            })
+            .inside("spec.defaultBackend", backend)
+            .each("spec.rules", |rule, _| {
+                let empty = has(rule.object(), "/http") && list(rule.object(), "/http/paths").next().is_none();
+                let rule = rule.refuse(empty, || FieldFault::required("http.paths", ""));
+                let host = text_at(rule.object(), "/host").to_owned();
+                let rule = rule.refuse(host.parse::<IpAddr>().is_ok(), || {
+                    FieldFault::invalid_text("host", &host, "must be a DNS name, not an IP address")
+                });
+                rule.name("host", NameRule::Subdomain).each("http.paths", |path, _| {
+                    let text = text_at(path.object(), "/path");
+                    let exact = text_at(path.object(), "/pathType") != "ImplementationSpecific";
+                    let relative = !text.starts_with('/') && (exact || !text.is_empty());
+                    let known = PATH_TYPES.contains(&text_at(path.object(), "/pathType"));
+                    path.required_because("pathType", "pathType must be specified")
+                        .one_of("pathType", PATH_TYPES)
+                        .refuse(known && relative, || {
+                            FieldFault::invalid_text("path", text, "must be an absolute path")
+                        })
+                        .inside("backend", backend)
+                })
+            })
+            .done()
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Class, Hosts, Address, Ports, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let class = match text_at(object, "/spec/ingressClassName") {
+            "" => row.text_or("/metadata/annotations/kubernetes.io~1ingress.class", "<none>"),
+            class => class.into(),
+        };
+        let hosts = list(object, "/spec/rules").map(|rule| text_at(rule, "/host")).filter(|host| !host.is_empty());
+        let hosts: Vec<String> = hosts.map(Into::into).collect();
+        let hosts = if hosts.is_empty() { "*".into() } else { table::some(hosts) };
+        let ports = if list(object, "/spec/tls").next().is_some() { "80, 443" } else { "80" };
+        let addresses = table::ingress_addresses(object);
+        vec![row.name(), class, hosts.into(), addresses.into(), ports.into(), row.age()]
+    }
+}
+
+fn backend(check: Check<'_>) -> Check<'_> {
+    let object = check.object();
+    let neither = !has(object, "/service") && !has(object, "/resource");
+    let portless = has(object, "/service")
+        && text_at(object, "/service/port/name").is_empty()
+        && object.pointer("/service/port/number").and_then(Value::as_i64).unwrap_or(0) == 0;
+    let why = if neither { "service or resource backend is required" } else { "port name or number is required" };
+    check.refuse(neither || portless, || FieldFault::required("", why))
+}

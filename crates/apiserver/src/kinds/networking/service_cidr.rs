@@ -1,0 +1,27 @@
+//! ServiceCIDR.
+
+use crate::kinds::Strategy;
+use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
+use crate::kinds::table::{self, Column, Row};
+use crate::request::Part;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `networking.k8s.io` ServiceCIDR.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct ServiceCidr;
+
+impl Strategy for ServiceCidr {
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, CIDRs, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.joined("/spec/cidrs"), row.age()]
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    }
+}

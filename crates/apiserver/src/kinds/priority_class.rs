@@ -1,0 +1,61 @@
+//! PriorityClass.
+
+use crate::kinds::Strategy;
+use crate::kinds::check::{Check, immutable};
+use crate::kinds::table::{self, Column, Row};
+use crate::object::{default, integer_at, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::Value;
+
+const HIGHEST_PRIORITY: i64 = 1_000_000_000;
+
+/// `scheduling.k8s.io/v1` PriorityClass.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct PriorityClass;
+
+impl Strategy for PriorityClass {
+    fn defaults(&self, object: &mut Value) {
+        default(object, "preemptionPolicy", "PreemptLowerPriority");
+        default(object, "value", 0);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let name = text_at(object, "/metadata/name");
+        let system = name.starts_with("system-") && !matches!(name, "system-cluster-critical" | "system-node-critical");
+        let high = !name.starts_with("system-") && integer_at(object, "/value").unwrap_or(0) > HIGHEST_PRIORITY;
+        Check::of(object)
+            .refuse(system, || {
+                let why = format!(
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system \
+                     priority class"
+                );
+                FieldFault::forbidden("metadata.name", why)
+            })
+            .refuse(high, || {
+                let why = format!("maximum allowed value of a user defined priority is {HIGHEST_PRIORITY}");
+                FieldFault::forbidden("value", why)
+            })
+            .one_of("preemptionPolicy", &["PreemptLowerPriority", "Never"])
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        if new.get("value") != old.get("value") {
+            faults.push(FieldFault::forbidden("value", "may not be changed in an update."));
+        }
+        faults.extend(immutable(new, old, &["preemptionPolicy"]));
+        faults
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Value:integer, Global-Default:boolean, Age, PreemptionPolicy")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), row.number("/value"), row.truth("/globalDefault"), row.age(), row.text("/preemptionPolicy")]
+    }
+}

@@ -1,0 +1,67 @@
+//! Role and ClusterRole.
+
+use crate::kinds::check::Check;
+use crate::kinds::{Context, Strategy};
+use crate::object::{is_empty, list, set};
+use crate::request::Part;
+use crate::selector::structured;
+use crate::validate::{FieldFault, NameRule};
+use serde_json::Value;
+
+/// Role and ClusterRole.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct Role {
+    pub(in crate::kinds) namespaced: bool,
+}
+
+impl Strategy for Role {
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        if object.get("rules").is_none_or(is_empty) {
+            set(object, "rules", Value::Null);
+        }
+    }
+
+    fn prepare_for_update(&self, context: &Context<'_>, new: &mut Value, _: &Value, _: Part) {
+        self.prepare_for_create(context, new);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let gathers = crate::object::has(object, "/aggregationRule");
+        let selectors = list(object, "/aggregationRule/clusterRoleSelectors").enumerate();
+        let selectors = selectors.flat_map(|(at, selector)| {
+            let path = format!("aggregationRule.clusterRoleSelectors[{at}]");
+            let mut faults = crate::kinds::apps::selector_faults(selector, &path);
+            if !faults.is_empty() || structured(selector).is_none() {
+                faults.push(FieldFault::invalid(path, &Value::Null, "invalid label selector."));
+            }
+            faults
+        });
+        Check::of(object)
+            .each("rules", |rule, _| {
+                let filled = |field: &str| rule.object().get(field).is_some_and(|value| !is_empty(value));
+                let of_resources = ["apiGroups", "resources", "resourceNames"].into_iter().any(filled);
+                let urls = rule.object().get("nonResourceURLs").filter(|urls| !is_empty(urls)).cloned();
+                let rule = rule.required_because("verbs", "verbs must contain at least one value");
+                let Some(urls) = urls else {
+                    return rule
+                        .required_because("apiGroups", "resource rules must supply at least one api group")
+                        .required_because("resources", "resource rules must supply at least one resource");
+                };
+                let refused = |why| FieldFault::invalid("nonResourceURLs", &urls, why);
+                rule.refuse(self.namespaced, || refused("namespaced rules cannot apply to non-resource URLs"))
+                    .refuse(of_resources, || {
+                        refused("rules cannot apply to both regular resources and non-resource URLs")
+                    })
+            })
+            .refuse(gathers && list(object, "/aggregationRule/clusterRoleSelectors").next().is_none(), || {
+                let why = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+                FieldFault::required("aggregationRule.clusterRoleSelectors", why)
+            })
+            .also(selectors)
+            .done()
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+}

@@ -1,0 +1,96 @@
+//! RoleBinding and ClusterRoleBinding.
+
+use super::GROUP;
+use crate::kinds::Strategy;
+use crate::kinds::check::Check;
+use crate::kinds::table::{self, Column, Row};
+use crate::object::{default, items, list, member, set, text_at};
+use crate::request::Part;
+use crate::validate::{FieldFault, NameRule};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// RoleBinding and ClusterRoleBinding.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct RoleBinding {
+    pub(in crate::kinds) namespaced: bool,
+}
+
+impl Strategy for RoleBinding {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(role) = member(object, "roleRef") {
+            default(role, "apiGroup", GROUP);
+            if text_at(role, "/apiGroup").is_empty() {
+                set(role, "apiGroup", GROUP.into());
+            }
+        }
+        for subject in items(object, "subjects") {
+            if matches!(text_at(subject, "/kind"), "User" | "Group") && text_at(subject, "/apiGroup").is_empty() {
+                set(subject, "apiGroup", GROUP.into());
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+        let kind = text_at(object, "/roleRef/kind");
+        Check::of(object)
+            .one_of("roleRef.apiGroup", &[GROUP])
+            .refuse(!kinds.contains(&kind), || FieldFault::unsupported("roleRef.kind", &kind.into(), kinds))
+            .required("roleRef.name")
+            .name("roleRef.name", NameRule::PathSegment)
+            .each("subjects", |subject, _| self.subject(subject))
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+        let mut faults = self.validate_create(new);
+        if new.get("roleRef") != old.get("roleRef") {
+            let said = |name: &str| text_at(new, &format!("/roleRef/{name}"));
+            // Told with the names of the Go fields.
+            let value = json!({"APIGroup": said("apiGroup"), "Kind": said("kind"), "Name": said("name")});
+            faults.push(FieldFault::invalid("roleRef", &value, "cannot change roleRef"));
+        }
+        faults
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Role, Age, Users*, Groups*, ServiceAccounts*")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let role = format!("{}/{}", text_at(object, "/roleRef/kind"), text_at(object, "/roleRef/name"));
+        let of_kind = |kind: &str| {
+            let subjects = list(object, "/subjects").filter(|subject| text_at(subject, "/kind") == kind);
+            let names = subjects.map(|subject| match kind {
+                "ServiceAccount" => format!("{}/{}", text_at(subject, "/namespace"), text_at(subject, "/name")),
+                _ => text_at(subject, "/name").to_owned(),
+            });
+            Value::from(names.collect::<Vec<_>>().join(", "))
+        };
+        vec![row.name(), role.into(), row.age(), of_kind("User"), of_kind("Group"), of_kind("ServiceAccount")]
+    }
+}
+
+impl RoleBinding {
+    fn subject<'a>(&self, subject: Check<'a>) -> Check<'a> {
+        let kind = text_at(subject.object(), "/kind");
+        let group = text_at(subject.object(), "/apiGroup");
+        let homeless = !self.namespaced && text_at(subject.object(), "/namespace").is_empty();
+        let subject = subject.required("name");
+        match kind {
+            "ServiceAccount" => subject
+                .name("name", NameRule::Subdomain)
+                .refuse(!group.is_empty(), || FieldFault::unsupported("apiGroup", &group.into(), &[""]))
+                .refuse(homeless, || FieldFault::required("namespace", "")),
+            "User" | "Group" => subject.one_of("apiGroup", &[GROUP]),
+            other => subject
+                .refuse(true, || FieldFault::unsupported("kind", &other.into(), &["ServiceAccount", "User", "Group"])),
+        }
+    }
+}

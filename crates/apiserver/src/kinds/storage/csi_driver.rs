@@ -1,0 +1,60 @@
+//! CSIDriver.
+
+use crate::kinds::Strategy;
+use crate::kinds::table::{self, Column, Row};
+use crate::object::{default, has, list, member, text_at};
+use crate::request::Part;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// `storage.k8s.io/v1` CSIDriver.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct CsiDriver;
+
+impl Strategy for CsiDriver {
+    fn warnings(&self, object: &Value, old: Option<&Value>, _: Part) -> Vec<String> {
+        const TOKENS: &str = "/spec/tokenRequests";
+        let asks = list(object, TOKENS).next().is_some() && !has(object, "/spec/serviceAccountTokenInSecrets");
+        let as_before = old.is_some_and(|old| old.pointer(TOKENS) == object.pointer(TOKENS));
+        let why = "is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume \
+                   attributes";
+        match asks && !as_before {
+            true => vec![format!("spec.serviceAccountTokenInSecrets {why}")],
+            false => Vec::new(),
+        }
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        let Some(spec) = member(object, "spec") else { return };
+        default(spec, "attachRequired", true);
+        default(spec, "volumeLifecycleModes", json!(["Persistent"]));
+        default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+        for key in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
+            default(spec, key, false);
+        }
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns(
+            "Name, AttachRequired:boolean, PodInfoOnMount:boolean, StorageCapacity:boolean, \
+             TokenRequests, RequiresRepublish:boolean, Modes, Age",
+        )
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        let audiences: Vec<_> =
+            list(object, "/spec/tokenRequests").map(|request| text_at(request, "/audience")).collect();
+        let audiences = if audiences.is_empty() { "<unset>".into() } else { audiences.join(",") };
+        vec![
+            row.name(),
+            row.truth("/spec/attachRequired"),
+            row.truth("/spec/podInfoOnMount"),
+            row.truth("/spec/storageCapacity"),
+            audiences.into(),
+            row.truth("/spec/requiresRepublish"),
+            row.joined("/spec/volumeLifecycleModes"),
+            row.age(),
+        ]
+    }
+}

@@ -1,0 +1,22 @@
+//! CSINode.
+
+use crate::kinds::Strategy;
+use crate::kinds::table::{self, Column, Row};
+use crate::object::list;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `storage.k8s.io/v1` CSINode.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct CsiNode;
+
+impl Strategy for CsiNode {
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Drivers:integer, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![row.name(), list(object, "/spec/drivers").count().into(), row.age()]
+    }
+}

@@ -1,0 +1,16 @@
+//! CSIStorageCapacity.
+
+use crate::kinds::{Strategy, warnings};
+use crate::request::Part;
+use serde_json::Value;
+
+/// `storage.k8s.io/v1` CSIStorageCapacity.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct CsiStorageCapacity;
+
+impl Strategy for CsiStorageCapacity {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
+        let selector = object.get("nodeTopology");
+        selector.map(|selector| warnings::node_selector(selector, "nodeTopology")).unwrap_or_default()
+    }
+}

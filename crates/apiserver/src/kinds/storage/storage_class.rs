@@ -1,0 +1,65 @@
+//! StorageClass.
+
+use crate::kinds::check::{Check, immutable};
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Strategy, warnings};
+use crate::object::{default, list, text_at};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// `storage.k8s.io/v1` StorageClass.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct StorageClass;
+
+impl Strategy for StorageClass {
+    fn warnings(&self, object: &Value, _: Option<&Value>, _: Part) -> Vec<String> {
+        let mut found = Vec::new();
+        for (at, topology) in list(object, "/allowedTopologies").enumerate() {
+            for (nth, expression) in list(topology, "/matchLabelExpressions").enumerate() {
+                let path = format!("allowedTopologies[{at}].matchLabelExpressions[{nth}].key");
+                found.extend(warnings::node_label(text_at(expression, "/key")).map(|why| format!("{path}: {why}")));
+            }
+        }
+        found
+    }
+
+    fn defaults(&self, object: &mut Value) {
+        default(object, "reclaimPolicy", "Delete");
+        default(object, "volumeBindingMode", "Immediate");
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        Check::of(object)
+            .required("provisioner")
+            .one_of("reclaimPolicy", &["Delete", "Retain"])
+            .one_of("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"])
+            .done()
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _: Part) -> Vec<FieldFault> {
+        let mut faults = Vec::new();
+        if new.get("parameters") != old.get("parameters") {
+            faults.push(FieldFault::forbidden("parameters", "updates to parameters are forbidden."));
+        }
+        faults.extend(immutable(new, old, &["provisioner", "reclaimPolicy", "volumeBindingMode"]));
+        faults
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![
+            row.name(),
+            row.text("/provisioner"),
+            row.text("/reclaimPolicy"),
+            row.text("/volumeBindingMode"),
+            row.truth("/allowVolumeExpansion"),
+            row.age(),
+        ]
+    }
+}

@@ -1,0 +1,51 @@
+//! VolumeAttachment.
+
+use crate::kinds::check::Check;
+use crate::kinds::reset::{ALL_BUT_STATUS, Reset};
+use crate::kinds::table::{self, Column, Row};
+use crate::kinds::{Context, Strategy};
+use crate::object::{default, member};
+use crate::request::Part;
+use crate::validate::FieldFault;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// `storage.k8s.io/v1` VolumeAttachment.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kinds) struct VolumeAttachment;
+
+impl Strategy for VolumeAttachment {
+    fn defaults(&self, object: &mut Value) {
+        if let Some(status) = member(object, "status") {
+            default(status, "attached", false);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
+        crate::object::set(object, "status", json!({"attached": false}));
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<FieldFault> {
+        Check::of(object).required("spec.attacher").required("spec.nodeName").done()
+    }
+
+    fn columns(&self) -> Option<Vec<Column>> {
+        table::columns("Name, Attacher, PV, Node, Attached:boolean, Age")
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let row = Row::new(object, now);
+        vec![
+            row.name(),
+            row.text("/spec/attacher"),
+            row.text("/spec/source/persistentVolumeName"),
+            row.text("/spec/nodeName"),
+            row.truth("/status/attached"),
+            row.age(),
+        ]
+    }
+
+    fn reset_fields(&self, part: Part) -> Option<Reset> {
+        (part == Part::Status).then_some(ALL_BUT_STATUS)
+    }
+}

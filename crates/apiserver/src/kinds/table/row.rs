@@ -1,0 +1,150 @@
+//! What the cells of built-in kinds are made of.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::durations;
+use crate::kinds::selector_text;
+use crate::object::{has, integer_at, list, text, text_at};
+
+/// How many of many things a cell shows.
+const SHOWN: usize = 3;
+
+/// An object of which a row tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    object: &'a Value,
+    now: Timestamp,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn new(object: &'a Value, now: Timestamp) -> Self {
+        Self { object, now }
+    }
+
+    pub(crate) fn name(&self) -> Value {
+        self.text("/metadata/name")
+    }
+
+    pub(crate) fn age(&self) -> Value {
+        self.since("/metadata/creationTimestamp", "<unknown>")
+    }
+
+    /// How long ago a time is.
+    pub(crate) fn since(&self, pointer: &str, unset: &str) -> Value {
+        let time = text_at(self.object, pointer).parse::<Timestamp>().ok();
+        time.map_or_else(|| unset.into(), |time| durations::age(time, self.now).into())
+    }
+
+    /// A text; empty if there is none.
+    pub(crate) fn text(&self, pointer: &str) -> Value {
+        text_at(self.object, pointer).into()
+    }
+
+    /// A text, or what stands for none.
+    pub(crate) fn text_or(&self, pointer: &str, none: &str) -> Value {
+        match text_at(self.object, pointer) {
+            "" => none.into(),
+            text => text.into(),
+        }
+    }
+
+    /// Any scalar as a text.
+    pub(crate) fn scalar_or_none(&self, pointer: &str) -> Value {
+        match has(self.object, pointer) {
+            true => text(self.object.pointer(pointer)).into(),
+            false => "<none>".into(),
+        }
+    }
+
+    /// A whole number; 0 if there is none.
+    pub(crate) fn number(&self, pointer: &str) -> Value {
+        integer_at(self.object, pointer).unwrap_or(0).into()
+    }
+
+    pub(crate) fn truth(&self, pointer: &str) -> Value {
+        (self.object.pointer(pointer) == Some(&Value::Bool(true))).into()
+    }
+
+    /// How many members or items.
+    pub(crate) fn size(&self, pointer: &str) -> Value {
+        self.object.pointer(pointer).map_or(0, size).into()
+    }
+
+    /// The texts of a list.
+    pub(crate) fn joined(&self, pointer: &str) -> Value {
+        list(self.object, pointer).filter_map(Value::as_str).collect::<Vec<_>>().join(",").into()
+    }
+
+    /// How many of the replicas are ready.
+    pub(crate) fn ready(&self) -> Value {
+        format!("{}/{}", self.number("/status/readyReplicas"), self.number("/spec/replicas")).into()
+    }
+
+    /// The phase of what is still there when it goes.
+    pub(crate) fn phase(&self) -> Value {
+        match has(self.object, "/metadata/deletionTimestamp") {
+            true => "Terminating".into(),
+            false => self.text("/status/phase"),
+        }
+    }
+}
+
+/// How many members or items.
+pub(crate) fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.len(),
+        Value::Object(members) => members.len(),
+        _ => 0,
+    }
+}
+
+/// The first few of many, and how many more.
+pub(crate) fn some(mut items: Vec<String>) -> String {
+    let more = items.len().saturating_sub(SHOWN);
+    items.truncate(SHOWN);
+    match more {
+        _ if items.is_empty() => "<none>".into(),
+        0 => items.join(","),
+        more => format!("{} + {more} more...", items.join(",")),
+    }
+}
+
+/// A map of labels as a text.
+pub(crate) fn labels(labels: Option<&Value>) -> String {
+    let labels = labels.and_then(Value::as_object).into_iter().flatten();
+    let texts: Vec<_> = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    if texts.is_empty() { "<none>".into() } else { texts.join(",") }
+}
+
+/// A structured selector as a text.
+pub(crate) fn selector(selector: Option<&Value>) -> String {
+    let text = selector.map(selector_text).unwrap_or_default();
+    if text.is_empty() { "<none>".into() } else { text }
+}
+
+/// The names and the images of the containers of a template's spec.
+pub(crate) fn containers(spec: Option<&Value>) -> (Value, Value) {
+    let all = |key: &str| {
+        let containers = spec.into_iter().flat_map(|spec| list(spec, "/containers"));
+        Value::from(containers.map(|container| text_at(container, key)).collect::<Vec<_>>().join(","))
+    };
+    (all("/name"), all("/image"))
+}
+
+/// Where the balancer of a Service or an Ingress is reached.
+pub(crate) fn ingress_addresses(object: &Value) -> String {
+    let addresses = list(object, "/status/loadBalancer/ingress").map(|ingress| match text_at(ingress, "/ip") {
+        "" => text_at(ingress, "/hostname"),
+        ip => ip,
+    });
+    addresses.collect::<Vec<_>>().join(",")
+}
+
+/// Access modes by their abbreviations, in a fixed order.
+pub(crate) fn access_modes(object: &Value, pointer: &str) -> String {
+    let known =
+        [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
+    let there = |mode: &str| list(object, pointer).any(|found| found.as_str() == Some(mode));
+    known.iter().filter(|(mode, _)| there(mode)).map(|(_, short)| *short).collect::<Vec<_>>().join(",")
+}
