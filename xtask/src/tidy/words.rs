@@ -96,16 +96,12 @@ mod tests {
     #[test]
     fn types_are_those_of_the_root_and_of_public_modules() {
         let sources = [
-            source(
-                "a/src/lib.rs",
-                "mod b;\npub mod c;\npub mod kinds;\n\npub use b::{LIMIT, Lock, go};\npub use b::d::Deep;\n",
-            ),
+            source("a/src/lib.rs", "mod b;\npub mod c;\n\npub use b::{LIMIT, Lock, go};\npub use b::d::Deep;\n"),
             source("a/src/b.rs", "pub struct Lock;\npub struct Hidden;\n"),
             source(
                 "a/src/c.rs",
                 "mod e;\npub use e::{\n    Far,\n    Near,\n};\npub enum Way<T> {}\nimpl X {\n    pub type Not = u8;\n}\n",
             ),
-            source("a/src/kinds.rs", "pub struct Inside;\n"),
         ];
         assert_eq!(public_types(Path::new("a/src/lib.rs"), &sources), ["Lock", "Deep", "Way", "Far", "Near"]);
     }
