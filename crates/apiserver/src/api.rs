@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Tokens, User};
 use crate::clock::Clock;
 use crate::db::Db;
 use crate::faults::Faults;
+use crate::health::Health;
 use crate::kinds::{Context, Registry};
 use crate::server::ApiServerConfig;
 use crate::store::History;
@@ -22,13 +24,15 @@ pub(crate) struct Api {
     pub(crate) config: ApiServerConfig,
     pub(crate) authenticator: Authenticator,
     pub(crate) faults: Faults,
+    pub(crate) audit: AuditLog,
+    pub(crate) health: Health,
     kinds: RwLock<Arc<Registry>>,
     random: Mutex<fastrand::Rng>,
 }
 
 impl Api {
     pub(crate) fn new(config: ApiServerConfig, tokens: Option<Tokens>) -> Self {
-        let clock = Arc::new(Clock::new());
+        let clock = Arc::new(Clock::new(config.start_time));
         let history = History {
             max_changes: config.history,
             max_bytes: config.history_bytes,
@@ -42,6 +46,8 @@ impl Api {
             clock,
             authenticator: Authenticator::new(tokens),
             faults: Faults::new(config.seed.unwrap_or(0)),
+            health: Health::default(),
+            audit: AuditLog::new(config.audit),
             kinds: RwLock::new(Arc::new(Registry::builtin())),
             random: Mutex::new(random),
             config,

@@ -1,5 +1,5 @@
 //! What a cluster's controllers do that clients take for part of the API: custom resource definitions come into force, deleted
-//! namespaces and definitions are emptied, and dependents follow their owners. And what the API server itself looks after: the
+//! namespaces and definitions are emptied, dependents follow their owners, and cluster roles are aggregated. And what the API server itself looks after: the
 //! Service `kubernetes`.
 //!
 //! One task runs them all. It is told of every change, lets each controller note what to do, and then does it through the same
@@ -9,6 +9,7 @@ mod definitions;
 mod garbage;
 mod kubernetes;
 mod namespaces;
+mod roles;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,18 +24,21 @@ pub(crate) use kubernetes::put_right as put_kubernetes_right;
 use crate::api::Api;
 use crate::db::AllChanges;
 use crate::request::options::WriteOptions;
+use crate::server::Controllers;
 use crate::store::{Change, Stored};
 
 /// Runs the controllers of a server that listens on `address` until `stop`. `quiet` is told each revision up to which nothing is
 /// left to do.
 pub(crate) async fn run(api: Arc<Api>, address: SocketAddr, stop: CancellationToken, quiet: watch::Sender<u64>) {
+    let _running = api.health.controllers_run();
     let mut feed = api.db.follow_all();
-    let mut controllers = Controllers::new(address);
+    let mut controllers = All::new(address);
     controllers.look_anew(&api);
     loop {
         let wake = controllers.work(&api).await;
+        api.health.controllers_have_looked();
         if let Some(revision) = api.db.revision_if_all_read(&feed)
-            && !controllers.is_busy()
+            && !(api.config.controllers.namespaces && controllers.is_busy())
         {
             quiet.send_replace(revision);
         }
@@ -58,20 +62,22 @@ pub(crate) async fn run(api: Arc<Api>, address: SocketAddr, stop: CancellationTo
 }
 
 #[derive(Debug)]
-struct Controllers {
+struct All {
     definitions: definitions::Definitions,
     garbage: garbage::Collector,
     kubernetes: kubernetes::Kubernetes,
     namespaces: namespaces::Cleaner,
+    roles: roles::Aggregator,
 }
 
-impl Controllers {
+impl All {
     fn new(address: SocketAddr) -> Self {
         Self {
             definitions: definitions::Definitions::default(),
             garbage: garbage::Collector::default(),
             kubernetes: kubernetes::Kubernetes::new(address),
             namespaces: namespaces::Cleaner::default(),
+            roles: roles::Aggregator::default(),
         }
     }
 
@@ -80,6 +86,7 @@ impl Controllers {
         self.kubernetes.observe(change);
         self.garbage.observe(change);
         self.namespaces.observe(change);
+        self.roles.observe(change);
     }
 
     /// Whether something is due that has not been tried yet.
@@ -103,18 +110,20 @@ impl Controllers {
         self.kubernetes.look_anew();
         self.namespaces.look_anew(api);
         self.garbage.look_anew(api);
+        self.roles.look_anew();
     }
 
     /// Does what is due; answers when the next is.
     async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
         let later = self.definitions.work(api).await;
         self.kubernetes.work(api);
-        if !api.config.controllers {
-            return later;
+        let Controllers { garbage, namespaces, roles } = api.config.controllers;
+        if roles {
+            self.roles.work(api);
         }
-        self.garbage.work(api).await;
-        let cleaned = self.namespaces.work(api).await;
-        later.into_iter().chain(cleaned).min()
+        let collected = if garbage { self.garbage.work(api).await } else { None };
+        let cleaned = if namespaces { self.namespaces.work(api).await } else { None };
+        later.into_iter().chain(collected).chain(cleaned).min()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The store behind a lock, with a clock and the watchers' wake-ups.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use tokio::sync::{broadcast, watch};
 
 use crate::clock::Clock;
 use crate::kinds::{Cluster, GroupResource};
-use crate::store::{Change, Expect, History, Range, Refused, ResourceKey, Store, Stored};
+use crate::server::Kept;
+use crate::store::{Change, Expect, History, Key, Range, Refused, ResourceKey, Store, Stored};
 
 /// The changes of all resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
 pub(crate) type AllChanges = broadcast::Receiver<Arc<Change>>;
@@ -194,6 +195,44 @@ impl Db {
         Ok(change)
     }
 
+    /// Makes the objects those that are given, in one step: what is none of them goes, what is as it was stays untouched, and each
+    /// other is a write. Answers how many writes that took.
+    pub(crate) fn restore(&self, wanted: &BTreeMap<(ResourceKey, Key), Kept>) -> usize {
+        let mut inner = self.lock();
+        let now = self.clock.instant();
+        let there: Vec<_> = inner
+            .store
+            .everything()
+            .map(|(resource, key, stored)| (resource.clone(), key.clone(), stored.clone()))
+            .collect();
+        let mut writes = 0;
+        let mut same = HashSet::new();
+        for (resource, key, stored) in there {
+            let place = (resource, key);
+            match wanted.get(&place) {
+                Some(kept) if kept.is(&stored) => {
+                    same.insert(place);
+                }
+                // What takes its place is another object, and may claim what others let go first.
+                _ => {
+                    if let Ok(change) = inner.store.remove(now, &place.0, &place.1, stored.revision()) {
+                        self.tell(&inner, &change);
+                        writes += 1;
+                    }
+                }
+            }
+        }
+        for (place, kept) in wanted.iter().filter(|(place, _)| !same.contains(place)) {
+            let mut value = Value::clone(&kept.value);
+            value["apiVersion"] = (*kept.api_version).into();
+            if let Ok(change) = inner.store.put(now, &place.0, &place.1, Expect::Absent, value) {
+                self.tell(&inner, &change);
+                writes += 1;
+            }
+        }
+        writes
+    }
+
     /// Forgets what came before that revision.
     pub(crate) fn compact(&self, revision: u64) {
         self.lock().store.compact(revision);
@@ -288,7 +327,7 @@ mod tests {
     #[tokio::test]
     async fn a_feed_that_is_not_read_keeps_no_change_alive() {
         let history = History { max_changes: 1, followed: 2, ..History::default() };
-        let db = Db::new(1, history, Arc::new(Clock::new()));
+        let db = Db::new(1, history, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
         let ((), mut slow) = db.follow(&resource, |_| ());
         let put =
@@ -312,7 +351,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_feed_of_a_resource_that_is_made_anew_ends() {
-        let db = Db::new(1, History { followed: 8, ..History::default() }, Arc::new(Clock::new()));
+        let db = Db::new(1, History { followed: 8, ..History::default() }, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
         let ((), mut feed) = db.follow(&resource, |_| ());
         db.put(&"pods".into(), "a", Expect::Absent, object(1)).expect("absent");

@@ -53,6 +53,7 @@
 
 mod admission;
 mod api;
+mod audit;
 mod auth;
 mod background;
 mod clock;
@@ -62,6 +63,7 @@ mod decode;
 pub mod discovery;
 mod failure;
 pub mod faults;
+mod health;
 pub mod kinds;
 pub mod managed;
 mod manager;
@@ -76,10 +78,16 @@ mod server;
 mod store;
 pub mod table;
 pub mod validate;
+mod wait;
 mod watch;
 
+pub use audit::{Audit, AuditRecord};
 pub use auth::TokenFileError;
-pub use server::{ApiServer, ApiServerConfig, LoadError, StartError};
+pub use server::{
+    ApiServer, ApiServerConfig, Controllers, InProcess, InProcessBody, InvalidSnapshot, LoadError, ServerSnapshot,
+    StartError,
+};
+pub use wait::{consistently, eventually};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

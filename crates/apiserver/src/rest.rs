@@ -6,6 +6,7 @@
 mod admission;
 mod binding;
 mod collection;
+mod components;
 mod create;
 mod delete;
 mod eviction;

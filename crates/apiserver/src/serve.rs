@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(crate) use body::{Body, Incoming};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
 use tokio::time::Instant;
@@ -32,6 +32,7 @@ pub(crate) use transform::Transform;
 pub(crate) use websocket::Socket;
 
 use crate::api::Api;
+use crate::audit::AuditRecord;
 use crate::auth::{self, Attributes, User};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, Before};
@@ -47,6 +48,11 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) headers: http::HeaderMap,
     pub(crate) user: User,
+    /// What it falls under, once it is known who asks.
+    flow: Option<auth::Flow>,
+    /// What it does, in the words of rules, and to what.
+    verb: String,
+    place: ResourcePath,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
     /// The connection, where the client would have another protocol on it.
@@ -75,6 +81,7 @@ pub(crate) async fn respond(
     request: Request<Incoming>,
     deadline: impl FnOnce(Instant),
 ) -> (Response<Body>, Option<Socket>) {
+    let received = Instant::now();
     let (mut head, incoming) = request.into_parts();
     let mut call = Call {
         upgrade: head.extensions.remove(),
@@ -84,6 +91,9 @@ pub(crate) async fn respond(
         query: Query::parse(head.uri.query().unwrap_or_default()),
         headers: head.headers,
         user: User::default(),
+        flow: None,
+        verb: String::new(),
+        place: ResourcePath::default(),
         warnings: Vec::new(),
     };
     let outcome = serve_in_time(&api, &mut call, incoming, deadline).await;
@@ -95,6 +105,7 @@ pub(crate) async fn respond(
         Ok(reply) => encode::reply(&call, reply, api.clock.now()),
         Err(failure) => encode::failure(&call, &failure),
     };
+    api.audit.note(record(&mut call, received, response.status()));
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return (response, call.socket);
     }
@@ -114,6 +125,10 @@ async fn serve_in_time(
         target => target,
     };
     let verb = verb(call, &target);
+    call.verb.clone_from(&verb);
+    if let Target::Resource(path) = &target {
+        call.place.clone_from(path);
+    }
     let Some(limit) = time_limit(call, &target, &verb)? else {
         return serve(api, call, &target, &verb, incoming).await;
     };
@@ -199,6 +214,7 @@ fn authorize(api: &Api, call: &mut Call, target: &Target, verb: &str) -> Outcome
     if let Some(wanted) = auth::impersonated(&call.headers)? {
         call.user = auth::impersonate(&api.db, &call.user, wanted, &attributes)?;
     }
+    call.flow = auth::classify(&api.db, &call.user, &attributes);
     auth::authorize(&api.db, &call.user, &attributes)
 }
 
@@ -240,6 +256,24 @@ fn time_limit(call: &Call, target: &Target, verb: &str) -> Outcome<Option<Durati
     Ok(Some(if asked.is_zero() { LONGEST } else { asked.min(LONGEST) }))
 }
 
+/// What is kept of a request that has been answered.
+fn record(call: &mut Call, received: Instant, code: StatusCode) -> AuditRecord {
+    let user_agent = call.user_agent().to_owned();
+    let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut call.place);
+    AuditRecord {
+        received,
+        user: call.user.name.clone(),
+        user_agent,
+        verb: std::mem::take(&mut call.verb),
+        group,
+        resource,
+        subresource,
+        namespace,
+        name,
+        code: code.as_u16(),
+    }
+}
+
 fn add_headers(api: &Api, call: &Call, scheduled: bool, response: &mut Response<Body>) {
     let audit = match call.header("audit-id") {
         "" => api.uuid(),
@@ -250,14 +284,10 @@ fn add_headers(api: &Api, call: &Call, scheduled: bool, response: &mut Response<
         headers.insert("audit-id", audit);
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-    if scheduled {
-        // One flow schema and one priority level serve all requests.
-        headers
-            .insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("3b5d7b35-ff3c-4aa5-a1d0-5a3b1c6f2b01"));
-        headers.insert(
-            "x-kubernetes-pf-prioritylevel-uid",
-            HeaderValue::from_static("8c0e4f1d-2f53-44a5-9e0f-3f4a1b7c9d02"),
-        );
+    if let Some(auth::Flow { schema, level }) = call.flow.as_ref().filter(|_| scheduled) {
+        for (name, uid) in [("x-kubernetes-pf-flowschema-uid", schema), ("x-kubernetes-pf-prioritylevel-uid", level)] {
+            headers.extend(HeaderValue::from_str(uid).ok().map(|uid| (HeaderName::from_static(name), uid)));
+        }
     }
     headers.remove(DATE);
     for value in warning_headers(&call.warnings) {

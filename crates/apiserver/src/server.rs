@@ -1,19 +1,23 @@
 //! The server as a value: start it, use it, drop it.
 
 mod activity;
+mod bootstrap;
+mod in_process;
 mod kubeconfig;
 mod listen;
 mod load;
+mod snapshot;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use pintle_meta::{ClientConfig, PemSource, Secret};
 use tokio::net::TcpListener;
@@ -22,8 +26,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
+use crate::audit::Audit;
 use crate::auth::{TokenFileError, Tokens};
 use crate::faults::Faults;
+pub use in_process::{InProcess, InProcessBody};
+pub(crate) use snapshot::Kept;
+pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 
 /// An API server that runs in this process until it is shut down or dropped.
 ///
@@ -61,7 +69,7 @@ impl ApiServer {
     /// would count gets a Warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::rest::WITHOUT_EFFECT;
 
-    /// Starts a server. When this returns, it answers. Dropping the future starts nothing.
+    /// Starts a server. When this returns, it answers, and is ready. Dropping the future starts nothing that lasts.
     ///
     /// # Errors
     ///
@@ -72,28 +80,36 @@ impl ApiServer {
     /// Outside of a tokio runtime.
     pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
         let mut tokens = config.token_auth_file.as_deref().map(Tokens::load).transpose().map_err(StartError::Tokens)?;
-        let wanted = SocketAddr::from(([127, 0, 0, 1], config.port));
+        let wanted = SocketAddr::new(config.bind, config.port);
         let bound = |cause| StartError::Bind { address: wanted, cause };
         let listener = TcpListener::bind(wanted).await.map_err(bound)?;
-        let address = listener.local_addr().map_err(bound)?;
+        let mut address = listener.local_addr().map_err(bound)?;
+        if address.ip().is_unspecified() {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
         let (acceptor, ca) = match config.tls {
             true => {
-                let (acceptor, ca) = tls::acceptor().map_err(StartError::Tls)?;
+                let (acceptor, ca) = tls::acceptor(address.ip()).map_err(StartError::Tls)?;
                 (Some(acceptor), Some(ca))
             }
             false => (None, None),
         };
         let token = tokens.as_mut().map(|tokens| {
-            let text = format!("{:032x}", fastrand::u128(..));
+            let text = token(config.seed)?;
             tokens.insert(&text, crate::auth::User::admin());
-            Secret::new(text)
+            Ok(Secret::new(text))
         });
+        let token = token.transpose()?;
         let api = Arc::new(Api::new(config, tokens));
-        load::bootstrap(&api, address);
+        bootstrap::bootstrap(&api, address);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let (told, quiet) = watch::channel(0);
+        let given_up = stop.clone().drop_guard();
+        let (told, mut quiet) = watch::channel(0);
         tasks.spawn(crate::background::run(api.clone(), address, stop.clone(), told));
+        // Ready is who has looked at all there is. It fails only where the controllers end, which the health endpoints tell.
+        let _ = quiet.wait_for(|revision| *revision > 0).await;
         tasks.spawn(listen::accept(listener, acceptor, api.clone(), stop.clone(), tasks.clone()));
+        given_up.disarm();
         Ok(Self { api, address, ca, token, stop, tasks, quiet })
     }
 
@@ -116,6 +132,11 @@ impl ApiServer {
         kubeconfig::render(&self.url(), self.ca.as_deref(), self.token.as_ref())
     }
 
+    /// A way to it that needs no socket, for clients of this process.
+    pub fn in_process(&self) -> InProcess {
+        InProcess::new(self.api.clone(), self.token.clone(), self.stop.clone())
+    }
+
     /// Creates the objects of a YAML or JSON text, in order, and returns how many it created. An object that exists already
     /// is left alone.
     ///
@@ -136,9 +157,33 @@ impl ApiServer {
         load::dir(&self.api, dir)
     }
 
+    /// All objects, as they are now.
+    pub fn snapshot(&self) -> ServerSnapshot {
+        ServerSnapshot::of(&self.api.db)
+    }
+
+    /// Makes the objects those of a snapshot, of this server or another one, with their uids, and returns how many writes that took.
+    /// Versions do not go back: what is as the snapshot has it is left alone, and what is not is deleted or made anew, under a version
+    /// of its own, as those who watch are told. Definitions are in force, or no more, once the server has
+    /// [settled](Self::settle).
+    pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
+        self.api.db.restore(snapshot.objects())
+    }
+
+    /// The requests that were answered so far, as many as [are kept](ApiServerConfig::audit).
+    pub fn audit(&self) -> Audit {
+        self.api.audit.read()
+    }
+
     /// The faults that this server is to make on purpose.
     pub fn faults(&self) -> &Faults {
         &self.api.faults
+    }
+
+    /// Has a check of `/readyz`, `/livez` and `/healthz` fail from now on, or no more: `etcd`, `informer-sync` and so on, as
+    /// `/readyz?verbose` names them. What has no such check has no effect.
+    pub fn fail_check(&self, name: &str, fails: bool) {
+        self.api.health.fail(name, fails);
     }
 
     /// Forgets the past: from now on, versions older than the present one can neither be watched from nor listed.
@@ -180,6 +225,17 @@ impl ApiServer {
     }
 }
 
+/// A token that nobody guesses, but who knows the seed.
+fn token(seed: Option<u64>) -> Result<String, StartError> {
+    let mut bytes = [0; 16];
+    match seed {
+        // Not what the uids are made of: clients see those.
+        Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
+        None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
+    }
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}
+
 impl Drop for ApiServer {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -211,7 +267,10 @@ impl Drop for ApiServer {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiServerConfig {
-    /// The port of 127.0.0.1 to listen on: 0, which takes a free one.
+    /// The address to listen on: 127.0.0.1. Whoever reaches another one is an administrator there, unless there is a
+    /// [file of tokens](Self::token_auth_file).
+    pub bind: IpAddr,
+    /// The port to listen on: 0, which takes a free one.
     pub port: u16,
     /// Whether to speak TLS, with a certificate made at the start, and HTTP/2 where the client can: no.
     pub tls: bool,
@@ -219,9 +278,12 @@ pub struct ApiServerConfig {
     /// once, at the start. Members of `system:masters` may do everything; others may do what roles grant them. Without a file,
     /// which is the default, every caller is an administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// Makes generated names and uids the same in each run: none, which makes them random. Faults that strike with a probability
-    /// follow it too; without a seed they follow 0.
+    /// Makes generated names, uids and the administrator's token the same in each run: none, which makes them random. Faults that
+    /// strike with a probability follow it too; without a seed they follow 0. The keys of TLS and of the tokens of service accounts
+    /// are random in any case.
     pub seed: Option<u64>,
+    /// The wall time at the start: none, which takes the machine's. From then on it goes as tokio's clock does, which a test can pause.
+    pub start_time: Option<SystemTime>,
     /// How often a watch that allows bookmarks gets one: every minute, and at most once a millisecond.
     pub bookmark_interval: Duration,
     /// How many changes of its resource a watcher may lag before its stream is cut: 4096. At least 1 counts. They are kept once for
@@ -237,25 +299,52 @@ pub struct ApiServerConfig {
     /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
     /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case.
     pub history_bytes: usize,
-    /// Whether dependents of deleted owners are collected and deleted namespaces emptied: yes. Custom resource definitions and
-    /// the Service `kubernetes` are looked after in any case.
-    pub controllers: bool,
+    /// The controllers that run: all. Custom resource definitions and the Service `kubernetes` are looked after in any case.
+    pub controllers: Controllers,
+    /// How many requests [the audit](ApiServer::audit) keeps: 10 000, the latest.
+    pub audit: usize,
 }
 
 impl Default for ApiServerConfig {
     fn default() -> Self {
         Self {
+            bind: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             tls: false,
             token_auth_file: None,
             seed: None,
+            start_time: None,
             bookmark_interval: Duration::from_secs(60),
             watch_buffer: 4096,
             first_revision: 1,
             history: 100_000,
             history_bytes: 256 << 20,
-            controllers: true,
+            controllers: Controllers::default(),
+            audit: 10_000,
         }
+    }
+}
+
+/// Which of a cluster's controllers a server runs, beside what it needs itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    /// Dependents of deleted owners are collected.
+    pub garbage: bool,
+    /// Deleted namespaces are emptied.
+    pub namespaces: bool,
+    /// Cluster roles are aggregated.
+    pub roles: bool,
+}
+
+impl Controllers {
+    /// None of them: as a bare API server.
+    pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false };
+}
+
+/// All of them.
+impl Default for Controllers {
+    fn default() -> Self {
+        Self { garbage: true, namespaces: true, roles: true }
     }
 }
 
@@ -274,6 +363,8 @@ pub enum StartError {
     Tokens(TokenFileError),
     /// No certificate can be made.
     Tls(Box<dyn std::error::Error + Send + Sync>),
+    /// The system gives no randomness for the administrator's token.
+    NoRandomness,
 }
 
 impl fmt::Display for StartError {
@@ -282,6 +373,7 @@ impl fmt::Display for StartError {
             Self::Bind { address, cause } => write!(f, "cannot listen on {address}: {cause}"),
             Self::Tokens(error) => error.fmt(f),
             Self::Tls(error) => write!(f, "no certificate could be made: {error}"),
+            Self::NoRandomness => f.write_str("the system gives no randomness for a token"),
         }
     }
 }
@@ -290,7 +382,7 @@ impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Bind { cause, .. } => Some(cause),
-            Self::Tokens(_) => None,
+            Self::Tokens(_) | Self::NoRandomness => None,
             Self::Tls(error) => Some(&**error),
         }
     }

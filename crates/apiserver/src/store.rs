@@ -117,6 +117,12 @@ impl Store {
         self.tables.get(resource).into_iter().flat_map(|table| table.range(range))
     }
 
+    /// All objects, as they are now.
+    pub(crate) fn everything(&self) -> impl Iterator<Item = (&ResourceKey, &Key, &Arc<Stored>)> {
+        let tables = self.tables.iter();
+        tables.flat_map(|(resource, table)| table.all().map(move |(key, stored)| (resource, key, stored)))
+    }
+
     /// Writes an object, if what is there is as expected. The value's `metadata.resourceVersion` is set to the new revision.
     pub(crate) fn put(
         &mut self,

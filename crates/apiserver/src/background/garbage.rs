@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_meta::{GroupVersion, PropagationPolicy};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::options;
 use crate::api::Api;
@@ -22,6 +24,9 @@ use crate::store::{Change, ChangeKind, Key, Range, ResourceKey, Stored};
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 const MANAGER: &str = "kube-controller-manager";
+/// When what could not be done is tried again; longer each time.
+const AGAIN: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// An object by its place in the store.
 type At = (ResourceKey, Key);
@@ -32,6 +37,9 @@ pub(super) struct Collector {
     dependents: HashMap<String, BTreeSet<At>>,
     queue: VecDeque<At>,
     queued: HashSet<At>,
+    /// What could not be done, and when it is tried again.
+    failed: HashSet<At>,
+    again: Option<(Instant, Duration)>,
 }
 
 /// What has become of the owner that a reference names.
@@ -121,18 +129,33 @@ impl Collector {
         }
     }
 
-    /// Looks at every object that is due.
-    pub(super) async fn work(&mut self, api: &Arc<Api>) {
+    /// Looks at every object that is due. Answers when what could not be done is tried again: each time after twice as long.
+    pub(super) async fn work(&mut self, api: &Arc<Api>) -> Option<Instant> {
+        if self.again.is_some_and(|(due, _)| due <= Instant::now()) {
+            for at in std::mem::take(&mut self.failed) {
+                self.enqueue(at);
+            }
+        }
         while let Some(at) = self.queue.pop_front() {
             self.queued.remove(&at);
             self.look_at(api, at);
             tokio::task::yield_now().await;
         }
+        let now = Instant::now();
+        self.again = match self.again {
+            _ if self.failed.is_empty() => None,
+            Some((due, pause)) if due > now => Some((due, pause)),
+            before => {
+                let pause = before.map_or(AGAIN, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+                Some((now + pause, pause))
+            }
+        };
+        self.again.map(|(due, _)| due)
     }
 
     fn look_at(&mut self, api: &Arc<Api>, at: At) {
         let kinds = api.kinds();
-        let Some((kind, (resource, key))) = resolve(api, &kinds, at) else { return };
+        let Some((kind, (resource, key))) = resolve(api, &kinds, at.clone()) else { return };
         let Some(stored) = api.db.get(&resource, &key) else { return };
         let object = stored.value();
         let metadata = &object["metadata"];
@@ -150,6 +173,7 @@ impl Collector {
         };
         if let Err(failure) = outcome {
             tracing::debug!(%key, message = failure.status.message, "an object could not be collected");
+            self.failed.insert(at);
         }
     }
 
@@ -161,12 +185,16 @@ impl Collector {
     /// Takes the owner out of its dependents' references, then its finalizer away.
     fn set_dependents_free(&mut self, api: &Arc<Api>, place: &Place, owner: &Value) -> Outcome<()> {
         let kinds = api.kinds();
+        let mut outcome = Ok(());
         for ((resource, _), dependent) in self.dependents_of(api, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let metadata = &dependent["metadata"];
             let place = Place::new(kind.clone(), text(metadata, "namespace"), text(metadata, "name"));
-            drop_references(api, &place, &|reference| text(reference, "uid") == uid(owner))?;
+            // One that cannot be written binds none of the others.
+            let freed = drop_references(api, &place, &|reference| text(reference, "uid") == uid(owner));
+            outcome = outcome.and(freed);
         }
+        outcome?;
         drop_finalizer(api, place, ORPHAN)
     }
 

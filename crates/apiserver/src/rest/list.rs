@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
 use serde_json::Value;
 
+use super::components;
 use super::object::{Place, Served};
 use super::token::Token;
 use crate::api::Api;
@@ -69,6 +70,7 @@ impl Selection {
 #[derive(Debug)]
 pub(crate) struct ListReply {
     pub(crate) items: Vec<Served>,
+    /// 0 where there is none.
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
@@ -83,6 +85,9 @@ enum At {
 impl Api {
     /// One object, as its kind shows it.
     pub(crate) fn get(&self, place: &Place) -> Outcome<Served> {
+        if components::are_meant(&place.kind) {
+            return components::get(place);
+        }
         let stored = self.db.get(&place.resource_key(), &place.key());
         let stored = stored.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
         Ok(Served::stored(&place.kind, &stored))
@@ -90,6 +95,9 @@ impl Api {
 
     /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
     pub(crate) fn list(&self, selection: &Selection, options: &ListOptions) -> Outcome<ListReply> {
+        if components::are_meant(&selection.kind) {
+            return Ok(components::list(selection));
+        }
         let (at, start) = self.place_in_past(selection, options)?;
         let cached = options.resource_version == "0" && !is_uncached(&selection.kind);
         let limit = options.limit.filter(|_| !cached).and_then(|limit| usize::try_from(limit).ok());

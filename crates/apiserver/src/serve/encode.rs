@@ -204,7 +204,10 @@ fn status_code(code: u16) -> StatusCode {
 
 /// A list put together from the objects' own encodings. Those of built-in kinds carry neither version nor kind.
 fn list_json(kind: &Kind, list: &ListReply) -> Vec<u8> {
-    let mut metadata = json!({"resourceVersion": list.revision.to_string()});
+    let mut metadata = json!({});
+    if list.revision > 0 {
+        metadata["resourceVersion"] = list.revision.to_string().into();
+    }
     if kind.custom || !list.continue_token.is_empty() {
         metadata["continue"] = list.continue_token.as_str().into();
     }

@@ -29,6 +29,10 @@ impl Table {
         self.objects.get(key)
     }
 
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Key, &Arc<Stored>)> {
+        self.objects.iter()
+    }
+
     pub(super) fn floor(&self) -> u64 {
         self.floor
     }
