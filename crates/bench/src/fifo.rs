@@ -5,21 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pintle_delta_fifo::{
-    DeltaFifo, DeltaFifoConfig, Item, KeyError, KeyListerGetter, MemoryStore, RealFifo, RealFifoConfig, StoreError,
+    DeltaFifo, DeltaFifoConfig, Item, KeyError, KeyListerGetter, MemoryStore, Queue, RealFifo, RealFifoConfig,
+    SharedFifo, SharedFifoConfig, StoreError,
 };
-use pintle_meta::ObjectKey;
+use pintle_informer::Cache;
+use pintle_meta::{Object as _, ObjectKey};
 
 use crate::meter::{Tally, measure};
+use crate::store::{Pod, pods};
 use crate::{Sample, answer};
-
-/// As much of a pod as the works need.
-struct Pod {
-    namespace: String,
-    name: String,
-    /// It has a version and a node so that it is as large as the other side's.
-    _version: String,
-    _node: String,
-}
 
 type Object = Arc<Pod>;
 type Known = Box<dyn KeyListerGetter<ObjectKey, Object> + Send + Sync>;
@@ -34,12 +28,12 @@ const BATCH: usize = 1000;
 
 /// By the names that both sides and `cargo xtask bench` have for them.
 const WORKS: &[(&str, Work)] = &[
-    ("fifo", |pods| add_then_pop(pods, real_fifo(), RealFifo::add, |fifo| fifo.pop().is_some())),
-    ("fifo-cycle", |pods| add_and_pop(pods, real_fifo(), RealFifo::add, |fifo| fifo.pop().is_some())),
-    ("delta-fifo", |pods| add_then_pop(pods, delta_fifo(), DeltaFifo::add, |fifo| fifo.pop().is_some())),
-    ("delta-fifo-cycle", |pods| add_and_pop(pods, delta_fifo(), DeltaFifo::add, |fifo| fifo.pop().is_some())),
-    ("fifo-store", |pods| through(pods, false)),
-    ("fifo-store-update", |pods| through(pods, true)),
+    ("fifo", |pods| add_then_pop(&pods, &real_fifo(known()), RealFifo::add)),
+    ("fifo-cycle", |pods| add_and_pop(&pods, &real_fifo(known()), RealFifo::add)),
+    ("delta-fifo", |pods| add_then_pop(&pods, &delta_fifo(), DeltaFifo::add)),
+    ("delta-fifo-cycle", |pods| add_and_pop(&pods, &delta_fifo(), DeltaFifo::add)),
+    ("fifo-store", |pods| through(&pods, false)),
+    ("fifo-store-update", |pods| through(&pods, true)),
 ];
 
 /// Does the work that the command line names.
@@ -48,24 +42,14 @@ pub fn main() -> ExitCode {
     let name = args.next().unwrap_or_default();
     let quick = args.any(|arg| arg == "--quick");
     let work = WORKS.iter().find(|(work, _)| *work == name);
-    let sample = work.map(|(_, work)| work(pods(if quick { PODS / 50 } else { PODS })));
+    let sample = work.map(|(_, work)| work(pods(if quick { PODS / 50 } else { PODS }, 0)));
     answer(sample, "cache_fifo WORK [--quick]", WORKS.iter().map(|(work, _)| *work))
-}
-
-fn pods(count: usize) -> Vec<Object> {
-    let pod = |at: usize| Pod {
-        namespace: format!("namespace-{}", at % 200),
-        name: format!("pod-name-{at:08}"),
-        _version: (1_000_000 + at).to_string(),
-        _node: format!("node-{}", (at * 7919) % 1000),
-    };
-    (0..count).map(|at| Arc::new(pod(at))).collect()
 }
 
 /// As on the other side, a key is put together whenever it is asked for.
 #[expect(clippy::unnecessary_wraps, reason = "the queues ask for it")]
 fn key_of(pod: &Object) -> Result<ObjectKey, KeyError> {
-    Ok(ObjectKey::new(&pod.namespace, &pod.name))
+    Ok(pod.key())
 }
 
 /// Known objects, of which there are none, as on the other side.
@@ -73,69 +57,71 @@ fn known() -> Option<Known> {
     Some(Box::new(MemoryStore::new(key_of)))
 }
 
-fn real_fifo() -> RealFifo<ObjectKey, Object> {
-    RealFifo::new(key_of, RealFifoConfig { known_objects: known(), ..RealFifoConfig::default() })
+/// Without known objects it is as informers have it: a list stays in one piece, and the queue is free while a batch is worked on.
+fn real_fifo(known_objects: Option<Known>) -> SharedFifo<RealFifo<ObjectKey, Object>> {
+    shared(RealFifo::new(key_of, RealFifoConfig { known_objects, ..RealFifoConfig::default() }))
 }
 
-fn delta_fifo() -> DeltaFifo<ObjectKey, Object> {
-    DeltaFifo::new(
-        key_of,
-        DeltaFifoConfig { known_objects: known(), emit_replaced: true, ..DeltaFifoConfig::default() },
-    )
+fn delta_fifo() -> SharedFifo<DeltaFifo<ObjectKey, Object>> {
+    let config = DeltaFifoConfig { known_objects: known(), emit_replaced: true, ..DeltaFifoConfig::default() };
+    shared(DeltaFifo::new(key_of, config))
+}
+
+/// Behind its lock, as client-go's queues always are: each call takes it, and wakes who waits.
+fn shared<Q: Queue>(queue: Q) -> SharedFifo<Q> {
+    SharedFifo::new(queue, SharedFifoConfig::default())
+}
+
+type Add<Q> = fn(&mut Q, Object) -> Result<(), StoreError>;
+
+fn put<Q: Queue>(fifo: &SharedFifo<Q>, add: Add<Q>, pod: &Object) {
+    add(&mut *fifo.lock(), pod.clone()).expect("each has a key");
+}
+
+/// Pops one, under the lock as client-go's `Pop` does, and does nothing with it.
+fn pop<Q: Queue>(fifo: &SharedFifo<Q>) {
+    fifo.process(Queue::pop, |_, popped| drop(popped)).wait().expect("nobody closes it");
 }
 
 /// All pods are added, and then popped one by one.
-fn add_then_pop<Q, E: std::fmt::Debug>(
-    pods: Vec<Object>,
-    mut fifo: Q,
-    add: fn(&mut Q, Object) -> Result<(), E>,
-    pop: fn(&mut Q) -> bool,
-) -> Sample {
-    let count = pods.len();
+fn add_then_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     let mut adding = 0.0;
     let mut popping = 0.0;
     let sample = measure(|| {
         let begun = Instant::now();
-        for pod in &pods {
-            add(&mut fifo, pod.clone()).expect("each has a key");
-        }
+        pods.iter().for_each(|pod| put(fifo, add, pod));
         adding = begun.elapsed().as_nanos() as f64;
         let begun = Instant::now();
-        while pop(&mut fifo) {}
+        pods.iter().for_each(|_| pop(fifo));
         popping = begun.elapsed().as_nanos() as f64;
-        Tally::operations(count)
+        Tally::operations(pods.len())
     });
-    let each = |took: f64| took / count as f64;
+    assert!(fifo.lock().is_empty());
+    let each = |took: f64| took / pods.len() as f64;
     sample.with("adding, ns/object", each(adding)).with("popping, ns/object", each(popping))
 }
 
 /// Each pod is added, and popped at once.
-fn add_and_pop<Q, E: std::fmt::Debug>(
-    pods: Vec<Object>,
-    mut fifo: Q,
-    add: fn(&mut Q, Object) -> Result<(), E>,
-    pop: fn(&mut Q) -> bool,
-) -> Sample {
+fn add_and_pop<Q: Queue>(pods: &[Object], fifo: &SharedFifo<Q>, add: Add<Q>) -> Sample {
     measure(|| {
-        for pod in &pods {
-            add(&mut fifo, pod.clone()).expect("each has a key");
-            assert!(pop(&mut fifo));
+        for pod in pods {
+            put(fifo, add, pod);
+            pop(fifo);
         }
         Tally::operations(pods.len())
     })
 }
 
-/// All pods are added to an atomic queue and popped in batches, each of which is put into the store in one go, under the keys that the
-/// queue knows. What the store had is told, as who tells handlers needs it. For an update it has them all already.
-fn through(pods: Vec<Object>, is_update: bool) -> Sample {
-    let mut store = MemoryStore::new(key_of);
-    let mut fifo = RealFifo::new(key_of, RealFifoConfig::default());
+/// All pods are added to an atomic queue and popped in batches, each of which is put into an informer's store in one transaction, which
+/// tells what was there. For an update it has them all already. Ours has its index by namespace, of which the other side's is free.
+fn through(pods: &[Object], is_update: bool) -> Sample {
+    let (store, fifo) = (Cache::new(), real_fifo(None));
     if is_update {
-        pass(&mut fifo, &mut store, &pods, RealFifo::add, false);
+        pass(&fifo, &store, pods, RealFifo::add, false);
     }
     let add = if is_update { RealFifo::update } else { RealFifo::add };
     let sample = measure(|| {
-        pass(&mut fifo, &mut store, &pods, add, is_update);
+        pass(&fifo, &store, pods, add, is_update);
         Tally::operations(pods.len())
     });
     assert_eq!(store.len(), pods.len());
@@ -143,21 +129,26 @@ fn through(pods: Vec<Object>, is_update: bool) -> Sample {
 }
 
 fn pass(
-    fifo: &mut RealFifo<ObjectKey, Object>,
-    store: &mut MemoryStore<ObjectKey, Object>,
+    fifo: &SharedFifo<RealFifo<ObjectKey, Object>>,
+    store: &Cache<Pod>,
     pods: &[Object],
-    add: fn(&mut RealFifo<ObjectKey, Object>, Object) -> Result<(), StoreError>,
+    add: Add<RealFifo<ObjectKey, Object>>,
     is_update: bool,
 ) {
-    for pod in pods {
-        add(fifo, pod.clone()).expect("each has a key");
-    }
-    while let Some(batch) = fifo.pop_batch(BATCH) {
-        for item in batch.items {
+    pods.iter().for_each(|pod| put(fifo, add, pod));
+    let mut popped = 0;
+    while popped < pods.len() {
+        // What is left of it when the batch is moved out says until when the batch is worked on.
+        let taken = fifo.take(|fifo| fifo.pop_batch(BATCH)).wait().expect("nobody closes it");
+        let items = taken.popped.items;
+        popped += items.len();
+        let changes = items.into_iter().map(|item| {
             let Item::One { key, delta } = item else { panic!("nobody put {:?} in", item.key()) };
-            let object = delta.into_object().expect("nothing is deleted");
-            let old = store.insert(key, object).expect("nothing is refused");
-            assert_eq!(old.is_some(), is_update, "the store tells what was there");
+            (key, delta.into_object())
+        });
+        for before in store.transaction(changes.collect(), "") {
+            let before = before.expect("no index function fails");
+            assert_eq!(before.is_some(), is_update, "the store tells what was there");
         }
     }
 }

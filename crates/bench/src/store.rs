@@ -16,7 +16,7 @@ use crate::meter::{Tally, measure};
 use crate::{Sample, answer};
 
 /// As much of a pod as the works need.
-struct Pod {
+pub(crate) struct Pod {
     metadata: ObjectMeta,
     node: String,
 }
@@ -71,7 +71,7 @@ impl Setting {
 }
 
 /// The pods of client-go's work; `shift` moves each to another node.
-fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
+pub(crate) fn pods(count: usize, shift: usize) -> Vec<Arc<Pod>> {
     let pod = |at: usize| {
         let mut metadata = ObjectMeta::new(format!("namespace-{}", at % 200), format!("pod-name-{at:08}"));
         metadata.resource_version = (1_000_000 + at).to_string();

@@ -32,7 +32,8 @@ impl Built {
 pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<Built> {
     println!("building our side");
     let cargo = crate::cargo();
-    cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package pintle-bench --bins").quiet().run()?;
+    let bins = binaries(works);
+    cmd!(sh, "{cargo} build --quiet --locked --release {FAST...} --package pintle-bench {bins...}").quiet().run()?;
     let target = crate::target_dir(sh)?;
     let mut missing = BTreeMap::new();
     let mut peers = |is_one: fn(Program) -> bool, build: &dyn Fn() -> anyhow::Result<PathBuf>| {
@@ -56,6 +57,23 @@ pub(crate) fn build(sh: &Shell, area: &Area, works: &[&Work]) -> anyhow::Result<
         missing.insert(REAL, format!("{why:#}"));
     }
     Ok(Built { rust: target.join("release"), kube, go, missing })
+}
+
+/// What cargo is told, so that it links no other area's programs, each of which takes a minute.
+fn binaries(works: &[&Work]) -> Vec<String> {
+    let around = works.iter().filter_map(|work| match work.around {
+        Around::Pods(_) => Some("load_server"),
+        Around::Cluster | Around::Servers => Some("api_server"),
+        Around::Nothing | Around::Quota(_) => None,
+    });
+    let programs =
+        works.iter().flat_map(|work| work.ours.iter().map(|ours| ours.run).chain(work.peers.iter().map(|peer| peer.1)));
+    let ours = programs.filter_map(|run| match run.program {
+        Program::Rust(name) => Some(name),
+        Program::Kube(_) | Program::Go(_) => None,
+    });
+    let names: BTreeSet<_> = around.chain(ours).collect();
+    names.into_iter().map(|name| format!("--bin={name}")).collect()
 }
 
 /// As one who wants it fast builds Rust; Go has no such choice.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use pintle_informer::{
-    HandlerGuard, InformerConfig, Projection, ReflectorConfig, ResourceEventHandler, SharedInformer,
+    HandlerGuard, InformerConfig, Projection, ReflectorConfig, ResourceEventHandler, SharedInformer, Subscription,
 };
 use pintle_meta::{ClientConfig, NamespaceScope, Object, Resource};
 use pintle_restreq::{Api, RestClient};
@@ -74,11 +74,16 @@ pub(super) struct Counted {
 }
 
 impl Counter {
-    /// Has the informer tell one of all updates to `wanted` objects from the version `newest` on.
-    pub(super) fn add<T: Object>(informer: &SharedInformer<T>, newest: u64, wanted: usize) -> Counted {
+    /// Has the informer tell one of all updates to `wanted` objects from the version `newest` on, as this subscription to it does.
+    pub(super) fn add<T: Object>(
+        informer: &SharedInformer<T>,
+        subscription: Subscription<T>,
+        newest: u64,
+        wanted: usize,
+    ) -> Counted {
         let (counts, done) = (Arc::<Counts>::default(), watch::Sender::new(None));
         let (told, is_done) = (counts.clone(), done.subscribe());
-        let guard = informer.add_event_handler(Self { newest, wanted, counts, done });
+        let guard = informer.handle(subscription, Self { newest, wanted, counts, done });
         Counted { counts: told, done: is_done, guard }
     }
 }

@@ -1,18 +1,19 @@
-//! A pod as a scheduler of one's own would hold it.
+//! A pod as a scheduler of one's own would hold it: what kube-scheduler's plug-ins read of one, and no more.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
-use pintle_meta::Metadata;
-use serde::de::IgnoredAny;
+use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
+use pintle_meta::{Metadata, Time};
 use serde::{Deserialize, Deserializer};
 
-/// What it is, what it asks for and where it is. All numbers are those that a scheduler adds up.
+/// What it is, what it wants and where it is. Nothing is shared between pods, and what few pods have is behind a pointer.
 #[derive(Deserialize)]
-#[allow(dead_code, reason = "it is held, and nobody schedules here")]
 pub(super) struct SlimPod {
     metadata: SlimMetadata,
+    #[allow(dead_code, reason = "it is held, and nobody schedules here")]
     spec: SlimSpec,
     #[serde(default)]
+    #[allow(dead_code, reason = "as above")]
     status: SlimStatus,
 }
 
@@ -26,9 +27,11 @@ struct SlimMetadata {
     namespace: Box<str>,
     uid: Box<str>,
     resource_version: Box<str>,
-    /// `name=value,name=value`, which selectors can be matched with.
-    #[serde(default, deserialize_with = "labels")]
-    labels: Box<str>,
+    creation_timestamp: Time,
+    #[serde(default)]
+    deletion_timestamp: Option<Time>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -38,18 +41,125 @@ struct SlimSpec {
     #[serde(default)]
     node_name: Option<Box<str>>,
     #[serde(default)]
+    node_selector: BTreeMap<Box<str>, Box<str>>,
+    #[serde(default)]
+    affinity: Option<Box<Affinity>>,
+    #[serde(default)]
+    topology_spread_constraints: Box<[TopologySpreadConstraint]>,
+    #[serde(default)]
+    tolerations: Box<[Toleration]>,
+    containers: Box<[Container]>,
+    #[serde(default)]
+    init_containers: Box<[Container]>,
+    #[serde(default, deserialize_with = "claims")]
+    volumes: Box<[Box<str>]>,
+    #[serde(default)]
+    overhead: Requests,
+    #[serde(default)]
     priority: i32,
-    #[serde(rename = "containers", deserialize_with = "requests")]
-    requests: Requests,
-    /// How many it has; one that has more than the usual two is looked at in the cluster.
-    #[serde(default, deserialize_with = "count")]
-    tolerations: u32,
+    #[serde(default)]
+    preemption_policy: PreemptionPolicy,
+    scheduler_name: Box<str>,
+    #[serde(default)]
+    host_network: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "as above")]
+struct Toleration {
+    /// Empty: all keys.
+    #[serde(default)]
+    key: Box<str>,
+    #[serde(default)]
+    operator: Operator,
+    #[serde(default)]
+    value: Box<str>,
+    #[serde(default)]
+    effect: Option<Effect>,
+    #[serde(default)]
+    toleration_seconds: Option<i64>,
 }
 
 #[derive(Default, Deserialize)]
+enum Operator {
+    Exists,
+    #[default]
+    #[serde(other)]
+    Equal,
+}
+
+#[derive(Deserialize)]
+enum Effect {
+    NoSchedule,
+    PreferNoSchedule,
+    NoExecute,
+}
+
+#[derive(Default, Deserialize)]
+enum PreemptionPolicy {
+    Never,
+    #[default]
+    #[serde(other)]
+    PreemptLowerPriority,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "as above")]
+struct Container {
+    name: Box<str>,
+    /// Nodes that have it already are better.
+    image: Box<str>,
+    #[serde(default)]
+    ports: Box<[Port]>,
+    #[serde(default, rename = "resources", deserialize_with = "requests")]
+    requests: Requests,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(dead_code, reason = "as above")]
+struct Port {
+    container_port: u16,
+    #[serde(default)]
+    host_port: u16,
+    #[serde(default, rename = "hostIP")]
+    host_ip: Option<Box<str>>,
+    #[serde(default)]
+    protocol: Protocol,
+}
+
+#[derive(Default, Deserialize)]
+#[allow(clippy::upper_case_acronyms, reason = "that is what they are called")]
+enum Protocol {
+    UDP,
+    SCTP,
+    #[default]
+    #[serde(other)]
+    TCP,
+}
+
+/// What a container asks for, as numbers that are added up.
+#[derive(Default)]
+#[allow(dead_code, reason = "as above")]
+struct Requests {
+    cpu_millis: u64,
+    memory_bytes: u64,
+    /// Of all other resources.
+    others: BTreeMap<Box<str>, u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[allow(dead_code, reason = "as above")]
 struct SlimStatus {
+    #[serde(default)]
     phase: Phase,
+    #[serde(default)]
+    nominated_node_name: Option<Box<str>>,
+    #[serde(default)]
+    start_time: Option<Time>,
 }
 
 #[derive(Default, Deserialize)]
@@ -61,14 +171,6 @@ enum Phase {
     Failed,
     #[serde(other)]
     Unknown,
-}
-
-/// What all containers ask for together.
-#[derive(Default)]
-#[allow(dead_code, reason = "as above")]
-struct Requests {
-    cpu_millis: u64,
-    memory_bytes: u64,
 }
 
 impl Metadata for SlimMetadata {
@@ -87,36 +189,38 @@ impl Metadata for SlimMetadata {
     fn resource_version(&self) -> &str {
         &self.resource_version
     }
+
+    fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
+    }
 }
 
-fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
-    let labels = std::collections::BTreeMap::<String, String>::deserialize(deserializer)?;
-    let mut text = String::new();
-    for (name, value) in labels {
-        let separator = if text.is_empty() { "" } else { "," };
-        let _ = write!(text, "{separator}{name}={value}");
+impl<'de> Deserialize<'de> for Requests {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut requests = Self::default();
+        for (resource, quantity) in BTreeMap::<Box<str>, String>::deserialize(deserializer)? {
+            let quantity = number(&quantity);
+            match &*resource {
+                "cpu" => requests.cpu_millis = (quantity * 1e3).ceil() as u64,
+                "memory" => requests.memory_bytes = quantity.ceil() as u64,
+                _ => _ = requests.others.insert(resource, quantity.ceil() as u64),
+            }
+        }
+        Ok(requests)
     }
-    Ok(text.into())
 }
 
 fn requests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Requests, D::Error> {
     #[derive(Deserialize)]
-    struct Container {
-        #[serde(default)]
-        resources: Resources,
-    }
-    #[derive(Default, Deserialize)]
     struct Resources {
         #[serde(default)]
-        requests: std::collections::BTreeMap<String, String>,
+        requests: Requests,
     }
-    let mut sum = Requests::default();
-    for container in Vec::<Container>::deserialize(deserializer)? {
-        let request = |name| container.resources.requests.get(name).map_or(0.0, |quantity| number(quantity));
-        sum.cpu_millis += (request("cpu") * 1e3).ceil() as u64;
-        sum.memory_bytes += request("memory").ceil() as u64;
-    }
-    Ok(sum)
+    Ok(Resources::deserialize(deserializer)?.requests)
 }
 
 /// Of a quantity with one of the usual suffixes.
@@ -132,8 +236,21 @@ fn number(quantity: &str) -> f64 {
     digits.parse::<f64>().unwrap_or(0.0) * factor
 }
 
-fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    Ok(Vec::<IgnoredAny>::deserialize(deserializer)?.len() as u32)
+/// The claims of volumes that have one, which bind a pod to where these are.
+fn claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Volume {
+        #[serde(default)]
+        persistent_volume_claim: Option<Claim>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Claim {
+        claim_name: Box<str>,
+    }
+    let volumes = Vec::<Volume>::deserialize(deserializer)?.into_iter();
+    Ok(volumes.filter_map(|volume| Some(volume.persistent_volume_claim?.claim_name)).collect())
 }
 
 #[cfg(test)]
@@ -145,10 +262,43 @@ mod tests {
     fn what_is_held_is_what_a_scheduler_reads() {
         let pods = Pods::new(1);
         let pod: SlimPod = serde_json::from_slice(pods.list(0..1)).expect("a pod is one");
-        assert!(pod.spec.node_name.is_some() && pod.spec.requests.cpu_millis >= 100);
-        assert!(pod.spec.requests.memory_bytes >= 128 << 20 && pod.spec.tolerations == 2);
-        assert!(matches!(pod.status.phase, Phase::Running));
-        assert!(pod.metadata.labels.contains(",pod-template-hash="));
+        let spec = &pod.spec;
+        assert!(spec.node_name.is_some() && &*spec.scheduler_name == "default-scheduler");
+        let [app, proxy] = &*spec.containers else { panic!("it has two containers") };
+        assert!(app.requests.cpu_millis >= 50 && proxy.requests.memory_bytes >= 64 << 20);
+        assert!(app.requests.others.is_empty() && app.ports[0].container_port == 8080);
+        let [first, second] = &*spec.tolerations else { panic!("it tolerates two") };
+        assert_eq!([&*first.key, &*second.key].map(|key| key.starts_with("node.kubernetes.io/")), [true; 2]);
+        assert!(matches!((&first.operator, &first.effect), (Operator::Exists, Some(Effect::NoExecute))));
+        assert_eq!(first.toleration_seconds, Some(300));
+        assert!(matches!(pod.status.phase, Phase::Running) && pod.status.start_time.is_some());
+        assert_eq!(pod.metadata.labels().len(), 6);
         assert_eq!([number("1500m"), number("64Mi"), number("2")], [1.5, 67_108_864.0, 2.0]);
+    }
+
+    #[test]
+    fn what_few_pods_have_is_held_as_well() {
+        let pod = r#"{
+            "metadata": {"name": "a", "namespace": "b", "uid": "c", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                "schedulerName": "s", "priority": 7, "preemptionPolicy": "Never", "hostNetwork": true, "nodeSelector": {"disk": "ssd"},
+                "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
+                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "w", "emptyDir": {}}],
+                "overhead": {"memory": "1Ki"},
+                "containers": [{
+                    "name": "c", "image": "i", "resources": {"requests": {"vendor.example/gpu": "2"}},
+                    "ports": [{"containerPort": 53, "hostPort": 53, "protocol": "UDP"}]
+                }]
+            }
+        }"#;
+        let SlimSpec { node_selector, affinity, volumes, overhead, containers, priority, preemption_policy, .. } =
+            serde_json::from_str::<SlimPod>(pod).expect("a pod").spec;
+        assert_eq!((priority, overhead.memory_bytes), (7, 1024));
+        assert_eq!(node_selector.get("disk").map(|value| &**value), Some("ssd"));
+        assert!(affinity.is_some_and(|affinity| affinity.pod_anti_affinity.is_some()));
+        assert_eq!(volumes.iter().map(|claim| &**claim).collect::<Vec<_>>(), ["data"]);
+        assert_eq!(containers[0].requests.others.get("vendor.example/gpu"), Some(&2));
+        assert!(containers[0].ports[0].host_port == 53 && matches!(containers[0].ports[0].protocol, Protocol::UDP));
+        assert!(matches!(preemption_policy, PreemptionPolicy::Never));
     }
 }

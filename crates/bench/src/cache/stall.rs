@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::runtime::Builder;
 
 use super::Setting;
-use super::informer::{Kept, informer};
+use super::informer::{Counter, Kept, informer};
 use crate::Sample;
 use crate::meter::{Tally, measure, thread_cpu};
 
-/// The first list in a runtime with one thread. Beside it a task yields over and over: told is how long others had the thread at most, on
+/// The first list in a runtime with one thread, and until a handler has been told all of it. Beside it a task yields over and over: told is how long others had the thread at most, on
 /// the wall, and in CPU, which is without the times at which the thread had no processor.
 pub(super) fn stall(how: &Setting) -> Sample {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be had");
@@ -18,8 +18,12 @@ pub(super) fn stall(how: &Setting) -> Sample {
     let (mut longest, mut longest_cpu) = (Duration::ZERO, Duration::ZERO);
     let sample = measure(|| {
         runtime.block_on(async {
+            let mut handler = Counter::add(&informer, informer.subscribe(), u64::MAX, 1);
             informer.start();
-            let synced = informer.wait_for_sync();
+            let told = async {
+                informer.wait_for_sync().await.expect("it is not shut down");
+                assert!(handler.guard.synced().await, "the informer runs");
+            };
             let probe = async {
                 let (mut wall, mut cpu) = (Instant::now(), thread_cpu());
                 loop {
@@ -31,9 +35,10 @@ pub(super) fn stall(how: &Setting) -> Sample {
                 }
             };
             tokio::select! {
-                synced = synced => synced.expect("it is not shut down"),
+                () = told => {}
                 () = probe => {}
             }
+            assert_eq!(handler.adds(), informer.lister().len());
         });
         Tally::operations(informer.lister().len())
     });

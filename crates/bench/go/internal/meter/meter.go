@@ -42,6 +42,11 @@ func Calls(adds, gets int) Tally { return Tally{adds + gets, adds, gets} }
 // Measure runs work, and measures it alone, on a heap that has just been collected.
 func Measure(work func() Tally) Sample {
 	debug.FreeOSMemory()
+	return MeasureOnly(work)
+}
+
+// MeasureOnly is Measure on the heap as it is.
+func MeasureOnly(work func() Tally) Sample {
 	// From here on the peak is this work's.
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		fmt.Fprintln(os.Stderr, "the peak includes the preparation:", err)
