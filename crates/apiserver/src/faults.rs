@@ -37,6 +37,8 @@ pub(crate) struct Request<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) user_agent: &'a str,
+    /// The `resourceVersion` that a read asks for; empty where it wants the newest.
+    pub(crate) version: &'a str,
 }
 
 /// What a rule does to a request before it is served.
@@ -46,6 +48,8 @@ pub(crate) struct Before {
     pub(crate) answer: Option<Answer>,
     /// Serve it, then lose the answer.
     pub(crate) lose_answer: Option<Answer>,
+    /// Read what this version left.
+    pub(crate) stale: Option<u64>,
 }
 
 /// What a rule does to a watch.
@@ -113,6 +117,7 @@ impl Faults {
                     break;
                 }
                 Fault::LoseAnswer(answer) => before.lose_answer = Some(answer.clone()),
+                Fault::Stale(version) => before.stale = Some(*version),
                 Fault::Expire | Fault::CutAfter(_) | Fault::CutMidFrame(_) => (),
             }
         }
@@ -129,6 +134,7 @@ impl Faults {
             namespace: &selection.namespace,
             name: selection.name().unwrap_or_default(),
             user_agent,
+            version: "",
         };
         let mut inner = self.lock();
         let Inner { rules, hits, .. } = &mut *inner;

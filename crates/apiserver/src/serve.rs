@@ -53,6 +53,8 @@ pub(crate) struct Call {
     /// What it does, in the words of rules, and to what.
     verb: String,
     place: ResourcePath,
+    /// It reads what this version left, for a fault that a test asked for.
+    stale: Option<u64>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
     /// The connection, where the client would have another protocol on it.
@@ -94,6 +96,7 @@ pub(crate) async fn respond(
         flow: None,
         verb: String::new(),
         place: ResourcePath::default(),
+        stale: None,
         warnings: Vec::new(),
     };
     let outcome = serve_in_time(&api, &mut call, incoming, deadline).await;
@@ -146,6 +149,7 @@ async fn serve(api: &Arc<Api>, call: &mut Call, target: &Target, verb: &str, inc
     if !before.delay.is_zero() {
         tokio::time::sleep(before.delay).await;
     }
+    call.stale = before.stale;
     if let Some(answer) = before.answer {
         return Ok(Reply::Fault(answer));
     }
@@ -232,6 +236,7 @@ fn scripted_fault(api: &Api, call: &Call, target: &Target, verb: &str) -> Before
         namespace: &path.namespace,
         name: &path.name,
         user_agent: call.user_agent(),
+        version: call.query.text("resourceVersion"),
     })
 }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Request, RuleId};
 
-/// What goes wrong. The first three are for requests of any verb; the others for watches alone.
+/// What goes wrong. The first three are for requests of any verb, the fourth for reads; the others for watches alone.
 ///
 /// # Examples
 ///
@@ -38,6 +38,11 @@ pub enum Fault {
     Answer(Answer),
     /// The request is served, and its outcome stands; but this is what is answered.
     LoseAnswer(Answer),
+    /// A get or list that takes any version (`resourceVersion=0`), or one that is as old, gets what this version left, as from an API
+    /// server whose watch cache has come no further; one that asks for a later one is refused, as not there yet. Reads that want the
+    /// newest, without a `resourceVersion`, are not struck, nor are watches. The version has to be
+    /// [kept](crate::ApiServerConfig::history) still.
+    Stale(u64),
     /// A watch begins with an ERROR event 410, as if its version were too old.
     Expire,
     /// A watch's connection is cut after this many frames.
@@ -159,12 +164,14 @@ impl Rule {
 
     fn matches(&self, request: &Request<'_>) -> bool {
         let same = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
+        let is_read = matches!(request.verb, "get" | "list");
         same(&self.verb, request.verb)
             && same(&self.group, request.group)
             && same(&self.resource, request.resource)
             && same(&self.namespace, request.namespace)
             && same(&self.name, request.name)
             && self.user_agent.as_ref().is_none_or(|prefix| request.user_agent.starts_with(prefix))
+            && (!matches!(self.fault, Fault::Stale(_)) || is_read && !request.version.is_empty())
     }
 }
 

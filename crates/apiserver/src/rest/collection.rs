@@ -18,7 +18,7 @@ impl Api {
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Outcome<ListReply> {
-        let listed = self.list(selection, &paged(list))?;
+        let listed = self.list(selection, &paged(list), None)?;
         for item in &listed.items {
             let place = Place::new(selection.kind.clone(), text(&item.value, "namespace"), text(&item.value, "name"));
             match self.delete(&place, options) {

@@ -85,16 +85,28 @@ enum At {
 impl Api {
     /// One object, as its kind shows it.
     pub(crate) fn get(&self, place: &Place) -> Outcome<Served> {
+        self.get_in(place, None)
+    }
+
+    /// The same as it is now, or as a stale view has it.
+    pub(crate) fn get_in(&self, place: &Place, stale: Option<u64>) -> Outcome<Served> {
         if components::are_meant(&place.kind) {
             return components::get(place);
         }
-        let stored = self.db.get(&place.resource_key(), &place.key());
+        let (resource, key) = (place.resource_key(), place.key());
+        let stored = self.db.read(|store| match stale {
+            None => Ok(store.get(&resource, &key).cloned()),
+            Some(version) => match store.past(&resource, version) {
+                Ok(past) => Ok(past.get(&key).cloned()),
+                Err(_) => Err(view_is_gone(version)),
+            },
+        })?;
         let stored = stored.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
         Ok(Served::stored(&place.kind, &stored))
     }
 
     /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
-    pub(crate) fn list(&self, selection: &Selection, options: &ListOptions) -> Outcome<ListReply> {
+    pub(crate) fn list(&self, selection: &Selection, options: &ListOptions, stale: Option<u64>) -> Outcome<ListReply> {
         if components::are_meant(&selection.kind) {
             return Ok(components::list(selection));
         }
@@ -106,12 +118,16 @@ impl Api {
             None => selection.range(),
         };
         let resource = selection.kind.store.to_string();
-        self.db.read(|store| match at {
-            At::Newest => {
+        self.db.read(|store| match (at, stale) {
+            (At::Newest, None) => {
                 let revision = store.revision();
                 Ok(page(selection, store.range(&resource, &range), limit, revision))
             }
-            At::Exactly(revision) => {
+            (At::Newest, Some(version)) => {
+                let past = store.past(&resource, version).map_err(|_| view_is_gone(version))?;
+                Ok(page(selection, past.range(&range), limit, version))
+            }
+            (At::Exactly(revision), _) => {
                 let past = store.past(&resource, revision).map_err(|_| too_old(options, start.as_deref()))?;
                 Ok(page(selection, past.range(&range), limit, revision))
             }
@@ -168,6 +184,11 @@ fn page<'a>(
         }
     }
     reply
+}
+
+/// What is answered where a test wants a view that nobody keeps.
+fn view_is_gone(version: u64) -> Failure {
+    Failure::internal(format!("the stale view {version} is no longer kept"))
 }
 
 /// What a list answers that asks for a forgotten revision.

@@ -172,9 +172,9 @@ async fn get(api: &Arc<Api>, call: &Call, place: &Place) -> Outcome<Reply> {
                 false => Failure::plain(500, message),
             }
         })?;
-        wait_for(api, kind, version).await?;
+        wait_for(api, kind, version, call.stale).await?;
     }
-    let object = api.get(place)?;
+    let object = api.get_in(place, call.stale)?;
     Ok(Reply::Object { code: 200, kind: kind.clone(), object, format })
 }
 
@@ -186,9 +186,9 @@ async fn list(api: &Arc<Api>, call: &Call, place: &Place, path: &ResourcePath) -
     options.check()?;
     let selection = selection.checked()?;
     if let Some(version) = api.version_to_wait_for(&options)? {
-        wait_for(api, kind, version).await?;
+        wait_for(api, kind, version, call.stale).await?;
     }
-    let list = api.list(&selection, &options)?;
+    let list = api.list(&selection, &options, call.stale)?;
     Ok(Reply::List { kind: kind.clone(), list, format })
 }
 
@@ -227,12 +227,17 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
     Ok(options)
 }
 
-/// Waits for a revision that is yet to come; fails if it does not come in time.
-pub(super) async fn wait_for(api: &Api, kind: &Kind, version: u64) -> Outcome<()> {
+/// Waits for a revision that is yet to come; fails if it does not come in time. To a stale view it does not.
+pub(super) async fn wait_for(api: &Api, kind: &Kind, version: u64, stale: Option<u64>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
-    if api.db.revision() >= version || api.db.wait_for(version, patience).await {
-        return Ok(());
-    }
-    Err(Failure::too_large_version(version, api.db.revision(), u32::from(!uncached)))
+    let reached = match stale {
+        Some(stale) if stale < version => {
+            tokio::time::sleep(patience).await;
+            stale
+        }
+        _ if api.db.revision() >= version || api.db.wait_for(version, patience).await => return Ok(()),
+        _ => api.db.revision(),
+    };
+    Err(Failure::too_large_version(version, reached, u32::from(!uncached)))
 }

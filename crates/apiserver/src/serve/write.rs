@@ -120,7 +120,7 @@ async fn delete_collection(api: &Arc<Api>, call: &mut Call, place: Place, incomi
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
     if let Some(version) = api.version_to_wait_for(&list)? {
-        resource::wait_for(api, &kind, version).await?;
+        resource::wait_for(api, &kind, version, None).await?;
     }
     let list = api.delete_collection(&selection, &list, &options)?;
     Ok(Reply::List { kind, list, format })

@@ -2,7 +2,8 @@
 //! the local API services, the range of the services' addresses, the Lease of the server itself.
 //!
 //! `bootstrap/objects.jsonl` is what a kube-apiserver 1.36.1 holds a minute after its start, an object a line, in the order in which it made
-//! them, without what a server fills in. Objects whose content depends on the server are made here.
+//! them, without what a server fills in. Objects whose content depends on the server are made here. The config map that says since when
+//! legacy tokens are tracked is left out, so that a test's config maps are its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,15 +40,9 @@ pub(super) fn bootstrap(api: &Arc<Api>, address: SocketAddr) {
 /// What says something of this very server.
 fn of_server(api: &Api) -> Vec<Value> {
     let now = api.clock.now_text();
-    let day = now.split_once('T').map_or("", |(day, _)| day);
     let identity = api.with_random(|random| (0..26).map(|_| random.lowercase()).collect::<String>());
     let identity = format!("apiserver-{identity}");
     vec![
-        json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"},
-            "data": {"since": day},
-        }),
         json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
             "spec": {"cidrs": ["10.0.0.0/24"]},

@@ -57,6 +57,14 @@ impl<'a> Past<'a> {
         Self { table, undone }
     }
 
+    /// The object of that key.
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Arc<Stored>> {
+        match self.undone.get(key) {
+            Some((_, object)) => *object,
+            None => self.table?.get(key),
+        }
+    }
+
     /// The objects of `range`, in the order of their keys.
     pub(crate) fn range(&self, range: &Range) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
         let prefix = range.prefix().to_owned();

@@ -225,3 +225,33 @@ async fn what_a_rule_strikes_does_not_hang_on_the_rules_beside_it() {
     assert!(alone.contains(&503) && alone.contains(&200), "{alone:?}");
     assert_eq!(alone, struck(true).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_takes_any_version_may_come_from_a_view_that_lags() {
+    let server = server().await;
+    let then = create_map(&server, "old", json!({})).await;
+    let now = create_map(&server, "new", json!({})).await;
+    let later = patch_map(&server, "old", json!({"data": {"k": "w"}})).await;
+    let stale = Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(Fault::Stale(then)) };
+    let stale = server.faults().add(stale);
+    let names = async |query: &str| {
+        let list = get(&server, &format!("{CONFIG_MAPS}?{query}")).await.body;
+        let items = list["items"].as_array().into_iter().flatten();
+        let names: Vec<_> = items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect();
+        (names.join(" "), list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(names("resourceVersion=0").await, ("old".to_owned(), then.to_string()));
+    assert_eq!(names(&format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan")).await.0, "old");
+    assert_eq!(names("").await, ("new old".to_owned(), later.to_string()), "who wants the newest gets that");
+    assert_eq!(server.faults().hits_of(stale), 2);
+    let old = get(&server, &format!("{CONFIG_MAPS}/old?resourceVersion=0")).await.body;
+    assert_eq!((version(&old), &old["data"]["k"]), (then, &json!("v")));
+    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/new?resourceVersion=0")).await.code, 404, "it is not there yet");
+    let refused = get(&server, &format!("{CONFIG_MAPS}?resourceVersion={now}&resourceVersionMatch=NotOlderThan")).await;
+    assert_eq!(
+        (refused.code, &refused.body["details"]["causes"][0]["reason"]),
+        (504, &json!("ResourceVersionTooLarge"))
+    );
+    server.faults().remove(stale);
+    assert_eq!(names("resourceVersion=0").await.0, "new old");
+}
