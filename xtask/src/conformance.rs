@@ -49,7 +49,8 @@ fn client(sh: &Shell) -> anyhow::Result<ExitCode> {
     let (cargo, kubeconfig) = (crate::cargo(), real.kubeconfig());
     let scenarios = cmd!(sh, "{cargo} test --quiet --locked --package pintle --test it handles:: -- --test-threads=1");
     let passed = scenarios.quiet().env("PINTLE_CONFORMANCE_KUBECONFIG", &kubeconfig).run().is_ok();
-    let requests = cmd!(sh, "{cargo} test --quiet --locked --package pintle-restreq --test it real:: -- --test-threads=1");
+    let requests =
+        cmd!(sh, "{cargo} test --quiet --locked --package pintle-restreq --test it real:: -- --test-threads=1");
     let requested = requests.quiet().env("PINTLE_TEST_KUBECONFIG", kubeconfig).run().is_ok();
     Ok(if passed && requested { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

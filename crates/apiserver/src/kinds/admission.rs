@@ -127,6 +127,11 @@ fn fill_match(rules: &mut Value) {
 pub(super) struct ApiService;
 
 impl Strategy for ApiService {
+    // That of the core group ends with its dot.
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
         set(object, "status", Value::Object(serde_json::Map::new()));
     }
@@ -142,7 +147,7 @@ impl Strategy for ApiService {
         let wanted = format!("{}.{}", text_at(object, "/spec/version"), text_at(object, "/spec/group"));
         let name = text_at(object, "/metadata/name");
         Check::of(object)
-            .refuse(name != wanted.trim_end_matches('.'), || {
+            .refuse(name != wanted, || {
                 FieldFault::invalid_text(
                     "metadata.name",
                     name,

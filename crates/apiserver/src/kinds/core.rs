@@ -220,7 +220,7 @@ fn address_faults<'a>(endpoints: &Value, address: Check<'a>) -> Check<'a> {
         .refuse(special.is_some(), || special.unwrap_or_else(|| FieldFault::required("ip", "")))
 }
 
-/// `v1` ComponentStatus, of which there is none.
+/// `v1` ComponentStatus, which nobody writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ComponentStatus;
 

@@ -244,13 +244,17 @@ async fn run(seed: u64) {
     for round in 0..chance.usize(..10) {
         write(&maps, chance, round).await;
     }
-    (0..chance.usize(..6)).for_each(|_| server.faults().add(fault(chance)));
+    for _ in 0..chance.usize(..6) {
+        server.faults().add(fault(chance));
+    }
     let namespaces = Namespaces::new(["a"]);
     let mut informers = informers(&server, seed, &namespaces);
     for round in 10..60 {
         write(&maps, chance, round).await;
         match chance.u8(..12) {
-            0 | 1 => server.faults().add(fault(chance)),
+            0 | 1 => {
+                server.faults().add(fault(chance));
+            }
             2 => namespaces.set(NAMESPACES.into_iter().filter(|_| chance.bool())),
             3 => informers.iter_mut().for_each(|watched| watched.look(2)),
             _ => {}
