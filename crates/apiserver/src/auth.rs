@@ -3,6 +3,7 @@
 mod account_tokens;
 mod authorize;
 mod escalation;
+mod flow;
 mod impersonate;
 mod rbac;
 mod rights;
@@ -11,6 +12,7 @@ mod tokens;
 pub(crate) use account_tokens::{AccountTokens, Bound, Claims, ISSUER, Named, Unknown};
 pub(crate) use authorize::{Attributes, authorize, decide};
 pub(crate) use escalation::{check_grant, grants_rights};
+pub(crate) use flow::{Flow, classify};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 pub(crate) use impersonate::{impersonate, impersonated};

@@ -1,6 +1,6 @@
 //! What a cluster's controllers do that clients take for part of the API: custom resource definitions come into force, deleted
-//! namespaces and definitions are emptied, and dependents follow their owners. And what the API server itself looks after: the
-//! Service `kubernetes`.
+//! namespaces and definitions are emptied, dependents follow their owners, and cluster roles are aggregated. And what the API server
+//! itself looks after: the Service `kubernetes`.
 //!
 //! One task runs them all. It is told of every change, lets each controller note what to do, and then does it through the same
 //! functions that requests use. A controller that lagged too far behind looks at everything anew.
@@ -9,6 +9,7 @@ mod definitions;
 mod garbage;
 mod kubernetes;
 mod namespaces;
+mod roles;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use kubernetes::put_right as put_kubernetes_right;
 
+use crate::config::Controllers;
 use crate::registry::Registry;
 use crate::request::options::WriteOptions;
 use crate::store::{AllChanges, Change, Range, Run};
@@ -32,13 +34,15 @@ pub(crate) async fn run(
     stop: CancellationToken,
     quiet: watch::Sender<u64>,
 ) {
+    let _running = registry.health.controllers_run();
     let mut feed = registry.db.follow_all();
-    let mut controllers = Controllers::new(address);
+    let mut controllers = All::new(address);
     controllers.look_anew(&registry);
     loop {
         let wake = controllers.work(&registry).await;
+        registry.health.controllers_have_looked();
         if let Some(revision) = registry.db.revision_if_all_read(&feed)
-            && !controllers.is_busy()
+            && !(registry.config.controllers.namespaces && controllers.is_busy())
         {
             quiet.send_replace(revision);
         }
@@ -62,20 +66,22 @@ pub(crate) async fn run(
 }
 
 #[derive(Debug)]
-struct Controllers {
+struct All {
     definitions: definitions::Definitions,
     garbage: garbage::Collector,
     kubernetes: kubernetes::Kubernetes,
     namespaces: namespaces::Cleaner,
+    roles: roles::Aggregator,
 }
 
-impl Controllers {
+impl All {
     fn new(address: SocketAddr) -> Self {
         Self {
             definitions: definitions::Definitions::default(),
             garbage: garbage::Collector::default(),
             kubernetes: kubernetes::Kubernetes::new(address),
             namespaces: namespaces::Cleaner::default(),
+            roles: roles::Aggregator::default(),
         }
     }
 
@@ -84,6 +90,7 @@ impl Controllers {
         self.kubernetes.observe(change);
         self.garbage.observe(change);
         self.namespaces.observe(change);
+        self.roles.observe(change);
     }
 
     /// Whether something is due that has not been tried yet.
@@ -107,18 +114,20 @@ impl Controllers {
         self.kubernetes.look_anew();
         self.namespaces.look_anew(registry);
         self.garbage.look_anew(registry);
+        self.roles.look_anew();
     }
 
     /// Does what is due; answers when the next is.
     async fn work(&mut self, registry: &Arc<Registry>) -> Option<Instant> {
         let later = self.definitions.work(registry).await;
         self.kubernetes.work(registry);
-        if !registry.config.controllers {
-            return later;
+        let Controllers { garbage, namespaces, roles } = registry.config.controllers;
+        if roles {
+            self.roles.work(registry);
         }
-        self.garbage.work(registry).await;
-        let cleaned = self.namespaces.work(registry).await;
-        later.into_iter().chain(cleaned).min()
+        let collected = if garbage { self.garbage.work(registry).await } else { None };
+        let cleaned = if namespaces { self.namespaces.work(registry).await } else { None };
+        later.into_iter().chain(collected).chain(cleaned).min()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The only place where the server reads a clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
 use pintle_meta::Time;
@@ -16,9 +16,11 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Starts from the machine's wall time.
-    pub(crate) fn new() -> Self {
-        Self { origin: Instant::now(), wall: Timestamp::now(), skew_millis: AtomicI64::new(0) }
+    /// Starts from this time, or from the machine's.
+    pub(crate) fn new(start: Option<SystemTime>) -> Self {
+        let given = start.and_then(|start| Timestamp::try_from(start).ok());
+        let wall = given.unwrap_or_else(Timestamp::now);
+        Self { origin: Instant::now(), wall, skew_millis: AtomicI64::new(0) }
     }
 
     /// For ordering and ageing.

@@ -1,7 +1,8 @@
 //! How a server runs.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How an [`ApiServer`](crate::ApiServer) runs.
 ///
@@ -28,7 +29,10 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiServerConfig {
-    /// The port of 127.0.0.1 to listen on: 0, which takes a free one.
+    /// The address to listen on: 127.0.0.1. Whoever reaches another one is an administrator there, unless there is a
+    /// [file of tokens](Self::token_auth_file).
+    pub bind: IpAddr,
+    /// The port to listen on: 0, which takes a free one.
     pub port: u16,
     /// Whether to speak TLS, with a certificate made at the start, and HTTP/2 where the client can: no.
     pub tls: bool,
@@ -36,9 +40,12 @@ pub struct ApiServerConfig {
     /// once, at the start. Members of `system:masters` may do everything; others may do what roles grant them. Without a file,
     /// which is the default, every caller is an administrator.
     pub token_auth_file: Option<PathBuf>,
-    /// Makes generated names and uids the same in each run: none, which makes them random. Faults that strike with a probability
-    /// follow it too; without a seed they follow 0.
+    /// Makes generated names, uids and the administrator's token the same in each run: none, which makes them random. Faults that
+    /// strike with a probability follow it too; without a seed they follow 0. The keys of TLS and of the tokens of service accounts
+    /// are random in any case.
     pub seed: Option<u64>,
+    /// The wall time at the start: none, which takes the machine's. From then on it goes as tokio's clock does, which a test can pause.
+    pub start_time: Option<SystemTime>,
     /// How often a watch that allows bookmarks gets one: every minute, and at most once a millisecond.
     pub bookmark_interval: Duration,
     /// How many changes of its resource a watcher may lag before its stream is cut: 4096. At least 1 counts. They are kept once for
@@ -54,29 +61,56 @@ pub struct ApiServerConfig {
     /// What the changes kept for all resources together may take in memory, about, in bytes: 256 MiB. Beyond it the oldest are
     /// dropped first, and watches that have not come so far are cut. The last change of a resource is kept in any case.
     pub history_bytes: usize,
-    /// Whether dependents of deleted owners are collected and deleted namespaces emptied: yes. Custom resource definitions and
-    /// the Service `kubernetes` are looked after in any case.
-    pub controllers: bool,
+    /// The controllers that run: all. Custom resource definitions and the Service `kubernetes` are looked after in any case.
+    pub controllers: Controllers,
     /// Whether leases are given to candidates, as by the feature gate `CoordinatedLeaderElection` of a kube-apiserver that serves
     /// `coordination.k8s.io/v1beta1`: no, as there. If so, LeaseCandidates are served, and leases keep `strategy` and
     /// `preferredHolder`. Who is given which lease, a controller has to say, which is not here.
     pub coordinated_leader_election: bool,
+    /// How many requests [the audit](crate::ApiServer::audit) keeps: 10 000, the latest.
+    pub audit: usize,
 }
 
 impl Default for ApiServerConfig {
     fn default() -> Self {
         Self {
+            bind: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             tls: false,
             token_auth_file: None,
             seed: None,
+            start_time: None,
             bookmark_interval: Duration::from_secs(60),
             watch_buffer: 4096,
             first_revision: 1,
             history: 100_000,
             history_bytes: 256 << 20,
-            controllers: true,
+            controllers: Controllers::default(),
             coordinated_leader_election: false,
+            audit: 10_000,
         }
+    }
+}
+
+/// Which of a cluster's controllers a server runs, beside what it needs itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controllers {
+    /// Dependents of deleted owners are collected.
+    pub garbage: bool,
+    /// Deleted namespaces are emptied.
+    pub namespaces: bool,
+    /// Cluster roles are aggregated.
+    pub roles: bool,
+}
+
+impl Controllers {
+    /// None of them: as a bare API server.
+    pub const NONE: Self = Self { garbage: false, namespaces: false, roles: false };
+}
+
+/// All of them.
+impl Default for Controllers {
+    fn default() -> Self {
+        Self { garbage: true, namespaces: true, roles: true }
     }
 }

@@ -18,9 +18,14 @@ pub struct Faults {
 #[derive(Debug)]
 struct Inner {
     rules: Vec<Armed>,
-    random: fastrand::Rng,
-    hits: u64,
+    seed: u64,
+    /// How often each rule has struck, by its number.
+    hits: Vec<u64>,
 }
+
+/// A rule that was added to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RuleId(usize);
 
 /// What a request looks like to a rule.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +36,8 @@ pub(crate) struct Request<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) user_agent: &'a str,
+    /// The `resourceVersion` that a read asks for; empty where it wants the newest.
+    pub(crate) version: &'a str,
 }
 
 /// What a rule does to a request before it is served.
@@ -40,6 +47,8 @@ pub(crate) struct Before {
     pub(crate) answer: Option<Answer>,
     /// Serve it, then lose the answer.
     pub(crate) lose_answer: Option<Answer>,
+    /// Read what this version left.
+    pub(crate) stale: Option<u64>,
 }
 
 /// What a rule does to a watch.
@@ -57,12 +66,23 @@ pub(crate) enum WatchFault {
 
 impl Faults {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { inner: Mutex::new(Inner { rules: Vec::new(), random: fastrand::Rng::with_seed(seed), hits: 0 }) }
+        Self { inner: Mutex::new(Inner { rules: Vec::new(), seed, hits: Vec::new() }) }
     }
 
     /// Adds a rule. Rules are looked at in the order in which they were added.
-    pub fn add(&self, rule: Rule) {
-        self.lock().rules.push(Armed::new(rule));
+    pub fn add(&self, rule: Rule) -> RuleId {
+        let mut inner = self.lock();
+        let id = RuleId(inner.hits.len());
+        inner.hits.push(0);
+        // Each has a source of its own, so that none of them changes what strikes by another.
+        let random = fastrand::Rng::with_seed(inner.seed.wrapping_add(id.0 as u64));
+        inner.rules.push(Armed::new(id, rule, random));
+        id
+    }
+
+    /// Removes one rule. One that is spent has been removed already.
+    pub fn remove(&self, rule: RuleId) {
+        self.lock().rules.retain(|armed| armed.id != rule);
     }
 
     /// Removes all rules.
@@ -70,22 +90,27 @@ impl Faults {
         self.lock().rules.clear();
     }
 
-    /// How often a rule has struck so far.
+    /// How often rules have struck so far, all together.
     pub fn hits(&self) -> u64 {
-        self.lock().hits
+        self.lock().hits.iter().sum()
+    }
+
+    /// How often this rule has struck so far, whether it is there any more or not.
+    pub fn hits_of(&self, rule: RuleId) -> u64 {
+        self.lock().hits.get(rule.0).copied().unwrap_or(0)
     }
 
     /// What the rules do to a request before it is served.
     pub(crate) fn before(&self, request: &Request<'_>) -> Before {
         let mut before = Before::default();
         let mut inner = self.lock();
-        let Inner { rules, random, hits } = &mut *inner;
+        let Inner { rules, hits, .. } = &mut *inner;
         for armed in rules.iter_mut() {
-            let matches = !armed.rule.fault.is_about_watches() && armed.strikes(request, random);
+            let matches = !armed.rule.fault.is_about_watches() && armed.strikes(request);
             if !matches {
                 continue;
             }
-            *hits += 1;
+            hits[armed.id.0] += 1;
             match &armed.rule.fault {
                 Fault::Delay(delay) => before.delay += *delay,
                 Fault::Answer(answer) => {
@@ -93,6 +118,7 @@ impl Faults {
                     break;
                 }
                 Fault::LoseAnswer(answer) => before.lose_answer = Some(answer.clone()),
+                Fault::Stale(version) => before.stale = Some(*version),
                 Fault::Expire | Fault::CutAfter(_) | Fault::CutMidFrame(_) | Fault::SilentAfter(_) => (),
             }
         }
@@ -103,10 +129,11 @@ impl Faults {
     /// What the rules do to a watch as it begins; only the first that strikes counts.
     pub(crate) fn watch(&self, request: &Request<'_>) -> Option<WatchFault> {
         let mut inner = self.lock();
-        let Inner { rules, random, hits } = &mut *inner;
+        let Inner { rules, hits, .. } = &mut *inner;
         let mut about_watches = rules.iter_mut().filter(|armed| armed.rule.fault.is_about_watches());
         let fault = about_watches.find_map(|armed| {
-            let struck = armed.strikes(request, random);
+            let struck = armed.strikes(request);
+            hits[armed.id.0] += u64::from(struck);
             struck.then_some(match armed.rule.fault {
                 Fault::CutAfter(frames) => WatchFault::CutAfter(frames),
                 Fault::CutMidFrame(frames) => WatchFault::CutMidFrame(frames),
@@ -114,7 +141,6 @@ impl Faults {
                 _ => WatchFault::Expired,
             })
         });
-        *hits += u64::from(fault.is_some());
         rules.retain(|armed| !armed.is_spent());
         fault
     }

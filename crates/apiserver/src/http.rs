@@ -25,12 +25,13 @@ use std::time::Duration;
 pub(crate) use body::{Body, Incoming};
 pub(crate) use encode::Reply;
 use http::header::{CACHE_CONTROL, DATE, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use pintle_meta::FieldSelector;
 use tokio::time::Instant;
 pub(crate) use websocket::Socket;
 
+use crate::audit::AuditRecord;
 use crate::auth::{self, Attributes};
 use crate::failure::{Failure, Outcome};
 use crate::faults::{self, Answer, Before};
@@ -49,6 +50,13 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) headers: http::HeaderMap,
     pub(crate) user: User,
+    /// What it falls under, once it is known who asks.
+    flow: Option<auth::Flow>,
+    /// What it does, in the words of rules, and to what.
+    verb: String,
+    place: ResourcePath,
+    /// It reads what this version left, for a fault that a test asked for.
+    stale: Option<u64>,
     /// What to warn the client of, whatever the outcome.
     pub(crate) warnings: Vec<String>,
     /// The connection, where the client would have another protocol on it.
@@ -77,6 +85,7 @@ pub(crate) async fn respond(
     request: Request<Incoming>,
     deadline: impl FnOnce(Instant),
 ) -> (Response<Body>, Option<Socket>) {
+    let received = Instant::now();
     let (mut head, incoming) = request.into_parts();
     let mut call = Call {
         upgrade: head.extensions.remove(),
@@ -86,6 +95,10 @@ pub(crate) async fn respond(
         query: Query::parse(head.uri.query().unwrap_or_default()),
         headers: head.headers,
         user: User::default(),
+        flow: None,
+        verb: String::new(),
+        place: ResourcePath::default(),
+        stale: None,
         warnings: Vec::new(),
     };
     let outcome = serve_in_time(&registry, &mut call, incoming, deadline).await;
@@ -97,6 +110,7 @@ pub(crate) async fn respond(
         Ok(reply) => encode::reply(&call, reply, registry.clock.now()).await,
         Err(failure) => encode::failure(&call, &failure),
     };
+    registry.audit.note(record(&mut call, received, response.status()));
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return (response, call.socket);
     }
@@ -116,6 +130,10 @@ async fn serve_in_time(
         target => target,
     };
     let verb = verb(call, &target);
+    call.verb = word(call, &target, verb);
+    if let Target::Resource(path) = &target {
+        call.place.clone_from(path);
+    }
     let Some(limit) = time_limit(call, &target, verb)? else {
         return serve(registry, call, &target, verb, incoming).await;
     };
@@ -139,6 +157,7 @@ async fn serve(
     if !before.delay.is_zero() {
         tokio::time::sleep(before.delay).await;
     }
+    call.stale = before.stale;
     if let Some(answer) = before.answer {
         return Ok(Reply::Fault(answer));
     }
@@ -215,6 +234,7 @@ fn authorize(registry: &Registry, call: &mut Call, target: &Target, verb: Option
     if let Some(wanted) = auth::impersonated(&call.headers)? {
         call.user = auth::impersonate(&registry.db, &call.user, wanted, &attributes)?;
     }
+    call.flow = auth::classify(&registry.db, &call.user, &attributes);
     auth::authorize(&registry.db, &call.user, &attributes)
 }
 
@@ -232,6 +252,7 @@ fn scripted_fault(registry: &Registry, call: &Call, target: &Target, verb: Optio
         namespace: &path.namespace,
         name: &path.name,
         user_agent: call.user_agent(),
+        version: call.query.text("resourceVersion"),
     })
 }
 
@@ -256,6 +277,24 @@ fn time_limit(call: &Call, target: &Target, verb: Option<Verb>) -> Outcome<Optio
     Ok(Some(if asked.is_zero() { LONGEST } else { asked.min(LONGEST) }))
 }
 
+/// What is kept of a request that has been answered.
+fn record(call: &mut Call, received: Instant, code: StatusCode) -> AuditRecord {
+    let user_agent = call.user_agent().to_owned();
+    let ResourcePath { group, resource, subresource, namespace, name, .. } = std::mem::take(&mut call.place);
+    AuditRecord {
+        received,
+        user: call.user.name.clone(),
+        user_agent,
+        verb: std::mem::take(&mut call.verb),
+        group,
+        resource,
+        subresource,
+        namespace,
+        name,
+        code: code.as_u16(),
+    }
+}
+
 fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut Response<Body>) {
     let audit = match call.header("audit-id") {
         "" => registry.uuid(),
@@ -266,14 +305,10 @@ fn add_headers(registry: &Registry, call: &Call, scheduled: bool, response: &mut
         headers.insert("audit-id", audit);
     }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-    if scheduled {
-        // One flow schema and one priority level serve all requests.
-        headers
-            .insert("x-kubernetes-pf-flowschema-uid", HeaderValue::from_static("3b5d7b35-ff3c-4aa5-a1d0-5a3b1c6f2b01"));
-        headers.insert(
-            "x-kubernetes-pf-prioritylevel-uid",
-            HeaderValue::from_static("8c0e4f1d-2f53-44a5-9e0f-3f4a1b7c9d02"),
-        );
+    if let Some(auth::Flow { schema, level }) = call.flow.as_ref().filter(|_| scheduled) {
+        for (name, uid) in [("x-kubernetes-pf-flowschema-uid", schema), ("x-kubernetes-pf-prioritylevel-uid", level)] {
+            headers.extend(HeaderValue::from_str(uid).ok().map(|uid| (HeaderName::from_static(name), uid)));
+        }
     }
     headers.remove(DATE);
     for value in warning_headers(&call.warnings) {

@@ -50,6 +50,7 @@
 //! `kubernetes`, through the same handlers as everybody.
 
 mod admission;
+mod audit;
 mod auth;
 mod background;
 mod clock;
@@ -59,6 +60,7 @@ mod discovery;
 mod failure;
 pub mod faults;
 mod fieldmanager;
+mod health;
 mod http;
 mod kinds;
 mod object;
@@ -71,11 +73,14 @@ mod selector;
 mod server;
 mod store;
 mod validate;
+mod wait;
 mod watch;
 
+pub use audit::{AuditRecord, ServerAudit};
 pub use auth::TokenFileError;
-pub use config::ApiServerConfig;
-pub use server::{ApiServer, LoadError, StartError};
+pub use config::{ApiServerConfig, Controllers};
+pub use server::{ApiServer, InProcess, InProcessBody, InvalidSnapshot, LoadError, ServerSnapshot, StartError};
+pub use wait::{consistently, eventually};
 
 // The examples of the README run as tests.
 #[cfg(doctest)]

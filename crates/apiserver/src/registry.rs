@@ -6,6 +6,7 @@
 mod admission;
 mod binding;
 mod collection;
+mod components;
 mod create;
 mod delete;
 mod eviction;
@@ -37,11 +38,13 @@ pub(crate) use transform::Transform;
 pub(crate) use update::Wish;
 pub(crate) use without_effect::WITHOUT_EFFECT;
 
+use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Tokens};
 use crate::clock::Clock;
 use crate::config::ApiServerConfig;
 use crate::crd;
 use crate::faults::Faults;
+use crate::health::Health;
 use crate::kinds::{self, Context, Kinds};
 use crate::request::user::User;
 use crate::store::{Db, Draft, History, Order};
@@ -57,13 +60,15 @@ pub(crate) struct Registry {
     pub(crate) config: ApiServerConfig,
     pub(crate) authenticator: Authenticator,
     pub(crate) faults: Faults,
+    pub(crate) audit: AuditLog,
+    pub(crate) health: Health,
     kinds: RwLock<Arc<Kinds>>,
     random: Mutex<fastrand::Rng>,
 }
 
 impl Registry {
     pub(crate) fn new(config: ApiServerConfig, tokens: Option<Tokens>) -> Self {
-        let clock = Arc::new(Clock::new());
+        let clock = Arc::new(Clock::new(config.start_time));
         let history = History {
             max_changes: config.history,
             max_bytes: config.history_bytes,
@@ -78,6 +83,8 @@ impl Registry {
             clock,
             authenticator: Authenticator::new(tokens),
             faults: Faults::new(config.seed.unwrap_or(0)),
+            health: Health::default(),
+            audit: AuditLog::new(config.audit),
             kinds: RwLock::new(Arc::new(crd::ruled(kinds))),
             random: Mutex::new(random),
             config,
@@ -124,7 +131,7 @@ impl Registry {
 }
 
 /// What is written of an object: custom resources come in the order of their members' names.
-fn draft(resource: &str, object: &Value) -> Draft {
+pub(crate) fn draft(resource: &str, object: &Value) -> Draft {
     let order = if crd::is_custom(resource) { Order::Sorted } else { Order::Declared };
     Draft::new(object, order, kinds::claims(resource, object))
 }

@@ -1,16 +1,20 @@
 //! The server as a value: start it, use it, drop it.
 
 mod activity;
+mod bootstrap;
+mod in_process;
 mod kubeconfig;
 mod listen;
 mod load;
+mod snapshot;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +25,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::audit::ServerAudit;
 use crate::auth::{TokenFileError, Tokens};
 use crate::config::ApiServerConfig;
 use crate::faults::Faults;
 use crate::registry::Registry;
+pub use in_process::{InProcess, InProcessBody};
+pub use snapshot::{InvalidSnapshot, ServerSnapshot};
 
 /// An API server that runs in this process until it is shut down or dropped.
 ///
@@ -62,7 +69,7 @@ impl ApiServer {
     /// would count gets a Warning.
     pub const WITHOUT_EFFECT: &[(&str, &str)] = crate::registry::WITHOUT_EFFECT;
 
-    /// Starts a server. When this returns, it answers. Dropping the future starts nothing.
+    /// Starts a server. When this returns, it answers, and is ready. Dropping the future starts nothing that lasts.
     ///
     /// # Errors
     ///
@@ -73,28 +80,36 @@ impl ApiServer {
     /// Outside of a tokio runtime.
     pub async fn start(config: ApiServerConfig) -> Result<Self, StartError> {
         let mut tokens = config.token_auth_file.as_deref().map(Tokens::load).transpose().map_err(StartError::Tokens)?;
-        let wanted = SocketAddr::from(([127, 0, 0, 1], config.port));
+        let wanted = SocketAddr::new(config.bind, config.port);
         let bound = |cause| StartError::Bind { address: wanted, cause };
         let listener = TcpListener::bind(wanted).await.map_err(bound)?;
-        let address = listener.local_addr().map_err(bound)?;
+        let mut address = listener.local_addr().map_err(bound)?;
+        if address.ip().is_unspecified() {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
         let (acceptor, ca) = match config.tls {
             true => {
-                let (acceptor, ca) = tls::acceptor().map_err(StartError::Tls)?;
+                let (acceptor, ca) = tls::acceptor(address.ip()).map_err(StartError::Tls)?;
                 (Some(acceptor), Some(ca))
             }
             false => (None, None),
         };
         let token = tokens.as_mut().map(|tokens| {
-            let text = format!("{:032x}", fastrand::u128(..));
+            let text = token(config.seed)?;
             tokens.insert(&text, crate::request::user::User::admin());
-            Secret::new(text)
+            Ok(Secret::new(text))
         });
+        let token = token.transpose()?;
         let registry = Arc::new(Registry::new(config, tokens));
-        load::bootstrap(&registry, address);
+        bootstrap::bootstrap(&registry, address);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let (told, quiet) = watch::channel(0);
+        let given_up = stop.clone().drop_guard();
+        let (told, mut quiet) = watch::channel(0);
         tasks.spawn(crate::background::run(registry.clone(), address, stop.clone(), told));
+        // Ready is who has looked at all there is. It fails only where the controllers end, which the health endpoints tell.
+        let _ = quiet.wait_for(|revision| *revision > 0).await;
         tasks.spawn(listen::accept(listener, acceptor, registry.clone(), stop.clone(), tasks.clone()));
+        given_up.disarm();
         Ok(Self { registry, address, ca, token, stop, tasks, quiet })
     }
 
@@ -117,6 +132,11 @@ impl ApiServer {
         kubeconfig::render(&self.url(), self.ca.as_deref(), self.token.as_ref())
     }
 
+    /// A way to it that needs no socket, for clients of this process.
+    pub fn in_process(&self) -> InProcess {
+        InProcess::new(self.registry.clone(), self.token.clone(), self.stop.clone())
+    }
+
     /// Creates the objects of a YAML or JSON text, in order, and returns how many it created. An object that exists already
     /// is left alone.
     ///
@@ -137,9 +157,33 @@ impl ApiServer {
         load::dir(&self.registry, dir)
     }
 
+    /// All objects, as they are now.
+    pub fn snapshot(&self) -> ServerSnapshot {
+        ServerSnapshot::of(&self.registry.db)
+    }
+
+    /// Makes the objects those of a snapshot, of this server or another one, with their uids, and returns how many writes that took.
+    /// Versions do not go back: what is as the snapshot has it is left alone, and what is not is deleted or made anew, under a version
+    /// of its own, as those who watch are told. Definitions are in force, or no more, once the server has
+    /// [settled](Self::settle).
+    pub fn restore(&self, snapshot: &ServerSnapshot) -> usize {
+        self.registry.db.restore(snapshot.objects())
+    }
+
+    /// The requests that were answered so far, as many as [are kept](ApiServerConfig::audit).
+    pub fn audit(&self) -> ServerAudit {
+        self.registry.audit.read()
+    }
+
     /// The faults that this server is to make on purpose.
     pub fn faults(&self) -> &Faults {
         &self.registry.faults
+    }
+
+    /// Has a check of `/readyz`, `/livez` and `/healthz` fail from now on, or no more: `etcd`, `informer-sync` and so on, as
+    /// `/readyz?verbose` names them. What has no such check has no effect.
+    pub fn fail_check(&self, name: &str, fails: bool) {
+        self.registry.health.fail(name, fails);
     }
 
     /// Forgets the past: from now on, versions older than the present one can neither be watched from nor listed.
@@ -181,6 +225,17 @@ impl ApiServer {
     }
 }
 
+/// A token that nobody guesses, but who knows the seed.
+fn token(seed: Option<u64>) -> Result<String, StartError> {
+    let mut bytes = [0; 16];
+    match seed {
+        // Not what the uids are made of: clients see those.
+        Some(seed) => fastrand::Rng::with_seed(!seed).fill(&mut bytes),
+        None => aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StartError::NoRandomness)?,
+    }
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}
+
 impl Drop for ApiServer {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -202,6 +257,8 @@ pub enum StartError {
     Tokens(TokenFileError),
     /// No certificate can be made.
     Tls(Box<dyn std::error::Error + Send + Sync>),
+    /// The system gives no randomness for the administrator's token.
+    NoRandomness,
 }
 
 impl fmt::Display for StartError {
@@ -210,6 +267,7 @@ impl fmt::Display for StartError {
             Self::Bind { address, cause } => write!(f, "cannot listen on {address}: {cause}"),
             Self::Tokens(error) => error.fmt(f),
             Self::Tls(error) => write!(f, "no certificate could be made: {error}"),
+            Self::NoRandomness => f.write_str("the system gives no randomness for a token"),
         }
     }
 }
@@ -218,7 +276,7 @@ impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Bind { cause, .. } => Some(cause),
-            Self::Tokens(_) => None,
+            Self::Tokens(_) | Self::NoRandomness => None,
             Self::Tls(error) => Some(&**error),
         }
     }

@@ -109,6 +109,16 @@ impl Store {
         self.tables.get(resource).map(|table| table.objects().clone()).unwrap_or_default()
     }
 
+    /// All objects, as they are now.
+    pub(crate) fn everything(&self) -> impl Iterator<Item = (ResourceKey, Key, Arc<Stored>)> {
+        let objects = |table: &Table| table.objects().run(&Range::namespace(None));
+        let of = move |(resource, table): (&ResourceKey, &Table)| {
+            let resource = resource.clone();
+            objects(table).map(move |(key, stored)| (resource.clone(), key, stored))
+        };
+        self.tables.iter().flat_map(of)
+    }
+
     /// Writes an object, if what is there is as expected.
     pub(crate) fn put(
         &mut self,

@@ -142,6 +142,7 @@ impl Watcher {
             namespace: &selection.namespace,
             name: selection.name().unwrap_or_default(),
             user_agent,
+            version: "",
         });
         let mut watcher = Self {
             fault,

@@ -1,6 +1,7 @@
 //! The works of the area `apiserver`: a server under our own client. client-go's load is in Go.
 
 mod idle;
+mod in_process;
 mod pods;
 mod start;
 mod verbs;
@@ -65,6 +66,8 @@ pub const WORKS: &[(&str, Work)] = &[
     ("start", start::start),
     ("writes", verbs::writes),
     ("reads", verbs::reads),
+    ("in-process-writes", in_process::writes),
+    ("in-process-reads", in_process::reads),
     ("pods", pods::pods),
     ("watchers", watchers::watchers),
     ("idle", idle::idle),

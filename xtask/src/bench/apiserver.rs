@@ -53,6 +53,20 @@ pub(crate) const AREA: Area = Area {
             runs: 1,
         },
         Work {
+            name: "in process: writes",
+            ours: &[ours(rust(&["in-process-writes"]), &[(OpsPerSecond, &[])])],
+            peers: &[],
+            around: Around::Nothing,
+            runs: 1,
+        },
+        Work {
+            name: "in process: reads",
+            ours: &[ours(rust(&["in-process-reads"]), &[(OpsPerSecond, &[])])],
+            peers: &[],
+            around: Around::Nothing,
+            runs: 1,
+        },
+        Work {
             name: "10 k pods of 7.9 KB",
             ours: &[ours(
                 rust(&["pods"]),

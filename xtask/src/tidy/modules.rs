@@ -9,9 +9,9 @@ const SRC: &str = "crates/apiserver/src";
 
 /// From the bottom up. A module may use those of lower layers alone.
 const LAYERS: &[&[&str]] = &[
-    &["clock", "config", "faults", "object"],
+    &["audit", "clock", "config", "faults", "object", "wait"],
     &["schema", "selector", "store", "validate"],
-    &["failure", "patch", "protobuf"],
+    &["failure", "health", "patch", "protobuf"],
     &["request"],
     &["kinds"],
     &["admission", "auth", "crd"],

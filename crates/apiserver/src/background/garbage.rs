@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pintle_meta::{GroupVersion, PropagationPolicy};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{all, options};
 use crate::failure::Outcome;
@@ -20,6 +22,9 @@ use crate::store::{Change, ChangeKind, Key, ResourceKey, Stored, key};
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 const MANAGER: &str = "kube-controller-manager";
+/// When what could not be done is tried again; longer each time.
+const AGAIN: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// An object by its place in the store.
 type At = (ResourceKey, Key);
@@ -30,6 +35,9 @@ pub(super) struct Collector {
     dependents: HashMap<String, BTreeSet<At>>,
     queue: VecDeque<At>,
     queued: HashSet<At>,
+    /// What could not be done, and when it is tried again.
+    failed: HashSet<At>,
+    again: Option<(Instant, Duration)>,
 }
 
 /// What has become of the owner that a reference names.
@@ -116,18 +124,33 @@ impl Collector {
         }
     }
 
-    /// Looks at every object that is due.
-    pub(super) async fn work(&mut self, registry: &Arc<Registry>) {
+    /// Looks at every object that is due. Answers when what could not be done is tried again: each time after twice as long.
+    pub(super) async fn work(&mut self, registry: &Arc<Registry>) -> Option<Instant> {
+        if self.again.is_some_and(|(due, _)| due <= Instant::now()) {
+            for at in std::mem::take(&mut self.failed) {
+                self.enqueue(at);
+            }
+        }
         while let Some(at) = self.queue.pop_front() {
             self.queued.remove(&at);
             self.look_at(registry, at);
             tokio::task::yield_now().await;
         }
+        let now = Instant::now();
+        self.again = match self.again {
+            _ if self.failed.is_empty() => None,
+            Some((due, pause)) if due > now => Some((due, pause)),
+            before => {
+                let pause = before.map_or(AGAIN, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+                Some((now + pause, pause))
+            }
+        };
+        self.again.map(|(due, _)| due)
     }
 
     fn look_at(&mut self, registry: &Arc<Registry>, at: At) {
         let kinds = registry.kinds();
-        let Some((kind, (resource, key))) = resolve(registry, &kinds, at) else { return };
+        let Some((kind, (resource, key))) = resolve(registry, &kinds, at.clone()) else { return };
         let Some(stored) = registry.db.get(&resource, &key) else { return };
         let place = Place::new(kind.clone(), &stored.namespace(), &stored.name());
         let outcome = if stored.is_deleting() {
@@ -143,6 +166,7 @@ impl Collector {
         };
         if let Err(failure) = outcome {
             tracing::debug!(%key, message = failure.status.message, "an object could not be collected");
+            self.failed.insert(at);
         }
     }
 
@@ -154,11 +178,15 @@ impl Collector {
     /// Takes the owner out of its dependents' references, then its finalizer away.
     fn set_dependents_free(&mut self, registry: &Arc<Registry>, place: &Place, owner: &Stored) -> Outcome<()> {
         let kinds = registry.kinds();
+        let mut outcome = Ok(());
         for ((resource, _), dependent) in self.dependents_of(registry, owner) {
             let Some(kind) = kind_of_store(&kinds, &resource) else { continue };
             let place = Place::new(kind.clone(), &dependent.namespace(), &dependent.name());
-            drop_references(registry, &place, &|reference| text(reference, "uid") == owner.uid())?;
+            // One that cannot be written binds none of the others.
+            let freed = drop_references(registry, &place, &|reference| text(reference, "uid") == owner.uid());
+            outcome = outcome.and(freed);
         }
+        outcome?;
         drop_finalizer(registry, place, ORPHAN)
     }
 

@@ -1,6 +1,6 @@
 //! Validates a custom resource against its structural schema.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use serde_json::Value;
@@ -12,10 +12,19 @@ use crate::validate::{FaultReason, FieldFault};
 
 /// Holds a value at a path against its schema. What `old` holds unchanged is not looked at.
 pub(crate) fn validate(schema: &Structural, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldFault> {
-    let mut check = Check::default();
+    let mut check = Check { left: MOST_STEPS, ..Check::default() };
     check.value(schema, value, old, At::Start(path));
+    if check.left == 0 {
+        check.nowhere(format!("{path:?} takes more than {MOST_STEPS} steps to validate"));
+    }
     check.faults
 }
+
+/// A step looks at one value by one part of a schema, at some of a text, or at one of the values that are allowed. Branches multiply them:
+/// without a bound, a schema and an object that are both within their limits take hours.
+const MOST_STEPS: usize = 5_000_000;
+/// So many bytes of a text are a step.
+const STEP_OF_TEXT: usize = 64;
 
 /// So many bytes of faults are told; of those beyond nobody could make use.
 const MOST_TOLD: usize = 4 << 20;
@@ -26,12 +35,22 @@ struct Check {
     /// The bytes of what is told.
     told: usize,
     visits: usize,
+    /// Steps that may still be taken.
+    left: usize,
 }
 
 impl Check {
     fn value(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
+        if old != Some(value) {
+            self.changed(schema, value, old, path);
+        }
+    }
+
+    /// The same of what is not as it was.
+    fn changed(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
         self.visits += 1;
-        if old == Some(value) {
+        self.spend(1);
+        if self.left == 0 {
             return;
         }
         if value.is_null() && (schema.nullable || schema.type_name.is_empty() && !schema.int_or_string) {
@@ -51,6 +70,10 @@ impl Check {
         if let Value::Object(members) = value {
             self.object(schema, members, old, path);
         }
+    }
+
+    fn spend(&mut self, steps: usize) {
+        self.left = self.left.saturating_sub(steps);
     }
 
     /// Answers whether the JSON type fits; a fault if not.
@@ -74,20 +97,22 @@ impl Check {
     }
 
     fn branches(&mut self, schema: &Structural, value: &Value, old: Option<&Value>, path: At<'_>) {
-        let run = |schema: &Structural| {
-            let mut check = Self::default();
-            check.value(schema, value, old, path);
+        let mut left = self.left;
+        let mut run = |schema: &Structural| {
+            let mut check = Self { left, ..Self::default() };
+            check.changed(schema, value, old, path);
+            left = check.left;
             check
         };
         if !schema.any_of.is_empty() {
-            let results: Vec<_> = schema.any_of.iter().map(run).collect();
+            let results: Vec<_> = schema.any_of.iter().map(&mut run).collect();
             if !results.iter().any(|result| result.faults.is_empty()) {
                 self.nowhere(format!("\"{path}\" must validate at least one schema (anyOf)"));
                 self.take(best(results));
             }
         }
         if !schema.one_of.is_empty() {
-            let results: Vec<_> = schema.one_of.iter().map(run).collect();
+            let results: Vec<_> = schema.one_of.iter().map(&mut run).collect();
             let fitting = results.iter().filter(|result| result.faults.is_empty()).count();
             let stem = format!("\"{path}\" must validate one and only one schema (oneOf).");
             match fitting {
@@ -100,7 +125,7 @@ impl Check {
             }
         }
         if !schema.all_of.is_empty() {
-            let results: Vec<_> = schema.all_of.iter().map(run).collect();
+            let results: Vec<_> = schema.all_of.iter().map(&mut run).collect();
             let fitting = results.iter().filter(|result| result.faults.is_empty()).count();
             results.into_iter().for_each(|result| self.take(result.faults));
             match fitting {
@@ -114,10 +139,12 @@ impl Check {
         if schema.not.as_ref().is_some_and(|not| run(not).faults.is_empty()) {
             self.nowhere(format!("\"{path}\" must not validate the schema (not)"));
         }
+        self.left = left;
     }
 
     fn text(&mut self, schema: &Structural, text: &str, path: At<'_>) {
         let limits = &schema.limits;
+        self.spend(text.len() / STEP_OF_TEXT);
         let length = text.chars().count() as u64;
         let value = Value::from(text);
         if let Some(most) = limits.max_length.filter(|most| length > *most) {
@@ -182,9 +209,15 @@ impl Check {
     fn list(&mut self, schema: &Structural, items: &[Value], old: Option<&Value>, path: At<'_>) {
         if let Some(of_items) = &schema.items {
             let before = old.and_then(Value::as_array).filter(|_| schema.list_type == "map");
+            let keys = |item: &Value| -> String {
+                let keys = schema.list_map_keys.iter().map(|key| item.get(key).map(Value::to_string));
+                keys.map(|key| key.unwrap_or_default() + "\n").collect()
+            };
+            // Of several with the same keys, the first.
+            let before: HashMap<String, &Value> =
+                before.into_iter().flatten().rev().map(|known| (keys(known), known)).collect();
             for (at, item) in items.iter().enumerate() {
-                let same = |known: &&Value| schema.list_map_keys.iter().all(|key| known.get(key) == item.get(key));
-                let old = before.and_then(|before| before.iter().find(same));
+                let old = if before.is_empty() { None } else { before.get(&keys(item)).copied() };
                 self.value(of_items, item, old, path.item(at));
             }
         }
@@ -232,6 +265,7 @@ impl Check {
 
     fn one_of_values(&mut self, limits: &Limits, value: &Value, path: At<'_>) {
         let Some(values) = &limits.values else { return };
+        self.spend(values.len());
         let same = |known: &Value| known == value || known.as_f64().is_some_and(|known| value.as_f64() == Some(known));
         if values.iter().any(same) {
             return;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::Request;
+use tokio::time::Instant;
 
-/// What goes wrong. The first three are for requests of any verb; the others for watches alone.
+use super::{Request, RuleId};
+
+/// What goes wrong. The first three are for requests of any verb, the fourth for reads; the others for watches alone.
 ///
 /// # Examples
 ///
@@ -36,6 +38,11 @@ pub enum Fault {
     Answer(Answer),
     /// The request is served, and its outcome stands; but this is what is answered.
     LoseAnswer(Answer),
+    /// A get or list that takes any version (`resourceVersion=0`), or one that is as old, gets what this version left, as from an API
+    /// server whose watch cache has come no further; one that asks for a later one is refused, as not there yet. Reads that want the
+    /// newest, without a `resourceVersion`, are not struck, nor are watches. The version has to be
+    /// [kept](crate::ApiServerConfig::history) still.
+    Stale(u64),
     /// A watch begins with an ERROR event 410, as if its version were too old.
     Expire,
     /// A watch's connection is cut after this many frames.
@@ -129,8 +136,12 @@ pub struct Rule {
     pub after: u32,
     /// How many requests it strikes, and then no more. None: it strikes until the rules are cleared.
     pub times: Option<u32>,
+    /// From when on it strikes, counted from when it was added, by tokio's clock: at once.
+    pub from: Duration,
+    /// Until when it strikes, counted likewise. None: it has no such end.
+    pub until: Option<Duration>,
     /// With which probability it strikes, from 0 to 1. Which requests it strikes follows from the server's
-    /// [seed](crate::ApiServerConfig::seed), so it is the same in each run with the same requests.
+    /// [seed](crate::ApiServerConfig::seed) and how many rules were added before, so it is the same in each run with the same requests.
     pub probability: f64,
 }
 
@@ -147,44 +158,51 @@ impl Rule {
             user_agent: None,
             after: 0,
             times: Some(1),
+            from: Duration::ZERO,
+            until: None,
             probability: 1.0,
         }
     }
 
     fn matches(&self, request: &Request<'_>) -> bool {
         let same = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
+        let is_read = matches!(request.verb, "get" | "list");
         same(&self.verb, request.verb)
             && same(&self.group, request.group)
             && same(&self.resource, request.resource)
             && same(&self.namespace, request.namespace)
             && same(&self.name, request.name)
             && self.user_agent.as_ref().is_none_or(|prefix| request.user_agent.starts_with(prefix))
+            && (!matches!(self.fault, Fault::Stale(_)) || is_read && !request.version.is_empty())
     }
 }
 
 /// A rule, and how far it has come.
 #[derive(Debug)]
 pub(super) struct Armed {
+    pub(super) id: RuleId,
     pub(super) rule: Rule,
+    random: fastrand::Rng,
+    added: Instant,
     passed: u32,
     struck: u32,
 }
 
 impl Armed {
-    pub(super) fn new(rule: Rule) -> Self {
-        Self { rule, passed: 0, struck: 0 }
+    pub(super) fn new(id: RuleId, rule: Rule, random: fastrand::Rng) -> Self {
+        Self { id, rule, random, added: Instant::now(), passed: 0, struck: 0 }
     }
 
     /// Whether it strikes this request; if so, that is counted.
-    pub(super) fn strikes(&mut self, request: &Request<'_>, random: &mut fastrand::Rng) -> bool {
-        if self.is_spent() || !self.rule.matches(request) {
+    pub(super) fn strikes(&mut self, request: &Request<'_>) -> bool {
+        if self.is_spent() || !self.rule.matches(request) || self.added.elapsed() < self.rule.from {
             return false;
         }
         if self.passed < self.rule.after {
             self.passed += 1;
             return false;
         }
-        if self.rule.probability < 1.0 && random.f64() >= self.rule.probability {
+        if self.rule.probability < 1.0 && self.random.f64() >= self.rule.probability {
             return false;
         }
         self.struck += 1;
@@ -193,5 +211,6 @@ impl Armed {
 
     pub(super) fn is_spent(&self) -> bool {
         self.rule.times.is_some_and(|times| self.struck >= times)
+            || self.rule.until.is_some_and(|until| self.added.elapsed() >= until)
     }
 }

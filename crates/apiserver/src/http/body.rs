@@ -1,5 +1,6 @@
 //! Bodies: those that come and those that go.
 
+use std::error::Error;
 use std::io;
 
 use bytes::Bytes;
@@ -12,8 +13,8 @@ use crate::failure::{Failure, Outcome};
 use crate::watch::{Frame as Sent, Watcher};
 use pintle_meta::Reason;
 
-/// The body of a request.
-pub(crate) type Incoming = hyper::body::Incoming;
+/// The body of a request, whichever way it came.
+pub(crate) type Incoming = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
 /// The body of an answer. An error in it breaks the connection off.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;

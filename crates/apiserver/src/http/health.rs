@@ -4,42 +4,50 @@ use serde_json::json;
 
 use super::Call;
 use super::encode::Reply;
+use crate::health::Endpoint;
 use crate::registry::Registry;
 
-const CHECKS: [&str; 4] = ["ping", "etcd", "informer-sync", "shutdown"];
-
 /// The answer, if the path is one of these.
-pub(super) fn serve(_api: &Registry, call: &Call, parts: &[String]) -> Option<Reply> {
-    let parts: Vec<_> = parts.iter().map(String::as_str).collect();
-    match parts[..] {
-        [endpoint @ ("healthz" | "livez" | "readyz"), ref rest @ ..] => {
-            if call.path.ends_with('/') {
-                return Some(Reply::text(404, "404 page not found\n"));
-            }
-            match rest {
-                [] => Some(Reply::text(200, listing(call, endpoint))),
-                [check] if CHECKS.contains(check) => Some(Reply::text(200, "ok")),
-                _ => Some(Reply::text(404, "404 page not found\n")),
-            }
-        }
-        _ => None,
+pub(super) fn serve(registry: &Registry, call: &Call, parts: &[String]) -> Option<Reply> {
+    let (name, rest) = parts.split_first()?;
+    let endpoint = match name.as_str() {
+        "healthz" | "livez" => Endpoint::Alive,
+        "readyz" => Endpoint::Ready,
+        _ => return None,
+    };
+    let nothing = || Reply::text(404, "404 page not found\n");
+    if call.path.ends_with('/') {
+        return Some(nothing());
     }
+    let mut checks = registry.health.look(endpoint, &registry.db);
+    if rest.is_empty() {
+        return Some(listing(call, name, checks));
+    }
+    let wanted = rest.join("/");
+    Some(match checks.find(|(check, _)| *check == wanted) {
+        Some((_, true)) => Reply::text(200, "ok"),
+        Some((_, false)) => Reply::text(500, "internal server error: it was made to fail, or is not ready\n"),
+        None => nothing(),
+    })
 }
 
-fn listing(call: &Call, endpoint: &str) -> String {
-    if call.query.first("verbose").is_none() {
-        return "ok".into();
-    }
+/// All checks: `ok`, unless one fails or they are asked for.
+fn listing(call: &Call, name: &str, checks: impl Iterator<Item = (&'static str, bool)>) -> Reply {
     let excluded: Vec<_> = call.query.all("exclude").collect();
-    let mut text = String::new();
-    for check in CHECKS {
-        match excluded.contains(&check) {
-            true => text.push_str(&format!("[+]{check} excluded: ok\n")),
-            false => text.push_str(&format!("[+]{check} ok\n")),
-        }
+    let (mut text, mut well) = (String::new(), true);
+    for (check, passes) in checks {
+        text.push_str(&match (excluded.contains(&check), passes) {
+            (true, _) => format!("[+]{check} excluded: ok\n"),
+            (false, true) => format!("[+]{check} ok\n"),
+            (false, false) => format!("[-]{check} failed: reason withheld\n"),
+        });
+        well &= passes || excluded.contains(&check);
     }
-    text.push_str(&format!("{endpoint} check passed\n"));
-    text
+    match (well, call.query.first("verbose").is_some()) {
+        (true, false) => Reply::text(200, "ok"),
+        (true, true) => Reply::text(200, text + &format!("{name} check passed\n")),
+        (false, _) => Reply::text(500, text + &format!("{name} check failed\n")),
+    }
 }
 
 /// What the server says of itself.

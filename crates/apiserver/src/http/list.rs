@@ -29,7 +29,10 @@ pub(super) struct ListBody {
 
 impl ListBody {
     pub(super) fn new(kind: Arc<Kind>, list: ListReply) -> Self {
-        let mut metadata = json!({"resourceVersion": list.revision.to_string()});
+        let mut metadata = json!({});
+        if list.revision > 0 {
+            metadata["resourceVersion"] = list.revision.to_string().into();
+        }
         if kind.custom || !list.continue_token.is_empty() {
             metadata["continue"] = list.continue_token.into();
         }

@@ -175,9 +175,9 @@ async fn get(registry: &Arc<Registry>, call: &Call, place: &Place) -> Outcome<Re
                 false => Failure::plain(500, message),
             }
         })?;
-        wait_for(registry, kind, version).await?;
+        wait_for(registry, kind, version, call.stale).await?;
     }
-    let object = registry.get(place)?;
+    let object = registry.get_in(place, call.stale)?;
     Ok(Reply::Object { code: 200, kind: kind.clone(), object, format })
 }
 
@@ -189,9 +189,9 @@ async fn list(registry: &Arc<Registry>, call: &Call, place: &Place, path: &Resou
     options.check()?;
     let selection = selection.checked()?;
     if let Some(version) = registry.version_to_wait_for(&options)? {
-        wait_for(registry, kind, version).await?;
+        wait_for(registry, kind, version, call.stale).await?;
     }
-    let list = registry.list(&selection, &options)?;
+    let list = registry.list(&selection, &options, call.stale)?;
     Ok(Reply::List { kind: kind.clone(), list, format })
 }
 
@@ -230,12 +230,17 @@ fn list_options(call: &Call, path: &ResourcePath, watch: bool) -> Outcome<ListOp
     Ok(options)
 }
 
-/// Waits for a revision that is yet to come; fails if it does not come in time.
-pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64) -> Outcome<()> {
+/// Waits for a revision that is yet to come; fails if it does not come in time. To a stale view it does not.
+pub(super) async fn wait_for(registry: &Registry, kind: &Kind, version: u64, stale: Option<u64>) -> Outcome<()> {
     let uncached = is_uncached(kind);
     let patience = if uncached { Duration::ZERO } else { VERSION_PATIENCE };
-    if registry.db.revision() >= version || registry.db.wait_for(version, patience).await {
-        return Ok(());
-    }
-    Err(Failure::too_large_version(version, registry.db.revision(), u32::from(!uncached)))
+    let reached = match stale {
+        Some(stale) if stale < version => {
+            tokio::time::sleep(patience).await;
+            stale
+        }
+        _ if registry.db.revision() >= version || registry.db.wait_for(version, patience).await => return Ok(()),
+        _ => registry.db.revision(),
+    };
+    Err(Failure::too_large_version(version, reached, u32::from(!uncached)))
 }

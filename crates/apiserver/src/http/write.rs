@@ -129,7 +129,7 @@ async fn delete_collection(
     let options = delete_options(call, &place, incoming).await?;
     warn_of_orphans(call, &place, &options);
     if let Some(version) = registry.version_to_wait_for(&list)? {
-        resource::wait_for(registry, &kind, version).await?;
+        resource::wait_for(registry, &kind, version, None).await?;
     }
     let list = registry.delete_collection(&selection, &list, &options)?;
     Ok(Reply::List { kind, list, format })

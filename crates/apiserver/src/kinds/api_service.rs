@@ -6,7 +6,7 @@ use crate::kinds::table::{self, Column, Row};
 use crate::kinds::{Context, Strategy};
 use crate::object::{default, has, list, member, present, set, text_at};
 use crate::request::Part;
-use crate::validate::FieldFault;
+use crate::validate::{FieldFault, NameRule};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -15,6 +15,11 @@ use serde_json::Value;
 pub(in crate::kinds) struct ApiService;
 
 impl Strategy for ApiService {
+    // That of the core group ends with its dot.
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
     fn prepare_for_create(&self, _: &Context<'_>, object: &mut Value) {
         set(object, "status", Value::Object(serde_json::Map::new()));
     }
@@ -30,7 +35,7 @@ impl Strategy for ApiService {
         let wanted = format!("{}.{}", text_at(object, "/spec/version"), text_at(object, "/spec/group"));
         let name = text_at(object, "/metadata/name");
         Check::of(object)
-            .refuse(name != wanted.trim_end_matches('.'), || {
+            .refuse(name != wanted, || {
                 FieldFault::invalid_text(
                     "metadata.name",
                     name,

@@ -63,7 +63,9 @@ impl Cluster for Db {
 /// An object as rules look at it. The trees of those that they look at all the time are kept.
 fn tree(resource: &GroupResource, stored: &Stored) -> Arc<Value> {
     match (resource.group.as_str(), resource.resource.as_str()) {
-        ("rbac.authorization.k8s.io", _) | ("", "limitranges" | "resourcequotas") => stored.kept_tree(),
+        ("rbac.authorization.k8s.io" | "flowcontrol.apiserver.k8s.io", _) | ("", "limitranges" | "resourcequotas") => {
+            stored.kept_tree()
+        }
         _ => Arc::new(stored.decode()),
     }
 }

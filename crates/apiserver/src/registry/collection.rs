@@ -17,7 +17,7 @@ impl Registry {
         list: &ListOptions,
         options: &DeleteOptions,
     ) -> Outcome<ListReply> {
-        let listed = self.list(selection, &paged(list))?;
+        let listed = self.list(selection, &paged(list), None)?;
         for item in listed.objects.clone() {
             let place = Place::new(selection.kind.clone(), &item.namespace(), &item.name());
             match self.delete(&place, options) {

@@ -19,7 +19,17 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 /// Keeps a definition until its objects have gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-const FOR_EVER: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// Why an object that every cluster has may not be deleted, if it is one of those.
+fn why_for_ever(kind: &Kind, name: &str) -> Option<&'static str> {
+    match (kind.store.group.as_str(), kind.store.resource.as_str(), name) {
+        ("", "namespaces", "default" | "kube-system" | "kube-public") => Some("this namespace may not be deleted"),
+        ("scheduling.k8s.io", "priorityclasses", "system-cluster-critical" | "system-node-critical") => {
+            Some("this is a system priority class and cannot be deleted")
+        }
+        _ => None,
+    }
+}
 
 /// What a deletion answers with.
 #[derive(Debug)]
@@ -42,8 +52,7 @@ impl Registry {
             };
             let old = stored.decode();
             check_preconditions(kind, &place.name, &old, options)?;
-            if namespace::is_namespace(kind) && FOR_EVER.contains(&place.name.as_str()) {
-                let why = "this namespace may not be deleted";
+            if let Some(why) = why_for_ever(kind, &place.name) {
                 return Err(Failure::forbidden(&kind.resource(), &place.name, why));
             }
             if let Some(deleted) = self.try_delete(place, &stored, &old, options) {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use pintle_meta::{FieldSelector, InvalidSelector, LabelSelector, ResourceVersionMatch};
 
-use super::Registry;
 use super::served::Served;
 use super::token::Token;
+use super::{Registry, components};
 use crate::failure::{Failure, Outcome};
 use crate::kinds::{Kind, Place, selects_fields, unknown_field};
 use crate::request::options::ListOptions;
-use crate::store::{Compacted, Range, Run, Scope, Store, Stored, key};
+use crate::store::{Compacted, Objects, Past, Range, Run, Scope, Store, Stored, key};
 
 /// After so many objects that are not meant, who looks through them lets others work.
 pub(crate) const LOOKS: usize = 256;
@@ -95,6 +95,11 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
+    /// Those among objects that are not stored. The keys are for their order alone.
+    pub(super) fn among(objects: &Objects, selection: &Selection) -> Self {
+        Self { run: objects.run(&Range::namespace(None)), selection: selection.clone() }
+    }
+
     /// Looks at the next one: whether it is meant. None at the end.
     pub(crate) fn look(&mut self) -> Option<Option<Arc<Stored>>> {
         let (_, stored) = self.run.peek()?;
@@ -120,6 +125,7 @@ impl Iterator for Selected {
 #[derive(Debug)]
 pub(crate) struct ListReply {
     pub(crate) objects: Selected,
+    /// 0 where there is none.
     pub(crate) revision: u64,
     pub(crate) continue_token: String,
     pub(crate) remaining: Option<usize>,
@@ -134,13 +140,34 @@ enum At {
 impl Registry {
     /// One object, as its kind shows it.
     pub(crate) fn get(&self, place: &Place) -> Outcome<Served> {
-        let stored = self.db.get(&place.resource_key(), &place.key());
+        self.get_in(place, None)
+    }
+
+    /// The same as it is now, or as a stale view has it.
+    pub(crate) fn get_in(&self, place: &Place, stale: Option<u64>) -> Outcome<Served> {
+        if components::are_meant(&place.kind) {
+            return components::get(place);
+        }
+        let (resource, key) = (place.resource_key(), place.key());
+        let stored = match stale {
+            None => self.db.get(&resource, &key),
+            Some(version) => self.view(&resource, version)?.get(&key).cloned(),
+        };
         let stored = stored.ok_or_else(|| Failure::not_found(&place.kind.resource(), &place.name))?;
         Ok(Served::stored(&place.kind, &stored))
     }
 
+    /// A resource as a stale view has it.
+    fn view(&self, resource: &str, version: u64) -> Outcome<Objects> {
+        let past = self.db.read(|store| store.past(resource, version));
+        past.map(Past::objects).map_err(|_| view_is_gone(version))
+    }
+
     /// A page of the objects that are meant. `wait_for`, what [`version_to_wait_for`] told, has been waited for.
-    pub(crate) fn list(&self, selection: &Selection, options: &ListOptions) -> Outcome<ListReply> {
+    pub(crate) fn list(&self, selection: &Selection, options: &ListOptions, stale: Option<u64>) -> Outcome<ListReply> {
+        if components::are_meant(&selection.kind) {
+            return Ok(components::list(selection));
+        }
         let (at, start) = self.place_in_past(selection, options)?;
         let cached = options.resource_version == "0" && !is_uncached(&selection.kind);
         let limit = options.limit.filter(|_| !cached).and_then(|limit| usize::try_from(limit).ok());
@@ -149,9 +176,10 @@ impl Registry {
             None => selection.range(),
         };
         let resource = selection.kind.store.to_string();
-        let (objects, revision) = match at {
-            At::Newest => self.db.read(|store| (store.objects(&resource), store.revision())),
-            At::Exactly(revision) => {
+        let (objects, revision) = match (at, stale) {
+            (At::Newest, None) => self.db.read(|store| (store.objects(&resource), store.revision())),
+            (At::Newest, Some(version)) => (self.view(&resource, version)?, version),
+            (At::Exactly(revision), _) => {
                 let past = self.db.read(|store| store.past(&resource, revision));
                 (past.map_err(|_| too_old(options, start.as_deref()))?.objects(), revision)
             }
@@ -202,6 +230,11 @@ fn page(selection: &Selection, run: Run, limit: Option<usize>, revision: u64) ->
         }
     }
     reply
+}
+
+/// What is answered where a test wants a view that nobody keeps.
+fn view_is_gone(version: u64) -> Failure {
+    Failure::internal(format!("the stale view {version} is no longer kept"))
 }
 
 /// What a list answers that asks for a forgotten revision.

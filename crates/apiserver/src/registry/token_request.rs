@@ -29,6 +29,10 @@ impl Registry {
                 return Err(invalid(&place.name, fault));
             }
         }
+        let namespaces = GroupResource::new("", "namespaces");
+        if self.db.object(&namespaces, "", &place.namespace).is_none() {
+            return Err(Failure::not_found(&namespaces, &place.namespace));
+        }
         let account = self.get(place)?.tree();
         let (uid, said) = (text(&account, "uid"), text(request, "uid"));
         if !said.is_empty() && said != uid {

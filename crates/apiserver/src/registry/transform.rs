@@ -70,7 +70,10 @@ impl Transform {
 
     /// A list in this form; none if it is to stay a list of the objects themselves.
     pub(crate) fn many(&self, list: &ListReply, kind: &Kind, now: Timestamp) -> Option<Value> {
-        let mut metadata = json!({"resourceVersion": list.revision.to_string()});
+        let mut metadata = json!({});
+        if list.revision > 0 {
+            metadata["resourceVersion"] = list.revision.to_string().into();
+        }
         if !list.continue_token.is_empty() {
             metadata["continue"] = list.continue_token.as_str().into();
         }

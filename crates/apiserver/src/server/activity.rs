@@ -19,7 +19,7 @@ const HEAD: Duration = Duration::from_secs(32);
 /// How long a connection stays open between two requests.
 const IDLE: Duration = Duration::from_secs(90);
 /// How long after its deadline an answer may take to get out, so that the one which says that it is too late does.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// What goes on on a connection, as far as its deadlines go.
 #[derive(Debug)]
@@ -122,10 +122,29 @@ impl Drop for Open {
 }
 
 /// The body of an answer, whose request is open until it is out.
+///
+/// On HTTP/2 it goes out in pieces. What is given to hyper there is out of the hands of the task that serves the stream, whether anybody
+/// reads it or not: of one that nobody reads, no more than a piece is.
 #[derive(Debug)]
 pub(super) struct Answered {
-    pub(super) body: crate::http::Body,
-    pub(super) _open: Open,
+    body: crate::http::Body,
+    piece: usize,
+    rest: Bytes,
+    _open: Open,
+}
+
+const PIECE: usize = 64 << 10;
+
+impl Answered {
+    pub(super) fn new(body: crate::http::Body, open: Open, version: Version) -> Self {
+        let piece = if version == Version::HTTP_2 { PIECE } else { usize::MAX };
+        Self { body, piece, rest: Bytes::new(), _open: open }
+    }
+
+    /// The next piece of what is left of a frame.
+    fn next_piece(&mut self) -> Frame<Bytes> {
+        Frame::data(self.rest.split_to(self.piece.min(self.rest.len())))
+    }
 }
 
 impl Body for Answered {
@@ -133,15 +152,27 @@ impl Body for Answered {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(self.next_piece())));
+        }
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        let Poll::Ready(Some(Ok(frame))) = polled else { return polled };
+        Poll::Ready(Some(Ok(match frame.into_data() {
+            Ok(data) => {
+                self.rest = data;
+                self.next_piece()
+            }
+            Err(trailers) => trailers,
+        })))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        // Only the whole of it is asked for, before it begins.
+        if self.rest.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Request;
+use http_body_util::BodyExt;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::activity::{Activity, Answered, Heard};
+use super::streams::{self, Streams};
 use crate::registry::Registry;
 
 /// How many connections there are at most; more wait to be accepted.
@@ -95,19 +97,24 @@ async fn serve_on(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     let upgraded = Arc::new(Mutex::new(None));
     let activity = Activity::new();
     let (slot, requests) = (upgraded.clone(), activity.clone());
-    let service = service_fn(move |request: Request<crate::http::Incoming>| {
+    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (registry, slot, requests) = (registry.clone(), slot.clone(), requests.clone());
-        let open = requests.open(request.version());
+        let version = request.version();
+        let open = requests.open(version);
         async move {
-            let (response, socket) =
-                crate::http::respond(registry, request, |deadline| requests.answer_by(deadline)).await;
+            let (response, socket) = crate::http::respond(registry, request, |deadline| {
+                streams::answer_by(deadline);
+                requests.answer_by(deadline);
+            })
+            .await;
             if socket.is_some() {
                 *slot.lock().unwrap_or_else(PoisonError::into_inner) = socket;
             }
-            Ok::<_, Infallible>(response.map(|body| Answered { body, _open: open }))
+            Ok::<_, Infallible>(response.map(|body| Answered::new(body, open, version)))
         }
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(Streams);
     // What of this is bounded in time is for the activity to say.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
     builder

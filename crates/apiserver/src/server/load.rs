@@ -1,11 +1,10 @@
-//! Objects from files, and those that every cluster has.
+//! Objects from files.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pintle_meta::{FieldValidation, Reason};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::LoadError;
 use crate::failure::Outcome;
@@ -14,81 +13,9 @@ use crate::http::decode::{self, RawBody};
 use crate::kinds::Place;
 use crate::registry::Registry;
 use crate::request::options::WriteOptions;
-use crate::{background, schema};
+use crate::schema;
 
 const NAME: &str = "pintle-apiserver";
-
-/// What is there from the start of a server that listens on `address`. The past begins after it.
-pub(super) fn bootstrap(registry: &Arc<Registry>, address: SocketAddr) {
-    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        if let Err(failure) = create(registry, namespace) {
-            tracing::error!(%name, message = failure.status.message, "a namespace could not be made");
-        }
-    }
-    for object in roles() {
-        if let Err(failure) = create(registry, object) {
-            tracing::error!(message = failure.status.message, "a role could not be made");
-        }
-    }
-    background::put_kubernetes_right(registry, address);
-    registry.db.compact(registry.db.revision());
-}
-
-/// The roles that every cluster with RBAC has: all for administrators, a look at discovery for everybody who is known, and
-/// a sign of life for everybody else.
-fn roles() -> Vec<Value> {
-    let discovery = [
-        "/api",
-        "/api/*",
-        "/apis",
-        "/apis/*",
-        "/healthz",
-        "/livez",
-        "/openapi",
-        "/openapi/*",
-        "/readyz",
-        "/version",
-        "/version/",
-    ];
-    let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
-    let everything = json!([
-        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-        {"nonResourceURLs": ["*"], "verbs": ["*"]},
-    ]);
-    let reviews = json!([
-        {
-            "apiGroups": ["authorization.k8s.io"],
-            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
-            "verbs": ["create"],
-        },
-        {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
-    ]);
-    let known = ["system:authenticated"].as_slice();
-    let anybody = ["system:authenticated", "system:unauthenticated"].as_slice();
-    let all = [
-        ("cluster-admin", everything, [crate::request::user::MASTERS].as_slice()),
-        ("system:basic-user", reviews, known),
-        ("system:discovery", json!([{"nonResourceURLs": discovery, "verbs": ["get"]}]), known),
-        ("system:public-info-viewer", json!([{"nonResourceURLs": public, "verbs": ["get"]}]), anybody),
-    ];
-    let group = "rbac.authorization.k8s.io";
-    let version = format!("{group}/v1");
-    let made = all.into_iter().flat_map(|(name, rules, groups)| {
-        let subjects: Vec<_> =
-            groups.iter().map(|name| json!({"kind": "Group", "apiGroup": group, "name": name})).collect();
-        let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
-        let binding = json!({
-            "apiVersion": version,
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-            "subjects": subjects,
-        });
-        [role, binding]
-    });
-    made.collect()
-}
 
 /// Creates the objects of each manifest below a folder.
 pub(super) fn dir(registry: &Arc<Registry>, dir: &Path) -> Result<usize, LoadError> {

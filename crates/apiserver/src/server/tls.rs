@@ -1,6 +1,7 @@
 //! A certificate of the server's own making.
 
 use std::error::Error;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rcgen::{
@@ -11,8 +12,8 @@ use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// An acceptor for `127.0.0.1` and `localhost`, and the PEM text of the authority that vouches for it.
-pub(super) fn acceptor() -> Result<(TlsAcceptor, String), Box<dyn Error + Send + Sync>> {
+/// An acceptor for `127.0.0.1`, `localhost` and the address that is listened on, and the PEM text of the authority that vouches for it.
+pub(super) fn acceptor(bound: IpAddr) -> Result<(TlsAcceptor, String), Box<dyn Error + Send + Sync>> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -20,7 +21,8 @@ pub(super) fn acceptor() -> Result<(TlsAcceptor, String), Box<dyn Error + Send +
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
 
     let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"].map(str::to_owned);
-    let mut server = CertificateParams::new(names)?;
+    let bound = (!bound.is_loopback()).then(|| bound.to_string());
+    let mut server = CertificateParams::new(names.into_iter().chain(bound).collect::<Vec<_>>())?;
     server.distinguished_name.push(DnType::CommonName, "127.0.0.1");
     server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let key = KeyPair::generate()?;

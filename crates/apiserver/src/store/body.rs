@@ -48,7 +48,7 @@ const MEMBERS: [&str; 9] = [
 
 /// An object without `apiVersion` and `kind`, with its metadata's `resourceVersion` left empty: that is filled in on the way out, so
 /// that the bytes are made before the revision is known, and what a deletion tells shares those of the last write.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Body {
     json: Arc<[u8]>,
     /// Where the metadata begin, and each of the members in them; 0 for what is absent.
@@ -62,7 +62,17 @@ pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 impl Body {
     pub(super) fn new(object: &Value, order: Order) -> Self {
-        let mut writer = Writer { json: Vec::with_capacity(1024), metadata: 0, members: [0; MEMBERS.len()] };
+        Self::written(object, order, true)
+    }
+
+    /// The same without a `resourceVersion`, which is not filled in either.
+    pub(super) fn unversioned(object: &Value) -> Self {
+        Self::written(object, Order::Declared, false)
+    }
+
+    fn written(object: &Value, order: Order, versioned: bool) -> Self {
+        let json = Vec::with_capacity(1024);
+        let mut writer = Writer { json, metadata: 0, members: [0; MEMBERS.len()], versioned };
         match object {
             Value::Object(members) => writer.object(members, order),
             other => writer.value(other),
@@ -88,7 +98,7 @@ impl Body {
     pub(super) fn decode(&self, revision: u64) -> Value {
         let mut object: Value = read(&self.json).unwrap_or_default();
         if let Some(metadata) = object.get_mut("metadata") {
-            number(metadata, revision);
+            self.number(metadata, revision);
         }
         object
     }
@@ -96,7 +106,7 @@ impl Body {
     /// The metadata as a tree.
     pub(super) fn metadata(&self, revision: u64) -> Value {
         let mut metadata = self.at::<Value>(self.metadata).unwrap_or_default();
-        number(&mut metadata, revision);
+        self.number(&mut metadata, revision);
         metadata
     }
 
@@ -122,6 +132,12 @@ impl Body {
         let start = self.members[Member::ResourceVersion as usize];
         (start > 0).then_some(start as usize + 1)
     }
+
+    fn number(&self, metadata: &mut Value, revision: u64) {
+        if let Some(metadata) = metadata.as_object_mut().filter(|_| self.revision_at().is_some()) {
+            metadata.insert("resourceVersion".into(), revision.to_string().into());
+        }
+    }
 }
 
 /// The value that these bytes begin with. What comes behind it does not count.
@@ -129,16 +145,11 @@ fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
     Option::deserialize(&mut serde_json::Deserializer::from_slice(json)).ok().flatten()
 }
 
-fn number(metadata: &mut Value, revision: u64) {
-    if let Some(metadata) = metadata.as_object_mut() {
-        metadata.insert("resourceVersion".into(), revision.to_string().into());
-    }
-}
-
 struct Writer {
     json: Vec<u8>,
     metadata: u32,
     members: [u32; MEMBERS.len()],
+    versioned: bool,
 }
 
 impl Writer {
@@ -159,7 +170,8 @@ impl Writer {
         const REVISION: &str = MEMBERS[Member::ResourceVersion as usize];
         let unnumbered = Value::String(String::new());
         let present = metadata.iter().map(|(name, value)| (name.as_str(), value));
-        let present = present.filter(|(name, _)| *name != REVISION).chain([(REVISION, &unnumbered)]);
+        let present =
+            present.filter(|(name, _)| *name != REVISION).chain(self.versioned.then_some((REVISION, &unnumbered)));
         let first: &[&str] = if order == Order::Declared { &METADATA } else { &[] };
         self.members(present, first, |writer, name, value| {
             if let Some(at) = MEMBERS.iter().position(|member| *member == name) {

@@ -2,7 +2,7 @@
 
 mod feed;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
 use crate::clock::Clock;
-use crate::store::{Change, Draft, Expect, History, Range, Refused, ResourceKey, Run, Store, Stored};
+use crate::store::{Change, Draft, Expect, History, Key, Range, Refused, ResourceKey, Run, Store, Stored};
 
 /// The changes of all resources as they happen, in the order of their revisions. A reader that falls too far behind is told so.
 pub(crate) type AllChanges = broadcast::Receiver<Arc<Change>>;
@@ -139,6 +139,41 @@ impl Db {
         Ok(change)
     }
 
+    /// Makes the objects those that are given, in one step: what is none of them goes, what is as it was stays untouched, and each
+    /// other is a write. Answers how many writes that took.
+    pub(crate) fn restore(&self, wanted: &BTreeMap<(ResourceKey, Key), Arc<Stored>>) -> usize {
+        let mut inner = self.lock();
+        let now = self.clock.instant();
+        let there: Vec<_> = inner.store.everything().collect();
+        let mut writes = 0;
+        let mut same = HashSet::new();
+        for (resource, key, stored) in there {
+            let place = (resource, key);
+            match wanted.get(&place) {
+                Some(kept) if kept.has_content_of(&stored) => {
+                    same.insert(place);
+                }
+                // What takes its place is another object, and may claim what others let go first.
+                _ => {
+                    if let Ok(change) = inner.store.remove(now, &place.0, &place.1, stored.revision()) {
+                        self.tell(&mut inner, &change);
+                        writes += 1;
+                    }
+                }
+            }
+        }
+        for (place, kept) in wanted.iter().filter(|(place, _)| !same.contains(place)) {
+            let mut value = kept.decode();
+            value["apiVersion"] = (**kept.version()).into();
+            let draft = (self.draft)(&place.0, &value);
+            if let Ok(change) = inner.store.put(now, &place.0, &place.1, Expect::Absent, draft) {
+                self.tell(&mut inner, &change);
+                writes += 1;
+            }
+        }
+        writes
+    }
+
     /// Forgets what came before that revision.
     pub(crate) fn compact(&self, revision: u64) {
         self.lock().store.compact(revision);
@@ -228,7 +263,7 @@ mod tests {
     #[tokio::test]
     async fn a_feed_that_is_not_read_keeps_no_change_alive() {
         let history = History { max_changes: 1, followed: 2, ..History::default() };
-        let db = Db::new(1, history, DRAFT, Arc::new(Clock::new()));
+        let db = Db::new(1, history, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
         let ((), mut slow) = db.follow(&resource, Scope::All, |_| ());
         let put =
@@ -253,7 +288,7 @@ mod tests {
     #[tokio::test]
     async fn who_follows_a_part_is_told_of_that_alone_and_lags_behind_nothing_else() {
         let history = History { max_changes: 4, followed: 2, ..History::default() };
-        let db = Db::new(1, history, DRAFT, Arc::new(Clock::new()));
+        let db = Db::new(1, history, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
         let follow = |scope| db.follow(&resource, scope, |_| ()).1;
         let mut feeds = [Scope::Namespace("a".into()), Scope::Object("a/1".into())].map(follow);
@@ -280,7 +315,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_feed_of_a_resource_that_is_made_anew_ends() {
-        let db = Db::new(1, History { followed: 8, ..History::default() }, DRAFT, Arc::new(Clock::new()));
+        let db = Db::new(1, History { followed: 8, ..History::default() }, DRAFT, Arc::new(Clock::new(None)));
         let resource = ResourceKey::from("configmaps");
         let ((), mut feed) = db.follow(&resource, Scope::All, |_| ());
         db.put(&"pods".into(), "a", Expect::Absent, object(1)).expect("absent");

@@ -70,6 +70,16 @@ impl Stored {
         }
     }
 
+    /// An object that some other store held. It has no revision of this one.
+    pub(crate) fn of(draft: Draft) -> Self {
+        Self::new(0, draft.version.into(), true, draft.body)
+    }
+
+    /// An object that no store holds: it is shown without a version.
+    pub(crate) fn unversioned(object: &Value) -> Self {
+        Self::new(0, "".into(), true, Body::unversioned(object))
+    }
+
     #[cfg(test)]
     pub(crate) fn sample(object: &Value) -> Self {
         Self::new(1, "v1".into(), true, Body::new(object, Order::Declared))
@@ -100,6 +110,11 @@ impl Stored {
     /// What it takes in memory, about.
     pub(crate) fn weight(&self) -> usize {
         size_of::<Self>() + self.body.len()
+    }
+
+    /// Whether the other holds the same, under whatever version.
+    pub(crate) fn has_content_of(&self, other: &Self) -> bool {
+        self.body == other.body
     }
 
     /// Appends the object as JSON, without `apiVersion` and `kind`.

@@ -24,7 +24,7 @@ const FULL: usize = if cfg!(test) { 4 } else { 128 };
 type Place = (usize, usize);
 
 impl Objects {
-    pub(super) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Stored>> {
         let (leaf, at) = self.find(key).ok()?;
         Some(&self.leaves[leaf][at].1)
     }
@@ -94,6 +94,17 @@ impl Objects {
             Some(entries) if at == entries.len() => (leaf + 1, 0),
             _ => (leaf, at),
         }
+    }
+}
+
+/// Under keys that tell nothing but the order, for objects that have no place of their own.
+impl FromIterator<Stored> for Objects {
+    fn from_iter<I: IntoIterator<Item = Stored>>(objects: I) -> Self {
+        let mut all = Self::default();
+        for (at, object) in objects.into_iter().enumerate() {
+            all.insert(&format!("{at:04}"), Arc::new(object));
+        }
+        all
     }
 }
 

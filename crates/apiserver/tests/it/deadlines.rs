@@ -162,3 +162,36 @@ async fn many_connections_that_do_nothing_hold_nobody_up() {
     }
     assert_eq!(crate::support::get(&server, "/readyz").await.code, 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_answer_nobody_reads_is_reset_and_the_others_go_on() {
+    let server = server().await;
+    let filler = "x".repeat(1_000_000);
+    let object = json!({"metadata": {"name": "large"}, "data": {"k": filler}});
+    assert_eq!(call(&server, Method::POST, CONFIG_MAPS, object).await.code, 201);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (mut sender, connection) = hyper::client::conn::http2::Builder::new(executor)
+        // What is not read of one answer leaves room for others.
+        .initial_stream_window_size(16_384)
+        .initial_connection_window_size(1 << 20)
+        .handshake(hyper_util::rt::TokioIo::new(connect(&server).await))
+        .await
+        .expect("HTTP/2");
+    tokio::spawn(connection);
+    let get = |path: &str| {
+        let body = http_body_util::Empty::<bytes::Bytes>::new();
+        http::Request::get(format!("{}{path}", server.url())).body(body).expect("a request")
+    };
+    let unread = sender.send_request(get(&format!("{CONFIG_MAPS}?timeout=5s"))).await.expect("an answer");
+    let mut watch =
+        sender.send_request(get(&format!("{CONFIG_MAPS}?watch=1&timeout=5s"))).await.expect("a watch").into_body();
+    assert_eq!(unread.status(), 200);
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let read = http_body_util::BodyExt::collect(unread.into_body()).await;
+    assert!(read.is_err(), "it was reset: what is left of it is kept for nobody");
+    server.load("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").expect("a config map");
+    let event = http_body_util::BodyExt::frame(&mut watch).await;
+    assert!(event.is_some_and(|event| event.is_ok()), "a watch is not overdue");
+    let other = sender.send_request(get("/readyz")).await.expect("an answer");
+    assert_eq!(other.status(), 200);
+}

@@ -1,7 +1,7 @@
 //! The Service `kubernetes` in `default`, and the endpoints behind it.
 
 use http::Method;
-use pintle_apiserver::{ApiServer, ApiServerConfig};
+use pintle_apiserver::{ApiServer, ApiServerConfig, Controllers};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -71,7 +71,7 @@ async fn a_new_server_stands_behind_the_service_kubernetes() {
 
 #[tokio::test]
 async fn they_come_back_when_deleted_with_or_without_controllers() {
-    for controllers in [true, false] {
+    for controllers in [Controllers::default(), Controllers::NONE] {
         let server =
             ApiServer::start(ApiServerConfig { controllers, ..ApiServerConfig::default() }).await.expect("a server");
         for path in [SERVICE, ENDPOINTS, SLICE] {

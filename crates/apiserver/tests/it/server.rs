@@ -1,5 +1,7 @@
 //! The server as a value: faults, clean-up, tokens, manifests, the end.
 
+use std::time::Duration;
+
 use crate::support::*;
 use http::Method;
 use pintle_apiserver::faults::{Answer, Fault, Rule};
@@ -152,4 +154,104 @@ async fn parallel_patches_of_one_object_lose_nothing() {
 
 async fn patch_map_key(server: &ApiServer, number: u32) {
     patch_map(server, "a", json!({"data": {format!("k{number}"): "v"}})).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_seed_and_one_start_time_make_one_server() {
+    let file = std::env::temp_dir().join(format!("pintle-seed-{:x}.csv", fastrand::u64(..)));
+    std::fs::write(&file, "t,bob,1\n").expect("a file");
+    let made = async |seed| {
+        let start_time = Some(std::time::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+        let token_auth_file = Some(file.clone());
+        let config = ApiServerConfig { seed, start_time, token_auth_file, ..ApiServerConfig::default() };
+        let server = ApiServer::start(config).await.expect("a server");
+        let token = server.client_config().token.expect("a token").expose().to_owned();
+        (token, server.snapshot().to_text().replace(&server.url()[17..], "PORT"))
+    };
+    let (first, second, other) = (made(Some(1)).await, made(Some(1)).await, made(Some(2)).await);
+    assert!(first.1.contains("2027-01-15T08:00:00Z"), "{}", &first.1[..2000]);
+    assert_eq!(first, second);
+    assert_ne!(first.0, other.0);
+    assert_ne!(first.1, other.1);
+    assert_ne!(made(None).await.0, made(None).await.0, "without a seed nobody knows it");
+    std::fs::remove_file(file).expect("the file");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_rule_counts_for_itself_in_its_window_of_time() {
+    let server = server().await;
+    let rule = |code: u16, from: u64, until: Option<u64>| Rule {
+        resource: Some("configmaps".into()),
+        times: None,
+        from: Duration::from_secs(from),
+        until: until.map(Duration::from_secs),
+        ..Rule::new(Fault::Answer(Answer::new(code)))
+    };
+    let early = server.faults().add(rule(503, 0, Some(10)));
+    let late = server.faults().add(rule(429, 20, None));
+    for (wait, code) in [(0, 503), (9, 503), (2, 200), (10, 429), (60, 429)] {
+        tokio::time::advance(Duration::from_secs(wait)).await;
+        assert_eq!(get(&server, CONFIG_MAPS).await.code, code, "after {wait} s more");
+    }
+    assert_eq!((server.faults().hits_of(early), server.faults().hits_of(late)), (2, 2));
+    server.faults().remove(late);
+    assert_eq!(get(&server, CONFIG_MAPS).await.code, 200);
+    assert_eq!((server.faults().hits_of(late), server.faults().hits()), (2, 4));
+}
+
+#[tokio::test]
+async fn what_a_rule_strikes_does_not_hang_on_the_rules_beside_it() {
+    let struck = async |other: bool| {
+        let server =
+            ApiServer::start(ApiServerConfig { seed: Some(7), ..ApiServerConfig::default() }).await.expect("a server");
+        let half = |resource: &str| Rule {
+            resource: Some(resource.into()),
+            times: None,
+            probability: 0.5,
+            ..Rule::new(Fault::Answer(Answer::new(503)))
+        };
+        server.faults().add(half("configmaps"));
+        server.faults().add(half("secrets"));
+        let mut codes = Vec::new();
+        for _ in 0..20 {
+            if other {
+                get(&server, "/api/v1/secrets").await;
+            }
+            codes.push(get(&server, CONFIG_MAPS).await.code);
+        }
+        codes
+    };
+    let alone = struck(false).await;
+    assert!(alone.contains(&503) && alone.contains(&200), "{alone:?}");
+    assert_eq!(alone, struck(true).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_takes_any_version_may_come_from_a_view_that_lags() {
+    let server = server().await;
+    let then = create_map(&server, "old", json!({})).await;
+    let now = create_map(&server, "new", json!({})).await;
+    let later = patch_map(&server, "old", json!({"data": {"k": "w"}})).await;
+    let stale = Rule { resource: Some("configmaps".into()), times: None, ..Rule::new(Fault::Stale(then)) };
+    let stale = server.faults().add(stale);
+    let names = async |query: &str| {
+        let list = get(&server, &format!("{CONFIG_MAPS}?{query}")).await.body;
+        let items = list["items"].as_array().into_iter().flatten();
+        let names: Vec<_> = items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect();
+        (names.join(" "), list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(names("resourceVersion=0").await, ("old".to_owned(), then.to_string()));
+    assert_eq!(names(&format!("resourceVersion={then}&resourceVersionMatch=NotOlderThan")).await.0, "old");
+    assert_eq!(names("").await, ("new old".to_owned(), later.to_string()), "who wants the newest gets that");
+    assert_eq!(server.faults().hits_of(stale), 2);
+    let old = get(&server, &format!("{CONFIG_MAPS}/old?resourceVersion=0")).await.body;
+    assert_eq!((version(&old), &old["data"]["k"]), (then, &json!("v")));
+    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/new?resourceVersion=0")).await.code, 404, "it is not there yet");
+    let refused = get(&server, &format!("{CONFIG_MAPS}?resourceVersion={now}&resourceVersionMatch=NotOlderThan")).await;
+    assert_eq!(
+        (refused.code, &refused.body["details"]["causes"][0]["reason"]),
+        (504, &json!("ResourceVersionTooLarge"))
+    );
+    server.faults().remove(stale);
+    assert_eq!(names("resourceVersion=0").await.0, "new old");
 }

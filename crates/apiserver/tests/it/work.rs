@@ -199,3 +199,55 @@ async fn a_long_name_with_many_members_below_it() {
         assert!(answer.body.to_string().len() < 32 << 20, "an answer is no hundred times its body");
     }
 }
+
+#[tokio::test]
+async fn branches_of_a_schema_over_many_items_end_at_a_bound() {
+    let server = server().await;
+    let branches = each(2_000, |at| json!({"properties": {"n": {"maximum": -1 - at as i64}}}));
+    let item = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "anyOf": branches});
+    let list = json!({"type": "array", "items": item});
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"l": list}}}});
+    let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]);
+    let names = json!({"plural": "widgets", "kind": "Widget"});
+    let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions});
+    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": spec});
+    let made = post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    assert_eq!(made.code, 201, "{:?}", made.body["message"]);
+    server.settle().await;
+    let widget = |items: usize, n: i64| {
+        let spec = json!({"l": each(items, |_| json!({"n": n}))});
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": format!("w{items}")}, "spec": spec})
+    };
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    assert_eq!(post(&server, widgets, &widget(10, -3_000)).await.code, 201);
+    assert_eq!(post(&server, widgets, &widget(10, 3)).await.code, 422);
+    // 200 million steps, were it not for the bound.
+    let refused = post(&server, widgets, &widget(100_000, -3_000)).await;
+    assert_eq!(refused.code, 422);
+    let message = refused.body["message"].as_str().unwrap_or_default();
+    assert!(message.contains("steps to validate"), "{}", &message[..message.len().min(500)]);
+}
+
+#[tokio::test]
+async fn the_items_of_a_keyed_list_of_a_custom_resource() {
+    let server = server().await;
+    let item = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "n": {"type": "integer"}}});
+    let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": item});
+    let schema = json!({"type": "object", "properties": {"l": list}});
+    let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]);
+    let names = json!({"plural": "widgets", "kind": "Widget"});
+    let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions});
+    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": spec});
+    assert_eq!(post(&server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.code, 201);
+    server.settle().await;
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let list = each(15_000, |at| json!({"name": format!("n{at}"), "n": at}));
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "l": list});
+    let mut made = post(&server, widgets, &widget).await;
+    assert_eq!(made.code, 201, "{:?}", made.body["message"]);
+    made.body["l"][14_999]["n"] = "no number".into();
+    let refused = ask(&server, Method::PUT, &format!("{widgets}/w"), "application/json", &made.body).await;
+    assert_eq!(refused.code, 422);
+    let causes = &refused.body["details"]["causes"];
+    assert_eq!((causes.as_array().map(Vec::len), &causes[0]["field"]), (Some(1), &json!("l[14999].n")), "{causes}");
+}

@@ -266,11 +266,15 @@ async fn run(seed: u64) {
     let namespaces = Namespaces::new(["a"]);
     let mut informers = informers(&server, seed, &namespaces);
     eventually(format!("seed {seed}: its fault strikes"), async || (server.faults().hits() > 0).then_some(())).await;
-    (0..chance.usize(..6)).for_each(|_| server.faults().add(any_fault(chance)));
+    for _ in 0..chance.usize(..6) {
+        server.faults().add(any_fault(chance));
+    }
     for round in 10..60 {
         write(&maps, chance, round).await;
         match chance.u8(..12) {
-            0 | 1 => server.faults().add(any_fault(chance)),
+            0 | 1 => {
+                server.faults().add(any_fault(chance));
+            }
             2 => namespaces.set(NAMESPACES.into_iter().filter(|_| chance.bool())),
             3 => informers.iter_mut().for_each(|watched| watched.look(2)),
             _ => {}

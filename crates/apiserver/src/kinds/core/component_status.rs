@@ -6,7 +6,7 @@ use crate::object::{list, text_at};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// `v1` ComponentStatus, of which there is none.
+/// `v1` ComponentStatus, which nobody writes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kinds) struct ComponentStatus;
 

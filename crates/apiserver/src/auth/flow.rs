@@ -1,0 +1,91 @@
+//! How a request is classified: the flow schema that it falls under, and the priority level that this names.
+//!
+//! Nothing is queued and nobody held back; but the answers name both, as those of a real server do.
+
+use serde_json::Value;
+
+use super::Attributes;
+use super::rbac::list;
+use crate::kinds::{Cluster, GroupResource};
+use crate::object::text_at;
+use crate::request::user::{MASTERS, User};
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+
+/// The uids of a flow schema and of its priority level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    pub(crate) schema: String,
+    pub(crate) level: String,
+}
+
+/// What a request falls under: of the schemas that match, that of the lowest precedence; of those, the first by name.
+pub(crate) fn classify(cluster: &dyn Cluster, user: &User, attributes: &Attributes<'_>) -> Option<Flow> {
+    let schemas = GroupResource::new(GROUP, "flowschemas");
+    // It comes before all others, and what it says is fixed.
+    let exempt = cluster.object(&schemas, "", "exempt").filter(|_| user.is_in(MASTERS));
+    let schema = exempt.or_else(|| {
+        let all = cluster.objects(&schemas, None);
+        let meant = all.into_iter().filter(|schema| matches(schema, user, attributes));
+        meant.min_by_key(|schema| schema["spec"]["matchingPrecedence"].as_u64())
+    })?;
+    let level = text_at(&schema, "/spec/priorityLevelConfiguration/name");
+    let level = cluster.object(&GroupResource::new(GROUP, "prioritylevelconfigurations"), "", level)?;
+    let uid = |object: &Value| text_at(object, "/metadata/uid").to_owned();
+    Some(Flow { schema: uid(&schema), level: uid(&level) })
+}
+
+fn matches(schema: &Value, user: &User, attributes: &Attributes<'_>) -> bool {
+    items(&schema["spec"], "rules").any(|rule| {
+        let covers = match attributes {
+            Attributes::Path { verb, path } => {
+                items(rule, "nonResourceRules").any(|rule| covers_path(rule, verb, path))
+            }
+            Attributes::Resource { verb, path, .. } => items(rule, "resourceRules").any(|rule| {
+                let scope = match path.namespace.as_str() {
+                    "" => rule["clusterScope"] == true,
+                    namespace => has(rule, "namespaces", namespace),
+                };
+                scope
+                    && has(rule, "verbs", verb)
+                    && has(rule, "apiGroups", &path.group)
+                    && has(rule, "resources", &path.full_resource())
+            }),
+        };
+        covers && items(rule, "subjects").any(|subject| is_meant(subject, user))
+    })
+}
+
+fn covers_path(rule: &Value, verb: &str, path: &str) -> bool {
+    let covers = |url: &str| match url.strip_suffix('*') {
+        Some(prefix) => path.starts_with(prefix),
+        None => url == path,
+    };
+    has(rule, "verbs", verb) && list(rule, "nonResourceURLs").any(covers)
+}
+
+fn is_meant(subject: &Value, user: &User) -> bool {
+    match text_at(subject, "/kind") {
+        "User" => ["*", &user.name].contains(&text_at(subject, "/user/name")),
+        "Group" => match text_at(subject, "/group/name") {
+            "*" => true,
+            name => user.is_in(name),
+        },
+        "ServiceAccount" => {
+            let account = user.name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
+            account.is_some_and(|(namespace, name)| {
+                namespace == text_at(subject, "/serviceAccount/namespace")
+                    && ["*", name].contains(&text_at(subject, "/serviceAccount/name"))
+            })
+        }
+        _ => false,
+    }
+}
+
+fn has(rule: &Value, field: &str, wanted: &str) -> bool {
+    list(rule, field).any(|item| item == "*" || item == wanted)
+}
+
+fn items<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
+    value[field].as_array().into_iter().flatten()
+}

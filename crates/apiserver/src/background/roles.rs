@@ -1,0 +1,83 @@
+//! Aggregated cluster roles: the rules of a role that selects others are those of all that it selects.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{all, options};
+use crate::fieldmanager::Writer;
+use crate::kinds::Place;
+use crate::registry::{Registry, Wish};
+use crate::selector;
+use crate::store::Change;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
+const MANAGER: &str = "clusterrole-aggregation-controller";
+
+/// Looks after them.
+#[derive(Debug, Default)]
+pub(super) struct Aggregator {
+    dirty: bool,
+}
+
+impl Aggregator {
+    pub(super) fn observe(&mut self, change: &Change) {
+        self.dirty |= *change.resource == *ROLES;
+    }
+
+    pub(super) fn look_anew(&mut self) {
+        self.dirty = true;
+    }
+
+    /// Writes the roles whose rules are not those that follow, in whatever order. A role that selects others may itself be selected:
+    /// then its write is a change, and brings another round.
+    pub(super) fn work(&mut self, registry: &Arc<Registry>) {
+        if !std::mem::take(&mut self.dirty) {
+            return;
+        }
+        let roles: Vec<Arc<Value>> = all(registry, ROLES).map(|(_, role)| role.kept_tree()).collect();
+        for role in roles.iter().filter(|role| role["aggregationRule"].is_object()) {
+            let rules = aggregated(role, &roles);
+            let texts = |rules: &mut dyn Iterator<Item = &Value>| rules.map(Value::to_string).collect::<HashSet<_>>();
+            if texts(&mut rules.iter()) != texts(&mut role["rules"].as_array().into_iter().flatten()) {
+                write(registry, role["metadata"]["name"].as_str().unwrap_or_default(), rules);
+            }
+        }
+    }
+}
+
+/// The rules of all roles that `role` selects, each once, in the order of the selectors and of the roles' names.
+fn aggregated(role: &Value, roles: &[Arc<Value>]) -> Vec<Value> {
+    let mut rules = Vec::new();
+    let mut seen = HashSet::new();
+    for selector in role["aggregationRule"]["clusterRoleSelectors"].as_array().into_iter().flatten() {
+        let Some(selector) = selector::structured(selector) else { continue };
+        for selected in roles {
+            let is_itself = selected["metadata"]["name"] == role["metadata"]["name"];
+            if is_itself || !selector::selects(&selector, selected) {
+                continue;
+            }
+            let its_rules = selected["rules"].as_array().into_iter().flatten();
+            rules.extend(its_rules.filter(|rule| seen.insert(rule.to_string())).cloned());
+        }
+    }
+    rules
+}
+
+fn write(registry: &Arc<Registry>, name: &str, rules: Vec<Value>) {
+    let kinds = registry.kinds();
+    let Some(kind) = kinds.group_kind(GROUP, "ClusterRole") else { return };
+    let make = |live: Option<&Value>| {
+        let mut new = live.cloned().unwrap_or_default();
+        new["rules"] = rules.clone().into();
+        Ok(new)
+    };
+    let options = options();
+    let by = Writer::new(&options, MANAGER, registry.clock.now_text());
+    let place = Place::new(kind.clone(), "", name);
+    if let Err(failure) = registry.update(&place, &Wish::Patch(&make), &by) {
+        tracing::debug!(%name, message = failure.status.message, "a role was not aggregated");
+    }
+}

@@ -1,0 +1,107 @@
+//! What the health endpoints ask: one check after the other, in the order and under the names of a real server.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::store::Db;
+
+/// An endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// `/healthz` and `/livez`: whether the process does what it should.
+    Alive,
+    /// `/readyz`: whether to send requests here.
+    Ready,
+}
+
+/// What a check looks at.
+#[derive(Clone, Copy, Debug)]
+enum Looks {
+    /// It answers: that is all.
+    Answers,
+    /// The store can be read.
+    Store,
+    /// The background controllers run, and have looked at all that is there once.
+    Controllers,
+}
+
+/// Name, endpoint if it is of one alone, and what it looks at. What is made before the server listens is well once it answers.
+const CHECKS: &[(&str, Option<Endpoint>, Looks)] = &[
+    ("ping", None, Looks::Answers),
+    ("log", None, Looks::Answers),
+    ("etcd", None, Looks::Store),
+    ("etcd-readiness", Some(Endpoint::Ready), Looks::Store),
+    ("informer-sync", Some(Endpoint::Ready), Looks::Controllers),
+    ("poststarthook/priority-and-fairness-config-consumer", None, Looks::Answers),
+    ("poststarthook/start-apiextensions-controllers", None, Looks::Controllers),
+    ("poststarthook/crd-informer-synced", None, Looks::Controllers),
+    ("poststarthook/start-system-namespaces-controller", None, Looks::Answers),
+    ("poststarthook/rbac/bootstrap-roles", None, Looks::Answers),
+    ("poststarthook/scheduling/bootstrap-system-priority-classes", None, Looks::Answers),
+    ("poststarthook/priority-and-fairness-config-producer", None, Looks::Answers),
+    ("poststarthook/bootstrap-controller", None, Looks::Controllers),
+    ("poststarthook/start-kubernetes-service-cidr-controller", None, Looks::Answers),
+    ("autoregister-completion", None, Looks::Answers),
+    ("shutdown", Some(Endpoint::Ready), Looks::Answers),
+];
+
+/// How a server is.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    controllers_run: AtomicBool,
+    controllers_looked: AtomicBool,
+    /// Checks that a test wants to fail.
+    failing: Mutex<BTreeSet<String>>,
+}
+
+impl Health {
+    /// What came of each check of the endpoint.
+    pub(crate) fn look(&self, endpoint: Endpoint, db: &Db) -> impl Iterator<Item = (&'static str, bool)> {
+        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let controllers =
+            self.controllers_run.load(Ordering::Relaxed) && self.controllers_looked.load(Ordering::Relaxed);
+        // Whoever holds the store keeps this from answering, and there is an answer to that in time.
+        let store = db.read(|store| store.revision()) > 0;
+        let of_endpoint = CHECKS.iter().filter(move |(_, only, _)| only.is_none_or(|only| only == endpoint));
+        of_endpoint.map(move |(name, _, looks)| {
+            let well = match looks {
+                Looks::Answers => true,
+                Looks::Store => store,
+                Looks::Controllers => controllers,
+            };
+            (*name, well && !failing.contains(*name))
+        })
+    }
+
+    /// The controllers run for as long as what this answers is there.
+    pub(crate) fn controllers_run(&self) -> Running<'_> {
+        self.controllers_run.store(true, Ordering::Relaxed);
+        Running(self)
+    }
+
+    /// The controllers have looked at all that there is.
+    pub(crate) fn controllers_have_looked(&self) {
+        self.controllers_looked.store(true, Ordering::Relaxed);
+    }
+
+    /// Has a check fail from now on, or be what it is.
+    pub(crate) fn fail(&self, check: &str, fails: bool) {
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        if fails {
+            failing.insert(check.to_owned());
+        } else {
+            failing.remove(check);
+        }
+    }
+}
+
+/// The controllers run.
+#[derive(Debug)]
+pub(crate) struct Running<'a>(&'a Health);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.controllers_run.store(false, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,97 @@
+//! All that a server holds, taken and put back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::registry;
+use crate::store::{Db, Key, ResourceKey, Stored};
+
+/// The objects of a server at one moment, from [`ApiServer::snapshot`](super::ApiServer::snapshot). Taking one copies no object.
+///
+/// As a text it has one line of JSON for its version and one an object.
+#[derive(Clone, Debug)]
+pub struct ServerSnapshot {
+    revision: u64,
+    objects: BTreeMap<(ResourceKey, Key), Arc<Stored>>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    resource: &'a str,
+    key: String,
+    api_version: String,
+    object: Value,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    resource_version: u64,
+}
+
+impl ServerSnapshot {
+    pub(super) fn of(db: &Db) -> Self {
+        db.read(|store| {
+            let objects = store.everything().map(|(resource, key, stored)| ((resource, key), stored));
+            Self { revision: store.revision(), objects: objects.collect() }
+        })
+    }
+
+    pub(super) fn objects(&self) -> &BTreeMap<(ResourceKey, Key), Arc<Stored>> {
+        &self.objects
+    }
+
+    /// The version of the last write before it was taken. A server that takes another's place is to
+    /// [begin](super::ApiServerConfig::first_revision) above it.
+    pub fn resource_version(&self) -> u64 {
+        self.revision
+    }
+
+    /// The snapshot as a text, for a file.
+    pub fn to_text(&self) -> String {
+        let mut text = serde_json::json!(Head { resource_version: self.revision }).to_string();
+        for ((resource, key), kept) in &self.objects {
+            let line =
+                Line { resource, key: key.to_string(), api_version: kept.version().to_string(), object: kept.decode() };
+            text.push('\n');
+            text.push_str(&serde_json::json!(line).to_string());
+        }
+        text.push('\n');
+        text
+    }
+
+    /// Reads what [`to_text`](Self::to_text) wrote.
+    ///
+    /// # Errors
+    ///
+    /// The number of the first line that is none of a snapshot, from 1.
+    pub fn parse(text: &str) -> Result<Self, InvalidSnapshot> {
+        let mut lines = text.lines().enumerate();
+        let broken = |number: usize| InvalidSnapshot { line: number + 1 };
+        let (number, head) = lines.next().ok_or(broken(0))?;
+        let Head { resource_version: revision } = serde_json::from_str(head).map_err(|_| broken(number))?;
+        let mut objects = BTreeMap::new();
+        for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+            let mut line: Line<'_> = serde_json::from_str(line).map_err(|_| broken(number))?;
+            if !line.object["metadata"]["name"].is_string() {
+                return Err(broken(number));
+            }
+            line.object["apiVersion"] = line.api_version.into();
+            let kept = Stored::of(registry::draft(line.resource, &line.object));
+            objects.insert((line.resource.into(), line.key.into()), Arc::new(kept));
+        }
+        Ok(Self { revision, objects })
+    }
+}
+
+/// A text is no snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} is none of a snapshot")]
+pub struct InvalidSnapshot {
+    /// The first line that is wrong, from 1.
+    pub line: usize,
+}

@@ -1,0 +1,102 @@
+//! All that a server holds, taken and put back.
+
+use http::Method;
+use pintle_apiserver::{ApiServer, ApiServerConfig, InvalidSnapshot, ServerSnapshot};
+use serde_json::json;
+
+use crate::support::*;
+
+const DEFINITION: &str = r#"{
+    apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.example.com},
+    spec: {group: example.com, scope: Namespaced, names: {plural: widgets, kind: Widget}, versions: [
+        {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}"#;
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+
+async fn server() -> ApiServer {
+    ApiServer::start(ApiServerConfig::default()).await.expect("a server")
+}
+
+#[tokio::test]
+async fn a_server_becomes_again_what_it_was() {
+    let server = server().await;
+    create_map(&server, "kept", json!({})).await;
+    create_map(&server, "changed", json!({})).await;
+    let gone = get(&server, &format!("{CONFIG_MAPS}/changed")).await.body;
+    let snapshot = server.snapshot();
+    assert_eq!(snapshot.resource_version(), server.resource_version());
+    let mut watch = Watch::start(&server, &format!("resourceVersion={}", snapshot.resource_version())).await;
+
+    patch_map(&server, "changed", json!({"data": {"k": "other"}})).await;
+    create_map(&server, "new", json!({})).await;
+    let before = server.resource_version();
+    assert_eq!(server.restore(&snapshot), 3, "two deletions and a creation");
+    assert!(server.resource_version() > before, "versions do not go back");
+    assert_eq!(get(&server, &format!("{CONFIG_MAPS}/new")).await.code, 404);
+    let back = get(&server, &format!("{CONFIG_MAPS}/changed")).await.body;
+    assert_eq!((&back["data"], &back["metadata"]["uid"]), (&json!({"k": "v"}), &gone["metadata"]["uid"]));
+    assert!(version(&back) > before);
+    assert_eq!(server.restore(&snapshot), 0, "it is as the snapshot has it, but for versions");
+
+    for expected in ["MODIFIED changed", "ADDED new", "DELETED changed", "DELETED new", "ADDED changed"] {
+        let told = watch.told().await;
+        assert!(told.starts_with(expected), "{expected}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_goes_through_a_text_to_another_server() {
+    let first = server().await;
+    first.load(DEFINITION).expect("a definition");
+    first.settle().await;
+    let widget =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 3}});
+    assert_eq!(call(&first, Method::POST, WIDGETS, widget).await.code, 201);
+    let text = first.snapshot().to_text();
+    let uid = get(&first, "/api/v1/namespaces/default").await.body["metadata"]["uid"].clone();
+    first.shutdown().await;
+
+    let snapshot = ServerSnapshot::parse(&text).expect("a snapshot");
+    let first_revision = snapshot.resource_version() + 1;
+    let config = ApiServerConfig { first_revision, ..ApiServerConfig::default() };
+    let second = ApiServer::start(config).await.expect("a server");
+    second.restore(&snapshot);
+    second.settle().await;
+    let widget = get(&second, &format!("{WIDGETS}/w")).await;
+    assert_eq!((widget.code, &widget.body["spec"]), (200, &json!({"size": 3})));
+    assert_eq!(get(&second, "/api/v1/namespaces/default").await.body["metadata"]["uid"], uid);
+    // The Service of the server itself is behind where this one listens.
+    let slice = get(&second, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes").await.body;
+    let port: u64 = second.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    assert_eq!(slice["ports"][0]["port"], port);
+}
+
+#[tokio::test]
+async fn definitions_come_and_go_with_a_snapshot() {
+    let server = server().await;
+    let without = server.snapshot();
+    server.load(DEFINITION).expect("a definition");
+    server.settle().await;
+    assert_eq!(get(&server, WIDGETS).await.code, 200);
+    let with = server.snapshot();
+    for (snapshot, code) in [(&without, 404), (&with, 200)] {
+        server.restore(snapshot);
+        server.settle().await;
+        assert_eq!(get(&server, WIDGETS).await.code, code);
+    }
+}
+
+#[test]
+fn what_is_no_snapshot_is_told_by_its_line() {
+    let object = r#"{"resource":"configmaps","key":"default/a","apiVersion":"v1","object":{"metadata":{"name":"a"}}}"#;
+    for (text, expected) in [
+        (String::new(), Err(1)),
+        ("{}".to_owned(), Err(1)),
+        (r#"{"resourceVersion":7}"#.to_owned(), Ok(7)),
+        (format!("{{\"resourceVersion\":7}}\n{object}\n\n"), Ok(7)),
+        (format!("{{\"resourceVersion\":7}}\n{object}\n[]"), Err(3)),
+        (format!("{{\"resourceVersion\":7}}\n{}", object.replace("metadata", "m")), Err(2)),
+    ] {
+        let read = ServerSnapshot::parse(&text).map(|snapshot| snapshot.resource_version());
+        assert_eq!(read, expected.map_err(|line| InvalidSnapshot { line }), "{text:?}");
+    }
+}
